@@ -1,0 +1,196 @@
+"""Durable files: nothing under a final name is ever half written.
+
+A durable write is: temporary name in the same directory, write, fsync, rename, fsync the
+directory. Locks belong to a living process: the kernel lets go of them when it dies, so no
+leftover can wedge anything, whatever the file on disk says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from holdfast.core.errors import HoldfastError
+
+#: Every temporary file of ours starts like this, so that sweeping can know its own.
+TEMPORARY_PREFIX = ".holdfast-tmp-"
+
+
+class AlreadyRunning(HoldfastError):
+    code, exit_code, retry = "already-running", 11, True
+
+
+class NoRoom(HoldfastError):
+    code = "no-room"
+
+
+def temporary_name(directory: str) -> str:
+    """A name beside the final one, owned by this process: `.holdfast-tmp-<pid>-<random>`."""
+    return os.path.join(directory, f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(6)}")
+
+
+def fsync_directory(path: str) -> None:
+    """Make the names in a directory durable. Filesystems that cannot say so by an error; that is fine."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_filesystem(path: str) -> None:
+    """Make everything written so far on one filesystem durable, in one call.
+
+    Twenty thousand fsyncs cost minutes; one syncfs costs what the disk needs.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if not hasattr(libc, "syncfs"):
+            os.sync()
+        elif libc.syncfs(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), path)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def durable_file(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Write a file that appears under `path` whole and durable, or not at all.
+
+    The file has its mode from the first byte. Leaving the block by an exception removes it.
+    """
+    directory = os.path.dirname(os.path.abspath(path))
+    temporary = temporary_name(directory)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        os.fchmod(descriptor, mode)
+        with os.fdopen(descriptor, "w+b", buffering=0) as raw:
+            yield raw
+            os.fsync(raw.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    fsync_directory(directory)
+
+
+def durable_write(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace the content of a file, atomically and durably."""
+    with durable_file(path, mode) as file:
+        write_all(file.fileno(), data)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte; `write` may take fewer than it was given."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def private_directory(path: str) -> None:
+    """Make a directory that only its owner can enter, parents included."""
+    if not os.path.isdir(path):
+        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+
+
+def swap_directories(new: str, current: str, retired: str) -> None:
+    """Put `new` where `current` is and keep the old one as `retired`; all on one filesystem."""
+    if os.path.lexists(current):
+        os.rename(current, retired)
+    try:
+        os.rename(new, current)
+    except OSError:
+        if os.path.lexists(retired) and not os.path.lexists(current):
+            os.rename(retired, current)
+        raise
+    fsync_directory(os.path.dirname(os.path.abspath(current)))
+
+
+def process_alive(pid: int) -> bool:
+    """Whether a process of that number exists; one we may not signal exists too."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def sweep_temporaries(directory: str) -> list[str]:
+    """Remove temporary files whose process is gone. Only names of our own making are looked at."""
+    swept = []
+    with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(directory) as listing:
+        for item in listing:
+            if not item.name.startswith(TEMPORARY_PREFIX):
+                continue
+            owner = item.name.removeprefix(TEMPORARY_PREFIX).split("-")[0]
+            if owner.isdigit() and not process_alive(int(owner)) and item.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    os.unlink(item.path)
+                    swept.append(item.path)
+    return swept
+
+
+@contextlib.contextmanager
+def process_lock(path: str, doing: str, wait: float = 0.0) -> Iterator[None]:
+    """Hold a lock that dies with this process.
+
+    Raises AlreadyRunning, naming the holder, when another living process has it after `wait` seconds.
+    The file stays: unlinking a lock file opens a race between two later takers.
+    """
+    private_directory(os.path.dirname(path))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise _held(descriptor, path) from None
+                time.sleep(0.05)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(
+            descriptor, json.dumps({"pid": os.getpid(), "doing": doing, "since": time.time()}).encode(), 0
+        )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _held(descriptor: int, path: str) -> AlreadyRunning:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        who = f"process {holder['pid']} ({holder['doing']})"
+    except (ValueError, KeyError, TypeError):
+        who = "another process"
+    return AlreadyRunning(
+        f"{who} is at work here",
+        kept="Nothing was changed by this command",
+        next_steps=("Wait for it to finish, then run the command again",),
+        lock=path,
+    )
+
+
+def free_bytes(path: str) -> int:
+    """What an ordinary user may still write on the filesystem of `path`."""
+    facts = os.statvfs(path)
+    return facts.f_bavail * facts.f_frsize
