@@ -11,12 +11,12 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import io
 import json
 import os
 import secrets
 import time
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from holdfast.core.errors import HoldfastError
 
@@ -66,26 +66,68 @@ def sync_filesystem(path: str) -> None:
         os.close(descriptor)
 
 
-@contextlib.contextmanager
-def durable_file(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Write a file that appears under `path` whole and durable, or not at all.
+class DurableFile(io.FileIO):
+    """A file under a temporary name; `final_path` says which name it got in the end."""
 
-    The file has its mode from the first byte. Leaving the block by an exception removes it.
+    final_path: str = ""
+
+
+@contextlib.contextmanager
+def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Iterator[DurableFile]:
+    """Write a file that appears under a final name whole and durable, or not at all.
+
+    The file has its mode from the first byte. Leaving the block by an exception removes it. Set
+    `final_path` inside the block to choose another name in the same directory. With `replace=False`
+    an existing file is never replaced: the next free name (`name-2.zip`) is taken instead.
     """
     directory = os.path.dirname(os.path.abspath(path))
     temporary = temporary_name(directory)
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         os.fchmod(descriptor, mode)
-        with os.fdopen(descriptor, "w+b", buffering=0) as raw:
-            yield raw
-            os.fsync(raw.fileno())
-        os.rename(temporary, path)
+        with DurableFile(descriptor, "r+") as file:
+            file.final_path = path
+            yield file
+            os.fsync(file.fileno())
+        if replace:
+            os.rename(temporary, file.final_path)
+        else:
+            file.final_path = _rename_to_free_name(temporary, file.final_path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
     fsync_directory(directory)
+
+
+def numbered_name(path: str, number: int) -> str:
+    """`a/b.tar.zst`, 2 -> `a/b-2.tar.zst`."""
+    directory, name = os.path.split(path)
+    stem, dot, suffix = name.partition(".") if not name.startswith(".") else (name, "", "")
+    return os.path.join(directory, f"{stem}-{number}{dot}{suffix}")
+
+
+def _rename_to_free_name(temporary: str, path: str) -> str:
+    candidate, number = path, 1
+    while True:
+        try:
+            # A hard link refuses an existing name atomically; rename would replace it.
+            os.link(temporary, candidate)
+        except FileExistsError:
+            number += 1
+            candidate = numbered_name(path, number)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+                raise
+            # FAT and some network filesystems have no links: look, then rename.
+            if not os.path.lexists(candidate):
+                os.rename(temporary, candidate)
+                return candidate
+            number += 1
+            candidate = numbered_name(path, number)
+        else:
+            os.unlink(temporary)
+            return candidate
 
 
 def durable_write(path: str, data: bytes, mode: int = 0o600) -> None:

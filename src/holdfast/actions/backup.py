@@ -1,0 +1,237 @@
+"""Carry a home away in one file, while the agent runs.
+
+The archive appears under its name only after it was read back whole. Exit and journal tell apart
+*complete*, *incomplete* (something selected is missing, torn or damaged; all of it listed) and
+*failed*. Only complete archives push older ones out, and only archives of this home made here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass, field
+
+from holdfast import __version__
+from holdfast.actions.report import write_report
+from holdfast.actions.rotation import Rotation, plan_rotation
+from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.archive import Written, identify, write_archive
+from holdfast.core.entries import Kind, Remark
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
+from holdfast.core.files import private_directory, sweep_temporaries
+from holdfast.core.journal import Record, new_id
+from holdfast.core.sqlite import CaptureOptions
+from holdfast.home.landing import recover
+from holdfast.home.scan import Scan, Selection, scan
+
+SUFFIXES = {"zip": ".zip", "tar.zst": ".tar.zst"}
+
+
+class OutputUnusable(HoldfastError):
+    code = "output-unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupRequest:
+    """What to carry away, and where to."""
+
+    place: Place
+    output: str = ""  # a file, a directory, a name without suffix, or nothing
+    form: str = "zip"
+    selection: Selection = field(default_factory=Selection)
+    keep: int = 0  # 0 keeps everything
+    deadline: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResult:
+    """What was stored, what was not and why."""
+
+    operation: str
+    place: Place
+    written: Written
+    census: dict[str, object]
+    rotated: list[str]
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Exactly what a run would select, without reading any content."""
+
+    place: Place
+    output: str
+    paths: list[str]
+    files: int
+    bytes: int
+    largest: list[tuple[str, int]]
+    remarks: list[Remark]
+    rotation: Rotation
+
+
+def preview_backup(surroundings: Surroundings, request: BackupRequest) -> Preview:
+    """What a run would take: the same scan, unread."""
+    output = _output_path(surroundings, request)
+    source = _scan(surroundings, request, output, silent)
+    paths: list[str] = []
+    files = total = 0
+    tops: dict[str, int] = {}
+    for entry in source:
+        paths.append(entry.path)
+        if entry.kind is Kind.FILE:
+            files += 1
+            total += entry.size
+            top = entry.path.split("/", 1)[0]
+            tops[top] = tops.get(top, 0) + entry.size
+    largest = sorted(tops.items(), key=lambda item: -item[1])[:8]
+    rotation = plan_rotation(
+        os.path.dirname(output), request.place, _scope(request.selection), request.keep, coming=1
+    )
+    return Preview(request.place, output, paths, files, total, largest, list(source.remarks), rotation)
+
+
+def backup(surroundings: Surroundings, request: BackupRequest, listener: Listener = silent) -> BackupResult:
+    """Write one archive of a home, read it back, and account for everything."""
+    operation = new_id()
+    journal = surroundings.journal
+    try:
+        result = _backup(surroundings, request, operation, listener)
+    except HoldfastError as error:
+        journal.append(
+            Record(
+                operation, "backup", "failed", facts={"home": request.place.home, "error": error.as_dict()}
+            )
+        )
+        raise
+    written = result.written
+    journal.append(
+        Record(
+            operation,
+            "backup",
+            "done" if written.complete else "incomplete",
+            facts={
+                "home": request.place.home,
+                "layout": request.place.layout.name,
+                "archive": written.path,
+                "files": written.files,
+                "bytes": written.bytes,
+                "stored_bytes": written.stored_bytes,
+                "damaged": written.damaged,
+                "seconds": round(written.seconds, 3),
+                "census": result.census,
+                "rotated": result.rotated,
+            },
+        )
+    )
+    return result
+
+
+def _backup(
+    surroundings: Surroundings, request: BackupRequest, operation: str, listener: Listener
+) -> BackupResult:
+    recover(request.place.home)
+    output = _output_path(surroundings, request)
+    directory = os.path.dirname(output)
+    try:
+        private_directory(directory)
+    except OSError as error:
+        raise OutputUnusable(
+            f"the directory `{directory}` cannot be made: {error.strerror}",
+            kept="Nothing was written; the home was not touched",
+            next_steps=("Name another place with `holdfast backup -o PATH`",),
+        ) from error
+    sweep_temporaries(directory)
+    source = _scan(surroundings, request, output, listener)
+    head = {
+        "id": operation,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "tool": f"holdfast {__version__}",
+        "layout": request.place.layout.name,
+        "home": request.place.home,
+        "host": socket.gethostname(),
+        "user": _user(surroundings),
+        "scope": _scope(request.selection),
+    }
+    written = write_archive(
+        source,
+        output,
+        form=request.form,
+        head=head,
+        closing=lambda: {"census": source.census()},
+        when_incomplete=_beside(output, "-incomplete") if os.path.lexists(output) else "",
+        listener=listener,
+    )
+    rotated: list[str] = []
+    if written.complete and request.keep:
+        rotated = plan_rotation(directory, request.place, _scope(request.selection), request.keep).carry_out()
+    census = source.census()
+    report = write_report(
+        os.path.join(surroundings.data_directory, "reports"),
+        operation,
+        {**head, **written.as_dict(), "census": census, "rotated": rotated},
+    )
+    return BackupResult(operation, request.place, written, census, rotated, report)
+
+
+def _scan(surroundings: Surroundings, request: BackupRequest, output: str, listener: Listener) -> Scan:
+    return scan(
+        request.place.home,
+        request.place.layout,
+        request.selection,
+        # The command line holds no handle on any database, so it may capture in its own process.
+        capture=CaptureOptions(scratch=os.path.dirname(output), deadline=request.deadline, isolated=False),
+        avoid=(output, surroundings.data_directory),
+        user_home=surroundings.user_home,
+        listener=listener,
+    )
+
+
+def _output_path(surroundings: Surroundings, request: BackupRequest) -> str:
+    """Where the archive goes. Never over a file that is not an archive of ours."""
+    suffix = SUFFIXES[request.form]
+    stamp = time.strftime("%Y-%m-%d-%H%M%S")
+    name = f"{request.place.layout.archive_prefix}-{stamp}{suffix}"
+    output = os.path.expanduser(request.output) if request.output else surroundings.user_home
+    if output.endswith("/") or os.path.isdir(output):
+        return _free_name(os.path.join(os.path.abspath(output), name))
+    output = os.path.abspath(output)
+    if not output.endswith(suffix):
+        output += suffix
+    if os.path.lexists(output) and (not os.path.isfile(output) or identify(output) is None):
+        raise OutputUnusable(
+            f"`{output}` exists and is not an archive that holdfast made",
+            kept="It was left as it is; nothing was written",
+            next_steps=("Name another file with `holdfast backup -o PATH`",),
+        )
+    return output
+
+
+def _free_name(path: str) -> str:
+    number, candidate = 1, path
+    while os.path.lexists(candidate):
+        number += 1
+        candidate = _beside(path, f"-{number}")
+    return candidate
+
+
+def _beside(path: str, addition: str) -> str:
+    for suffix in SUFFIXES.values():
+        if path.endswith(suffix):
+            return path.removesuffix(suffix) + addition + suffix
+    return path + addition
+
+
+def _scope(selection: Selection) -> dict[str, object]:
+    """What was asked for, as recorded in the archive: only like is compared with like."""
+    return {
+        "secrets": selection.secrets,
+        "profile": selection.profile,
+        "include": sorted(selection.include),
+        "exclude": sorted(selection.exclude),
+    }
+
+
+def _user(surroundings: Surroundings) -> str:
+    return os.path.basename(surroundings.user_home.rstrip("/"))

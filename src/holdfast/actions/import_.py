@@ -1,0 +1,184 @@
+"""Bring a home back from a file: what it holds, a plan, consent, then the one landing.
+
+The target that the plan names is the target that is written. Nothing is written before the plan
+was agreed to, and what is replaced is kept, so that `undo` can take the import back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.actions.wrappers import Wrapper, make_wrappers
+from holdfast.archive import Archive, Limits, open_archive
+from holdfast.core.entries import Source
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
+from holdfast.core.journal import Record, new_id
+from holdfast.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing, recover
+from holdfast.home.layout import recognise
+
+
+class NotABackup(HoldfastError):
+    code = "not-a-backup"
+
+
+class ConsentNeeded(HoldfastError):
+    code = "consent-needed"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to bring back, and how."""
+
+    file: str
+    home: str = ""
+    layout: str = ""
+    into: str = ""  # a directory to restore into instead of the home
+    exact: bool = False
+    only: tuple[str, ...] = ()
+    allow_damaged: bool = False
+    no_limits: bool = False
+    deadline: float = 30.0
+    keep_days: int = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was done."""
+
+    operation: str
+    place: Place
+    landed: Landed
+    wrappers: list[Wrapper] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PreparedImport:
+    """An opened archive with its plan: look at it, ask, then carry it out."""
+
+    surroundings: Surroundings
+    request: ImportRequest
+    archive: Archive
+    source: Source
+    place: Place
+    plan: LandingPlan
+
+    @property
+    def foreign(self) -> bool:
+        """Made by another tool or another user: what is executable in it deserves a question.
+
+        This is a courtesy, not a proof of origin: an archive can claim any name.
+        """
+        head = self.archive.head
+        return head is None or head.get("user") != os.path.basename(self.surroundings.user_home.rstrip("/"))
+
+    @property
+    def questions(self) -> list[str]:
+        """Why consent is needed; empty where an import may just go on."""
+        plan = self.plan
+        reasons = []
+        if plan.replace:
+            reasons.append(f"{len(plan.replace):,} existing files would be replaced")
+        if plan.remove:
+            reasons.append(f"{len(plan.remove):,} files that are not in the archive would be removed")
+        if plan.outside:
+            reasons.append(f"{len(plan.outside):,} files outside the home would be written")
+        if plan.executable and self.foreign:
+            reasons.append(
+                f"{len(plan.executable):,} files that the agent can run come from an archive made elsewhere"
+            )
+        return reasons
+
+    def carry_out(self, listener: Listener = silent) -> Imported:
+        """Stage, prove, swap in; journalled either way."""
+        operation = new_id()
+        journal = self.surroundings.journal
+        facts: dict[str, object] = {
+            "home": self.place.home,
+            "layout": self.place.layout.name,
+            "archive": os.path.abspath(self.request.file),
+            "exact": self.request.exact,
+            "only": list(self.request.only),
+        }
+        journal.append(Record(operation, "import", "begun", facts=facts))
+        try:
+            landed = land(
+                self.source,
+                self.plan,
+                operation=operation,
+                deadline=self.request.deadline,
+                allow_damaged=self.request.allow_damaged,
+                listener=listener,
+            )
+        except HoldfastError as error:
+            journal.append(Record(operation, "import", "failed", facts={**facts, "error": error.as_dict()}))
+            raise
+        wrappers: list[Wrapper] = []
+        if not self.request.into:
+            expire(self.place.home, self.request.keep_days)
+            wrappers = make_wrappers(self.place, self.surroundings)
+        journal.append(Record(operation, "import", "done", facts={**facts, **landed.as_dict()}))
+        return Imported(operation, self.place, landed, wrappers, self._hints())
+
+    def _hints(self) -> list[str]:
+        return [] if self.request.into else self.place.layout.hints_after_import(self.place.home)
+
+
+@contextlib.contextmanager
+def prepare_import(
+    surroundings: Surroundings, request: ImportRequest, listener: Listener = silent
+) -> Iterator[PreparedImport]:
+    """Open and judge an archive, find the target, and make the plan. Changes nothing."""
+    limits = Limits.none() if request.no_limits else Limits()
+    with open_archive(request.file, limits) as archive:
+        layout_name, prefix = _what_it_is(surroundings, request, archive)
+        place = _target(surroundings, request, layout_name)
+        recover(place.home)
+        source = archive.under(prefix) if prefix else archive
+        external = {} if request.into else _external_roots(surroundings, place)
+        plan = plan_landing(
+            source,
+            Targets(home=place.home, external=external),
+            place.layout,
+            exact=request.exact,
+            only=request.only,
+        )
+        yield PreparedImport(surroundings, request, archive, source, place, plan)
+
+
+def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Archive) -> tuple[str, str]:
+    """Layout and wrapper directory: by our manifest, else as the user says, else by the markers."""
+    if archive.head is not None:
+        name = str(archive.head.get("layout", ""))
+        return request.layout or (name if name in surroundings.layouts else "generic"), ""
+    found = recognise(entry.path for entry in archive.entries)
+    if found is not None:
+        return request.layout or found[0], found[1]
+    if request.layout:
+        return request.layout, ""
+    raise NotABackup(
+        f"`{request.file}` is a readable archive, but not of an agent's home that holdfast knows: "
+        "it has no manifest, and none of the files that would prove one",
+        kept="Nothing was changed",
+        next_steps=("If you know what it is, say so: `holdfast import FILE --layout generic --into DIR`",),
+    )
+
+
+def _target(surroundings: Surroundings, request: ImportRequest, layout_name: str) -> Place:
+    if request.into:
+        return Place(os.path.abspath(request.into), surroundings.layout(layout_name))
+    if request.home or surroundings.default_home:
+        return Place(surroundings.locate(request.home).home, surroundings.layout(layout_name))
+    return surroundings.locate(layout=layout_name)
+
+
+def _external_roots(surroundings: Surroundings, place: Place) -> dict[str, str]:
+    return {
+        f"_external/{path}": os.path.join(surroundings.user_home, path)
+        for path in place.layout.external_paths
+    }

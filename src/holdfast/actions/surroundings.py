@@ -1,0 +1,74 @@
+"""What the face found out once and every action needs: whose homes, which layouts, where records go.
+
+Actions read no environment and no settings; a face fills this in and hands it down.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.journal import Journal
+from holdfast.home.layout import Layout, find_home, recognise
+
+
+class UnknownLayout(HoldfastError):
+    code, exit_code = "unknown-layout", 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One home and the layout that describes it."""
+
+    home: str
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The user's side of every action."""
+
+    user_home: str
+    data_directory: str
+    layouts: Mapping[str, Layout]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    default_layout: str = "hermes"
+    default_home: str = ""
+
+    @property
+    def journal(self) -> Journal:
+        return Journal(os.path.join(self.data_directory, "journal.jsonl"))
+
+    def layout(self, name: str) -> Layout:
+        found = self.layouts.get(name)
+        if found is None:
+            raise UnknownLayout(
+                f"there is no layout called `{name}`",
+                kept="Nothing was read or changed",
+                next_steps=(f"Use one of: {', '.join(sorted(self.layouts))}",),
+            )
+        return found
+
+    def locate(self, home: str = "", layout: str = "") -> Place:
+        """The home that is meant, and its layout: as named, else by its markers, else the default.
+
+        What this returns is what is printed and what is used; there is no second resolution.
+        """
+        home = home or self.default_home
+        if not home:
+            chosen = self.layout(layout or self.default_layout)
+            return Place(find_home(chosen, self.environment, self.user_home), chosen)
+        home = os.path.abspath(os.path.join(self.user_home, home[2:]) if home.startswith("~/") else home)
+        if not layout:
+            layout = self._recognised(home) or "generic"
+        return Place(home, self.layout(layout))
+
+    def _recognised(self, home: str) -> str:
+        try:
+            names = os.listdir(home)
+        except OSError:
+            return self.default_layout
+        found = recognise(names)
+        return found[0] if found and not found[1] else ""

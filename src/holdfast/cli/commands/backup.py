@@ -1,0 +1,168 @@
+"""`holdfast backup`: carry a home away in one file."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.actions.backup import BackupRequest, BackupResult, Preview, backup, preview_backup
+from holdfast.cli.console import Console, count_text, path_argument, path_text, size_text, time_text
+from holdfast.cli.options import common_options, start
+from holdfast.core.entries import Outcome, Remark
+from holdfast.home.scan import Selection
+
+
+@click.command("backup")
+@click.option("-o", "--output", metavar="PATH", help="A file, a directory, or a name without suffix.")
+@click.option("--format", "form", type=click.Choice(["zip", "tar.zst"]), help="zip is read by Hermes too.")
+@click.option("--no-secrets", is_flag=True, help="Leave keys and tokens out.")
+@click.option("--include", metavar="PATH", multiple=True, help="Bring in what a rule leaves out.")
+@click.option("--exclude", metavar="PATH", multiple=True, help="Leave out a path, anchored at the home.")
+@click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
+@click.option(
+    "--keep", metavar="N", type=click.IntRange(min=0), help="Keep N complete archives; 0 keeps all."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be taken; write nothing.")
+@common_options
+def command(
+    output: str | None,
+    form: str | None,
+    no_secrets: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    profile: str,
+    keep: int | None,
+    dry_run: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Carry a home away in one file, even while the agent runs.
+
+    Live databases are taken as one committed state. The file appears under its name only after it
+    was read back whole. Exit code 0: complete; 3: written, but something is missing, torn or
+    damaged, and everything is listed; 1: no archive was written.
+    """
+    settings, surroundings, console = start(as_json)
+    request = BackupRequest(
+        place=surroundings.locate(home, layout),
+        output=output if output is not None else settings.text("backup.output"),
+        form=form or settings.text("backup.format"),
+        selection=Selection(
+            include=include or settings.texts("backup.include"),
+            exclude=exclude or settings.texts("backup.exclude"),
+            secrets=not no_secrets,
+            profile=profile,
+        ),
+        keep=keep if keep is not None else settings.whole("backup.keep"),
+        deadline=settings.number("database.deadline"),
+    )
+    if dry_run:
+        return _show_preview(console, preview_backup(surroundings, request))
+    result = backup(surroundings, request, console.listener())
+    console.finish()
+    return _show_result(console, result)
+
+
+def _show_preview(console: Console, preview: Preview) -> int:
+    console.document(
+        {
+            "dry_run": True,
+            "home": preview.place.home,
+            "layout": preview.place.layout.name,
+            "archive": preview.output,
+            "files": preview.files,
+            "bytes": preview.bytes,
+            "paths": preview.paths,
+            "remarks": [remark.as_dict() for remark in preview.remarks],
+            "would_remove": preview.rotation.remove,
+        }
+    )
+    console.heading(f"Would back up {preview.place.home}")
+    console.fact("Archive", preview.output)
+    console.fact("Files", f"{preview.files:,}, {size_text(preview.bytes)}")
+    for name, count in preview.largest:
+        console.fact("", f"{size_text(count):>9}  {name}")
+    for path in preview.rotation.remove:
+        console.fact("Would go", path)
+    _show_remarks(console, preview.remarks, report="")
+    console.line("Nothing was written")
+    return 0
+
+
+def _show_result(console: Console, result: BackupResult) -> int:
+    written = result.written
+    restore = f"holdfast import {path_argument(written.path)}"
+    console.document(
+        {
+            "operation": result.operation,
+            "home": result.place.home,
+            "layout": result.place.layout.name,
+            **written.as_dict(),
+            "census": result.census,
+            "rotated": result.rotated,
+            "report": result.report,
+            "restore": restore,
+        }
+    )
+    console.heading(
+        f"Backup {'complete' if written.complete else 'incomplete'}: {path_text(written.path)}",
+        written.complete,
+    )
+    console.fact("Home", f"{result.place.home} ({result.place.layout.name})")
+    links = f", {count_text(written.links, 'link')}" if written.links else ""
+    console.fact("Files", f"{written.files:,}{links}, {size_text(written.bytes)}")
+    console.fact("Archive", f"{size_text(written.stored_bytes)}, read back and proven")
+    console.fact("Time", time_text(written.seconds))
+    for line in census_lines(result.census):
+        console.fact("Holds", line)
+    for path in result.rotated:
+        console.fact("Removed", f"{path} (--keep)")
+    _show_remarks(console, written.remarks, result.report)
+    if written.complete:
+        console.line(f"Restore with: `{restore}`")
+    else:
+        console.line(f"What is in it can be restored with: `{restore}`")
+    return 0 if written.complete else 3
+
+
+def census_lines(census: dict[str, object]) -> list[str]:
+    """One line per profile: `12 sessions, 840 messages, …`; what is unknown says so."""
+    lines = []
+    for profile, counts in census.items():
+        if not isinstance(counts, dict) or not counts:
+            continue
+        parts = [
+            f"{name} unknown" if count is None else f"{count:,} {name}" for name, count in counts.items()
+        ]
+        lines.append(("" if profile == "default" else f"{profile}: ") + ", ".join(parts))
+    return lines
+
+
+_LISTED = 10
+_TITLES = {
+    Outcome.UNREADABLE: "Could not be read",
+    Outcome.LOCKED: "Locked, given up",
+    Outcome.CHANGED: "Kept changing while read",
+    Outcome.DAMAGED: "Stored as it is, and damaged",
+    Outcome.NOTED: "Noted",
+    Outcome.EXCLUDED: "Left out",
+    Outcome.PASSED_OVER: "Passed over",
+    Outcome.GONE: "Vanished meanwhile",
+}
+
+
+def _show_remarks(console: Console, remarks: list[Remark], report: str) -> None:
+    cut = False
+    for outcome, title in _TITLES.items():
+        group = [remark for remark in remarks if remark.outcome is outcome]
+        if not group:
+            continue
+        files, count = sum(r.files for r in group), sum(r.bytes for r in group)
+        console.line(f"{title}: {count_text(files, 'file')}" + (f", {size_text(count)}" if count else ""))
+        for remark in group[:_LISTED]:
+            console.line(f"    {path_text(remark.path)}: {remark.reason}")
+        if len(group) > _LISTED:
+            cut = True
+            console.line(f"    … and {len(group) - _LISTED:,} more")
+    if cut and report:
+        console.line(f"The full list is in {report}")

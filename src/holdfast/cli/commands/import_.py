@@ -1,0 +1,179 @@
+"""`holdfast import FILE`: bring a home back, with a plan first."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.actions.import_ import (
+    ConsentNeeded,
+    Imported,
+    ImportRequest,
+    PreparedImport,
+    prepare_import,
+)
+from holdfast.cli.commands.backup import census_lines
+from holdfast.cli.console import Console, count_text, path_argument, path_text, size_text, time_text
+from holdfast.cli.options import common_options, start
+
+_SHOWN = 12
+
+
+@click.command("import")
+@click.argument("file", type=click.Path())
+@click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
+@click.option("--merge", "merge", is_flag=True, help="Lay the archive over the home (the default).")
+@click.option("--exact", is_flag=True, help="Also remove what the archive does not hold.")
+@click.option("--only", metavar="PATH", multiple=True, help="Only this file or directory; may be repeated.")
+@click.option("--into", metavar="DIR", default="", help="Restore into this directory instead of the home.")
+@click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
+@click.option("--no-limits", is_flag=True, help="Take archives of unusual size or compression.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
+@common_options
+def command(
+    file: str,
+    force: bool,
+    merge: bool,
+    exact: bool,
+    only: tuple[str, ...],
+    into: str,
+    allow_damaged: bool,
+    no_limits: bool,
+    dry_run: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Bring a home back from FILE: an archive of holdfast or Hermes, or a tarball made by hand.
+
+    Everything is staged beside the home and proven before the first file is replaced. What is
+    replaced is kept, and `holdfast undo` brings it back. holdfast asks only when something would be
+    replaced or written outside the home, or when an archive made elsewhere carries things that the
+    agent can run.
+    """
+    if merge and exact:
+        raise click.UsageError("--merge and --exact cannot both be given.")
+    if into and home:
+        raise click.UsageError("--into and --home cannot both be given.")
+    settings, surroundings, console = start(as_json)
+    request = ImportRequest(
+        file=file,
+        home=home,
+        layout=layout,
+        into=into,
+        exact=exact,
+        only=only,
+        allow_damaged=allow_damaged,
+        no_limits=no_limits,
+        deadline=settings.number("database.deadline"),
+        keep_days=settings.whole("import.keep_days"),
+    )
+    listener = console.listener()
+    with prepare_import(surroundings, request, listener) as prepared:
+        console.finish()
+        if dry_run:
+            console.document({"dry_run": True, **_plan_document(prepared)})
+            _show_plan(console, prepared)
+            console.line("Nothing was changed")
+            return 0
+        _show_plan(console, prepared)
+        if prepared.questions and not force:
+            _consent(console, prepared)
+        imported = prepared.carry_out(console.listener())
+        console.finish()
+        return _show_result(console, prepared, imported)
+
+
+def _consent(console: Console, prepared: PreparedImport) -> None:
+    if not console.can_ask():
+        raise ConsentNeeded(
+            "this import needs your consent: " + "; ".join(prepared.questions),
+            kept="Nothing was changed",
+            next_steps=(
+                f"See the plan: `holdfast import {path_argument(prepared.request.file)} --dry-run`",
+                f"Agree to it: `holdfast import {path_argument(prepared.request.file)} --force`",
+            ),
+            reasons=prepared.questions,
+        )
+    if not console.ask("Continue?"):
+        raise click.Abort
+
+
+def _plan_document(prepared: PreparedImport) -> dict[str, object]:
+    return {
+        "archive": prepared.archive.path,
+        "format": prepared.archive.form,
+        "home": prepared.place.home,
+        "layout": prepared.place.layout.name,
+        "made_by_holdfast": prepared.archive.head is not None,
+        "plan": prepared.plan.as_dict(),
+        "needs_consent": prepared.questions,
+    }
+
+
+def _show_plan(console: Console, prepared: PreparedImport) -> None:
+    plan, head = prepared.plan, prepared.archive.head
+    console.heading(f"Import into {path_text(prepared.place.home)}")
+    origin = f"made {head.get('created')} on {head.get('host')}" if head else "not made by holdfast"
+    console.fact("Archive", f"{path_text(prepared.archive.path)} ({prepared.archive.form}, {origin})")
+    census = head.get("census") if head else None
+    for line in census_lines(census if isinstance(census, dict) else {}):
+        console.fact("Holds", line)
+    console.fact("New", f"{count_text(len(plan.create), 'file')}, {size_text(plan.bytes)} in all")
+    _listing(console, "Replace", plan.replace)
+    _listing(console, "Remove", plan.remove)
+    _listing(console, "Outside", plan.outside)
+    _listing(console, "Keep", plan.kept, "bound to this machine")
+    if prepared.foreign:
+        _listing(console, "Can run", plan.executable, "plugins, hooks, scripts, jobs: look at them first")
+    for path, holder in plan.held:
+        console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
+
+
+def _listing(console: Console, label: str, paths: list[str], note: str = "") -> None:
+    if not paths:
+        return
+    console.fact(label, count_text(len(paths), "file") + (f" ({note})" if note else ""))
+    for path in paths[:_SHOWN]:
+        console.line(f"               {path_text(path)}")
+    if len(paths) > _SHOWN:
+        console.line(f"               … and {len(paths) - _SHOWN:,} more (all of them: --dry-run --json)")
+
+
+def _show_result(console: Console, prepared: PreparedImport, imported: Imported) -> int:
+    landed = imported.landed
+    console.document(
+        {
+            "operation": imported.operation,
+            **_plan_document(prepared),
+            "landed": landed.as_dict(),
+            "wrappers": [wrapper.as_dict() for wrapper in imported.wrappers],
+            "hints": imported.hints,
+            "undo": "holdfast undo",
+        }
+    )
+    console.heading(f"Import complete: {path_text(imported.place.home)}")
+    console.fact(
+        "Files",
+        f"{landed.created:,} new, {landed.replaced:,} replaced, {landed.same:,} already the same, "
+        f"{landed.removed:,} removed",
+    )
+    console.fact("Proven", "every hash and every database, before the first file was replaced")
+    console.fact("Time", time_text(landed.seconds))
+    for remark in landed.remarks[:_SHOWN]:
+        console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
+    for wrapper in imported.wrappers:
+        if wrapper.state == "made":
+            note = f" ({wrapper.note})" if wrapper.note else ""
+            console.fact("Command", f"{wrapper.path} starts profile {wrapper.profile}{note}")
+        elif wrapper.state == "skipped":
+            console.fact("Command", f"none for profile {wrapper.profile}: {wrapper.note}")
+    for hint in imported.hints:
+        console.fact("Next", hint)
+    if landed.replaced or landed.removed or landed.created:
+        console.line("Take it back with: `holdfast undo`" + _home_option(prepared))
+    return 0
+
+
+def _home_option(prepared: PreparedImport) -> str:
+    named = prepared.request.into or prepared.request.home
+    return f" (add `--home {path_argument(prepared.place.home)}`)" if named else ""

@@ -1,0 +1,213 @@
+"""Words out: renders results, errors and progress, and decides nothing.
+
+Results go to stdout; errors, questions and progress go to stderr. With `--json` stdout carries one
+document and nothing else. Colour only at a terminal, and never where NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+
+import click
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, Listener, silent
+
+
+def size_text(count: float) -> str:
+    """1536 -> '1.5 KB'. Powers of 1024, as file managers show them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1024 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def time_text(seconds: float) -> str:
+    """4.2 -> '4.2 s', 75 -> '1 min 15 s'."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """1 -> '1 file', 1200 -> '1,200 files'."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def path_text(path: str) -> str:
+    """A name as it can be shown safely: control characters and stray bytes as escapes.
+
+    File names come from archives and agents; an escape sequence in one must not reach the terminal.
+    """
+    if path.isprintable():
+        return path
+    return "".join(c if c.isprintable() else _escaped(c) for c in path)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def path_argument(path: str) -> str:
+    """A name as it can be pasted into a shell."""
+    if path.isprintable():
+        return shlex.quote(path)
+    quoted = "".join(
+        c if c.isprintable() and c not in "'\\" else "\\" + c if c in "'\\" else _escaped(c) for c in path
+    )
+    return f"$'{quoted}'"
+
+
+class Console:
+    """One command's way of talking."""
+
+    def __init__(self, *, as_json: bool, program: str = "holdfast") -> None:
+        self.as_json = as_json
+        self.program = program
+        self._progress: Progress | None = None
+
+    # -- results ---------------------------------------------------------------------------
+
+    def document(self, document: Mapping[str, object]) -> None:
+        """The one JSON document of a command called with `--json`."""
+        if self.as_json:
+            click.echo(json.dumps(document, indent=2))
+
+    def line(self, text: str = "") -> None:
+        """A line of the result, for a person."""
+        if not self.as_json:
+            click.echo(self.runnable(text))
+
+    def fact(self, label: str, text: str) -> None:
+        """An aligned line: `  Files      412`."""
+        self.line(f"  {label:<10} {text}")
+
+    def heading(self, text: str, good: bool = True) -> None:
+        self.line(click.style(text, bold=True, fg="green" if good else "yellow"))
+
+    def say(self, text: str) -> None:
+        """A line beside the result: to stderr."""
+        self.finish()
+        click.echo(self.runnable(text), err=True)
+
+    def runnable(self, text: str) -> str:
+        """The same text with every printed command starting with the launcher that was called."""
+        if self.program == "holdfast":
+            return text
+        return re.sub(r"(?<=`)holdfast(?= )", lambda _: self.program, text)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def ask(self, question: str) -> bool:
+        """Ask at a terminal; the caller has made sure that there is one."""
+        self.finish()
+        return click.confirm(question, default=False, err=True)
+
+    @staticmethod
+    def can_ask() -> bool:
+        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    # -- errors ----------------------------------------------------------------------------
+
+    def error(self, error: HoldfastError) -> None:
+        """What happened, what was kept safe, what to do next."""
+        self.finish()
+        if self.as_json:
+            click.echo(json.dumps({"error": error.as_dict()}, indent=2))
+            return
+        click.echo(self.runnable(error_text(error)), err=True)
+
+    def usage(self, error: click.UsageError) -> None:
+        command = error.ctx.command_path if error.ctx else "holdfast"
+        if self.as_json:
+            click.echo(json.dumps({"error": {"code": "usage", "what": error.format_message()}}, indent=2))
+            return
+        click.echo(f"{click.style('error', fg='red', bold=True)}: usage", err=True)
+        click.echo(f"  {error.format_message()}\n", err=True)
+        click.echo("  kept  Nothing was read or changed", err=True)
+        click.echo(self.runnable(f"  next  See `{command} --help`"), err=True)
+
+    # -- progress --------------------------------------------------------------------------
+
+    def listener(self) -> Listener:
+        """A listener that draws progress at a terminal, and says only remarks elsewhere."""
+        if self.as_json:
+            return silent
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._progress = Progress()
+            return self._progress.listen
+        return self._plain_listener()
+
+    def _plain_listener(self) -> Listener:
+        def listen(event: Event) -> None:
+            if event.text:
+                click.echo(event.text, err=True)
+
+        return listen
+
+    def finish(self) -> None:
+        """Take the progress bar off the screen."""
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
+
+
+class Progress:
+    """A bar per phase at a terminal. Rich is imported only here."""
+
+    def __init__(self) -> None:
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bars = RichProgress(
+            TextColumn("{task.description:<8}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[amount]}"),
+            TimeElapsedColumn(),
+            console=RichConsole(stderr=True),
+            transient=True,
+        )
+        self._tasks: dict[str, object] = {}
+        self._update: Callable[..., None] = self._bars.update
+        self._bars.start()
+
+    def listen(self, event: Event) -> None:
+        if event.text:
+            self._bars.console.print(event.text, markup=False, highlight=False)
+            return
+        if event.phase not in self._tasks:
+            self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
+        amount = size_text(event.done) if event.unit == "bytes" else count_text(event.done, "file")
+        if event.total:
+            of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
+            amount = f"{amount} of {of}"
+        self._update(self._tasks[event.phase], completed=event.done, total=event.total or None, amount=amount)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+def error_text(error: HoldfastError) -> str:
+    """The three answers, aligned, readable without colour."""
+    lines = [f"{click.style('error', fg='red', bold=True)}: {error.code}"]
+    lines += [f"  {line}" for line in error.what.splitlines()]
+    lines += ["", *_aligned("kept", (error.kept,)), *_aligned("next", error.next_steps)]
+    return "\n".join(lines)
+
+
+def _aligned(label: str, texts: tuple[str, ...]) -> list[str]:
+    lines: list[str] = []
+    for text in texts:
+        # A command must stay on one line to be copied; prose may wrap.
+        wrapped = [text] if "`" in text else textwrap.wrap(text, 100) or [""]
+        lines += wrapped
+    return [f"  {label if number == 0 else '':<4}  {line}" for number, line in enumerate(lines)]

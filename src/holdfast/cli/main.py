@@ -1,0 +1,139 @@
+"""The front door: finds the command, and is the one place where errors become text and exit codes.
+
+Commands are loaded only when called, so that `--help` and short-lived calls import nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from holdfast import __version__
+from holdfast.cli.console import Console
+from holdfast.core.errors import HoldfastError
+
+#: name -> (module, one line for --help). The module has a click command called `command`.
+COMMANDS = {
+    "backup": ("holdfast.cli.commands.backup", "Carry a home away in one file."),
+    "import": ("holdfast.cli.commands.import_", "Bring a home back from a file, with a plan first."),
+    "undo": ("holdfast.cli.commands.undo", "Take the last import back."),
+    "demo": ("holdfast.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
+}
+
+#: What a shell reports for a process ended by SIGTERM or SIGHUP.
+TERMINATED = 128 + signal.SIGTERM
+
+
+class Unexpected(HoldfastError):
+    code = "unexpected"
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        found = import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="holdfast")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Keeps what an AI agent knows, and undoes what it does."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def program() -> str:
+    """How this program was called: the launcher, or plain `holdfast` where that is on the PATH."""
+    import shutil
+
+    launcher = os.environ.get("HOLDFAST_LAUNCHER", "")
+    if not launcher or shutil.which("holdfast"):
+        return "holdfast"
+    return launcher
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    # An ordinary exception, so that every `finally` on the way out cleans up.
+    raise SystemExit(128 + number)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns its exit code and never raises."""
+    before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    console = Console(as_json="--json" in before_dashes, program=program())
+    try:
+        code = cli.main(args=arguments, prog_name="holdfast", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except HoldfastError as error:
+        console.error(error)
+        return error.exit_code
+    except click.UsageError as error:
+        console.usage(error)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as error:
+        if isinstance(error.__cause__, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+            console.say("Interrupted; nothing is left half done")
+            return 130
+        console.say("Stopped; nothing was changed")
+        return 1
+    except KeyboardInterrupt:
+        console.say("Interrupted; nothing is left half done")
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away; point stdout elsewhere so that exit stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except Exception as error:
+        console.error(_unexpected(error))
+        return 1
+
+
+def _unexpected(error: Exception) -> Unexpected:
+    import tempfile
+    import traceback
+
+    descriptor, path = tempfile.mkstemp(prefix="holdfast-error-", suffix=".txt")
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write("".join(traceback.format_exception(error)))
+    return Unexpected(
+        f"something went wrong that holdfast did not foresee: {type(error).__name__}: {error}",
+        kept="No file was replaced without the old one being kept; an unfinished import is taken back "
+        "by the next command",
+        next_steps=(f"The details are in `{path}`; please report them",),
+        traceback=path,
+    )
+
+
+def main() -> None:
+    """The entry point."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
+    code = run(sys.argv[1:])
+    sys.stdout.flush()
+    sys.exit(code)

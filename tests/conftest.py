@@ -1,0 +1,186 @@
+"""What every test may lean on: throwaway homes, the real programs, and storms on request.
+
+A green run that skipped the real parts is not green. A missing real program is a loud skip on a
+developer's machine, listed again at the end, and a failure where `CI=true`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from homes import LiveWriter, make_hermes_home
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
+MISSING = "MISSING REAL PART: "
+OF_THE_USER = ("HERMES_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="append", default=[], metavar="NAME", help="run that storm in full")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No test can reach the home of whoever runs it, in this process or in a child."""
+    home = tempfile.mkdtemp(prefix="holdfast-test-home-")
+    config.stash[HOME] = home
+    os.environ["HOME"] = home
+    for name in list(os.environ):
+        if name in OF_THE_USER or name.startswith(("HOLDFAST_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
+            del os.environ[name]
+
+
+HOME = pytest.StashKey[str]()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if HOME in config.stash:
+        shutil.rmtree(config.stash[HOME], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without `--soak` no storm runs in full; with it, only the named storms run."""
+    names = set(config.getoption("--soak"))
+    known = {mark.args[0] for item in items for mark in item.iter_markers("soak")}
+    if names - known:
+        raise pytest.UsageError(
+            f"no storm called {', '.join(sorted(names - known))}; there are: {sorted(known)}"
+        )
+    chosen, left = [], []
+    for item in items:
+        storms = {mark.args[0] for mark in item.iter_markers("soak")}
+        (chosen if (storms & names or (not storms and not names)) else left).append(item)
+        if storms:
+            item.add_marker(pytest.mark.timeout(3600))
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = chosen
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    missing = [
+        (report.nodeid, str(report.longrepr[2]))
+        for report in terminalreporter.getreports("skipped")
+        if isinstance(report.longrepr, tuple) and MISSING in str(report.longrepr[2])
+    ]
+    if missing:
+        terminalreporter.section("THIS RUN DID NOT TOUCH THE REAL THING", red=True, bold=True)
+        for test, reason in missing:
+            terminalreporter.write_line(f"{test}: {reason.removeprefix('Skipped: ')}")
+        terminalreporter.write_line("Run ./test as root, or install what it names, and run it again.")
+
+
+def missing_part(what: str) -> None:
+    """Skip loudly; fail where nothing may be skipped."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(MISSING + what)
+    pytest.skip(MISSING + what)
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        missing_part(f"{name} is not installed; `./test` says how")
+    return str(found)
+
+
+@pytest.fixture(scope="session")
+def hermes() -> str:
+    """The real `hermes` 0.19.0. Run it with HOME and HERMES_HOME set to throwaway places."""
+    if not os.access(HERMES, os.X_OK):
+        missing_part("hermes-agent 0.19.0 is not installed; `workshop/prepare test` installs it")
+    return HERMES
+
+
+@pytest.fixture(scope="session")
+def hermes_python(hermes: str) -> str:
+    """The Python that can import the real Hermes's modules."""
+    return os.path.join(os.path.dirname(hermes), "python")
+
+
+@pytest.fixture(scope="session")
+def unzip() -> str:
+    return program("unzip")
+
+
+@pytest.fixture(scope="session")
+def zstd() -> str:
+    return program("zstd")
+
+
+@pytest.fixture(scope="session")
+def sqlite3_program() -> str:
+    return program("sqlite3")
+
+
+@pytest.fixture
+def small_filesystem(tmp_path: object) -> Iterator[Callable[[int], str]]:
+    """Mounts a filesystem of so many KiB: `small_filesystem(2048)` gives its directory."""
+    mounted: list[str] = []
+
+    def mount(kibibytes: int) -> str:
+        if os.geteuid() != 0:
+            missing_part("mounting a small filesystem needs root")
+        place = os.path.join(str(tmp_path), f"small-{len(mounted)}")
+        os.mkdir(place)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k,mode=0755", "tmpfs", place]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            missing_part(f"a small filesystem could not be mounted: {result.stderr.strip()}")
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["mount", "-o", "remount,rw", place], capture_output=True)
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.fixture
+def hermes_home(tmp_path: object) -> str:
+    """A small, realistic Hermes home at rest, with everything awkward in it."""
+    home = os.path.join(str(tmp_path), "user", ".hermes")
+    make_hermes_home(home)
+    return home
+
+
+@pytest.fixture
+def live_writer() -> Iterator[Callable[..., LiveWriter]]:
+    """Starts processes that commit to a database: `live_writer(path)`; all are ended afterwards."""
+    with contextlib.ExitStack() as stack:
+        yield lambda path, **options: stack.enter_context(LiveWriter(path, **options))
+
+
+@pytest.fixture
+def launcher_environment(tmp_path: object) -> dict[str, str]:
+    """An environment for child processes in which nothing of this machine's user is visible."""
+    user = os.path.join(str(tmp_path), "user")
+    os.makedirs(user, exist_ok=True)
+    keep = {name: os.environ[name] for name in ("PATH", "LANG", "TERM", "TMPDIR") if name in os.environ}
+    return {**keep, "HOME": user, "PYTHONUTF8": "1", "NO_COLOR": "1"}
+
+
+def run_holdfast(
+    *arguments: str, environment: dict[str, str], **options: object
+) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, as a user would call it."""
+    command = [sys.executable, "-I", "-m", "holdfast", *arguments]
+    settings: dict[str, object] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+    settings.update(options)
+    return subprocess.run(command, env=environment, **settings)  # type: ignore[call-overload]
+
+
+@pytest.fixture
+def holdfast(launcher_environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `holdfast` with the given words in a throwaway environment."""
+    return lambda *arguments, **options: run_holdfast(
+        *arguments, environment={**launcher_environment, **options.pop("env", {})}, **options
+    )

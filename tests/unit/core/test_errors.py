@@ -1,0 +1,36 @@
+"""An error cannot be raised without saying what was kept safe and what to do next."""
+
+import pytest
+
+from holdfast.core.errors import HoldfastError
+
+
+class Example(HoldfastError):
+    code = "example-for-tests"
+
+
+@pytest.mark.parametrize("missing", ["kept", "next_steps"])
+def test_an_error_without_its_answers_cannot_be_made(missing):
+    answers = {"kept": "all of it", "next_steps": ("go on",)}
+    del answers[missing]
+    with pytest.raises(TypeError, match=missing):
+        Example("something", **answers)
+
+
+def test_an_error_class_without_a_code_or_with_a_taken_one_cannot_be_made():
+    with pytest.raises(TypeError, match="needs a code"):
+        type("Nameless", (HoldfastError,), {})
+    with pytest.raises(TypeError, match="share the code example-for-tests"):
+        type("Twin", (HoldfastError,), {"code": "example-for-tests"})
+
+
+def test_the_same_facts_reach_every_face():
+    error = Example("it broke", kept="all of it", next_steps=("`holdfast undo`",), paths={"b"}, size=3)
+    assert error.as_dict() == {
+        "code": "example-for-tests",
+        "what": "it broke",
+        "kept": "all of it",
+        "next": ["`holdfast undo`"],
+        "retry": False,
+        "facts": {"paths": ["b"], "size": 3},
+    }

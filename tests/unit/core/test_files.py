@@ -1,0 +1,119 @@
+"""Durable files: whole or absent, private from the first byte, and locks that die with their owner."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from holdfast.core.files import (
+    TEMPORARY_PREFIX,
+    AlreadyRunning,
+    durable_file,
+    durable_write,
+    private_directory,
+    process_lock,
+    swap_directories,
+    sweep_temporaries,
+)
+
+
+def names(directory):
+    return sorted(os.listdir(directory))
+
+
+def test_a_durable_write_replaces_the_content_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"old")
+    durable_write(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["config.yaml"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failed_durable_write_leaves_the_old_file_and_no_temporary(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), durable_file(str(path)) as file:
+        file.write(b"half")
+        raise RuntimeError("power cut")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["config.yaml"]
+
+
+def test_a_durable_file_is_private_before_its_first_byte_whatever_the_umask(tmp_path):
+    previous = os.umask(0)
+    try:
+        with durable_file(str(tmp_path / "secret")):
+            (temporary,) = names(tmp_path)
+            assert (tmp_path / temporary).stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(previous)
+
+
+def test_a_name_that_appeared_meanwhile_is_not_overwritten_when_asked_to_keep_it(tmp_path):
+    wanted = tmp_path / "hermes-backup-2026-01-01-000000.zip"
+    with durable_file(str(wanted), replace=False) as file:
+        file.write(b"mine")
+        wanted.write_bytes(b"theirs")
+    assert wanted.read_bytes() == b"theirs"
+    assert file.final_path == str(tmp_path / "hermes-backup-2026-01-01-000000-2.zip")
+    assert (tmp_path / "hermes-backup-2026-01-01-000000-2.zip").read_bytes() == b"mine"
+
+
+def test_only_temporaries_of_dead_processes_are_swept(tmp_path):
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
+    )
+    stale = tmp_path / f"{TEMPORARY_PREFIX}{dead.stdout.strip()}-abc"
+    mine = tmp_path / f"{TEMPORARY_PREFIX}{os.getpid()}-abc"
+    foreign = tmp_path / ".some-other-tmp-1-abc"
+    for path in (stale, mine, foreign):
+        path.write_bytes(b"x")
+    assert sweep_temporaries(str(tmp_path)) == [str(stale)]
+    assert not stale.exists() and mine.exists() and foreign.exists()
+
+
+def test_private_directories_can_be_entered_by_their_owner_only(tmp_path):
+    private_directory(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+def test_swapped_directories_keep_the_old_one(tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "file").write_text("new")
+    (tmp_path / "current").mkdir()
+    (tmp_path / "current" / "file").write_text("old")
+    swap_directories(str(tmp_path / "new"), str(tmp_path / "current"), str(tmp_path / "retired"))
+    assert (tmp_path / "current" / "file").read_text() == "new"
+    assert (tmp_path / "retired" / "file").read_text() == "old"
+
+
+HOLDER = """
+import sys, time
+from holdfast.core.files import process_lock
+with process_lock(sys.argv[1], "holding"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_names_its_living_holder_and_dies_with_it(tmp_path):
+    path = str(tmp_path / "locks" / "lock")
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(AlreadyRunning) as caught, process_lock(path, "second"):
+            pass
+        assert caught.value.what == f"process {holder.pid} (holding) is at work here"
+        assert caught.value.exit_code == 11
+        holder.kill()
+        holder.wait()
+        started = time.monotonic()
+        with process_lock(path, "third", wait=5):
+            assert time.monotonic() - started < 5
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
