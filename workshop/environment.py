@@ -34,8 +34,8 @@ class CannotPrepare(Exception):
     """Why an environment could not be made, and what to do about it."""
 
 
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+def say(text: str, end: str = "\n") -> None:
+    sys.stderr.write(text + end)
     sys.stderr.flush()
 
 
@@ -59,7 +59,7 @@ def ensure(place: str, lock_name: str, doing: str) -> None:
     lock = os.path.join(CHECKOUT, lock_name)
     if is_current(place, lock):
         return
-    say(f"{doing} ...")
+    say(f"{doing} ... ", end="")
     started = time.monotonic()
     log = os.path.join(SETUP, os.path.basename(place).lstrip(".") + ".log")
     stamp = stamp_of(place, lock)
@@ -80,7 +80,7 @@ def ensure(place: str, lock_name: str, doing: str) -> None:
             link_source(place)
     shutil.copyfile(lock, stamp + ".new")
     os.replace(stamp + ".new", stamp)
-    say(f"{doing}: done in {time.monotonic() - started:.0f} s")
+    say(f"done in {time.monotonic() - started:.0f} s")
 
 
 def _names(place: str) -> list[str]:
@@ -186,10 +186,10 @@ def main() -> int:
             for step in WHAT[sys.argv[1]]:
                 step()
     except CannotPrepare as error:
-        say(str(error))
+        say(f"\n{error}")
         return 1
     except OSError as error:
-        say(f"The environment could not be made: {error}\nNothing outside {CHECKOUT} was changed.")
+        say(f"\nThe environment could not be made: {error}\nNothing outside {CHECKOUT} was changed.")
         return 1
     except KeyboardInterrupt:
         say("\nInterrupted. The next call sets up anew.")

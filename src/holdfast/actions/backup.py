@@ -73,6 +73,7 @@ class Preview:
 
 def preview_backup(surroundings: Surroundings, request: BackupRequest) -> Preview:
     """What a run would take: the same scan, unread."""
+    recover(request.place.home)
     output = _output_path(surroundings, request)
     source = _scan(surroundings, request, output, silent)
     paths: list[str] = []

@@ -24,9 +24,6 @@ COMMANDS = {
     "demo": ("holdfast.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
 }
 
-#: What a shell reports for a process ended by SIGTERM or SIGHUP.
-TERMINATED = 128 + signal.SIGTERM
-
 
 class Unexpected(HoldfastError):
     code = "unexpected"
@@ -75,8 +72,13 @@ def program() -> str:
     return launcher
 
 
+def handle_signals() -> None:
+    """Being asked to end is an orderly end: every `finally` on the way out runs."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
-    # An ordinary exception, so that every `finally` on the way out cleans up.
     raise SystemExit(128 + number)
 
 
@@ -132,8 +134,7 @@ def _unexpected(error: Exception) -> Unexpected:
 
 def main() -> None:
     """The entry point."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminate)
+    handle_signals()
     code = run(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

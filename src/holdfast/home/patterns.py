@@ -105,7 +105,7 @@ class _State(NamedTuple):
 class Node:
     """Where the walk stands: the patterns that may still match below one directory."""
 
-    __slots__ = ("_deep", "_globs", "_literals", "_matcher", "_names", "alive")
+    __slots__ = ("_deep", "_globs", "_literals", "_matcher", "_names", "_rest", "alive")
 
     def __init__(self, matcher: Matcher, states: frozenset[_State]) -> None:
         self._matcher = matcher
@@ -113,6 +113,7 @@ class Node:
         self._globs: list[tuple[re.Pattern[str], _State]] = []
         self._deep: list[_State] = []
         self._names: dict[str, Node] = {}
+        self._rest: Node | None = None
         self.alive = bool(states)
         for state in sorted(states):
             self._add(state)
@@ -142,20 +143,19 @@ class Node:
 
     def below(self, name: str) -> Node:
         """The node for what lies in a directory of this name."""
-        if name in self._literals or self._globs:
-            node = self._names.get(name)
-            if node is not None:
-                return node
-            states = {self._matcher.after(state) for state in self._literals.get(name, ())}
-            states.update(
-                self._matcher.after(state) for expression, state in self._globs if expression.match(name)
-            )
-            states.discard(None)
-            node = self._matcher.node({state for state in states if state is not None}.union(self._deep))
-            if len(self._names) < 4096:  # names that a `*` accepts are without end
+        matcher = self._matcher
+        advanced = list(self._literals.get(name, ()))
+        advanced += [state for expression, state in self._globs if expression.match(name)]
+        if not advanced:
+            if self._rest is None:
+                self._rest = matcher.node(self._deep)
+            return self._rest
+        node = self._names.get(name)
+        if node is None:
+            node = matcher.node([*self._deep, *filter(None, map(matcher.after, advanced))])
+            if len(self._names) < 4096:  # the names that a `*` accepts have no end
                 self._names[name] = node
-            return node
-        return self._matcher.node(self._deep)
+        return node
 
 
 class Matcher:

@@ -1,0 +1,128 @@
+"""Two lanes into one file: small entries on the caller's thread, large ones beside it.
+
+Twenty thousand small files cost interpreter time, one large database costs compression; done side by
+side they keep two cores busy. Finished batches of small entries wait, bounded, while a large one holds
+the output, so memory stays flat.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+#: Finished bytes of small entries that may wait while a large one is being written.
+WAITING_LIMIT = 24 << 20
+
+
+class Batch(Protocol):
+    """A run of small entries, packed."""
+
+    @property
+    def weight(self) -> int:
+        """About how much memory it holds while it waits."""
+
+    def place(self) -> None:
+        """Write it; only one thread at a time does."""
+
+
+class Sink:
+    """Decides who may write: batches whenever no large entry is under way."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._waiting: deque[Batch] = deque()
+        self._weight = 0
+        self._busy = False
+        self.failed = threading.Event()
+
+    def offer(self, batch: Batch) -> None:
+        """Write a batch now, or keep it until the large entry under way is done."""
+        with self._condition:
+            self._waiting.append(batch)
+            self._weight += batch.weight
+            while self._busy and self._weight > WAITING_LIMIT and not self.failed.is_set():
+                self._condition.wait(0.5)
+            if not self._busy:
+                self._drain()
+
+    def begin(self) -> None:
+        """Take the output for one large entry."""
+        with self._condition:
+            self._drain()
+            self._busy = True
+
+    def end(self) -> None:
+        """Give it back."""
+        with self._condition:
+            self._busy = False
+            try:
+                self._drain()
+            finally:
+                self._condition.notify_all()
+
+    def _drain(self) -> None:
+        while self._waiting and not self.failed.is_set():
+            batch = self._waiting.popleft()
+            self._weight -= batch.weight
+            batch.place()
+
+
+class LargeLane:
+    """One thread that works through large entries, in the order given."""
+
+    def __init__(self, sink: Sink, work: Callable[[object], None]) -> None:
+        self._sink, self._work = sink, work
+        self._jobs: deque[object] = deque()
+        self._ready = threading.Condition()
+        self._closing = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def add(self, job: object) -> None:
+        self.check()
+        with self._ready:
+            self._jobs.append(job)
+            self._ready.notify()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-large", daemon=True)
+            self._thread.start()
+
+    def check(self) -> None:
+        """Raise here what went wrong there."""
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        """Wait for every job; raises the first error."""
+        self._close()
+        if self._thread is not None:
+            self._thread.join()
+        self.check()
+
+    def abandon(self) -> None:
+        """Stop at the next chunk. A read that hangs is left behind: it can no longer write anything."""
+        self._sink.failed.set()
+        self._close()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+
+    def _close(self) -> None:
+        with self._ready:
+            self._closing = True
+            self._ready.notify()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._ready:
+                    while not self._jobs and not self._closing:
+                        self._ready.wait()
+                    if not self._jobs or self._sink.failed.is_set():
+                        return
+                    job = self._jobs.popleft()
+                self._work(job)
+        except BaseException as error:
+            self._error = error
+            self._sink.failed.set()

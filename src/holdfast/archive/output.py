@@ -1,0 +1,136 @@
+"""The file an archive is written to: nothing under its final name until all of it is proven.
+
+Like `core.files.durable_file`, with three differences that archives need: the final name is chosen at
+the end (an incomplete archive may go elsewhere), what is wrong with the disk or the directory becomes
+an error a person can act on, and the kernel is asked to start writing early, so that the fsync at the
+end of a gigabyte finds little left to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import sys
+import threading
+
+from holdfast.archive.errors import NOTHING_WRITTEN, OutputNotWritable
+from holdfast.core.errors import HoldfastError
+from holdfast.core.files import NoRoom, fsync_directory, temporary_name, write_all
+
+_WRITEBACK_STEP = 16 << 20
+_SYNC_FILE_RANGE_WRITE = 2
+
+
+class Output:
+    """An append-only file under a temporary name, 0600 from its first byte."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.directory = os.path.dirname(self.path)
+        self.offset = 0
+        self._started = 0
+        self._guard = threading.Lock()
+        self._open = False
+        if os.path.isdir(self.path):
+            raise self._not_writable(f"`{self.path}` is a directory")
+        try:
+            self.temporary = temporary_name(self.directory)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self.descriptor = os.open(self.temporary, flags, 0o600)
+            os.fchmod(self.descriptor, 0o600)
+        except OSError as error:
+            raise self.explain(error) from error
+        self._open = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append; a thread that outlived its work can never write into a descriptor that was reused."""
+        with self._guard:
+            if not self._open:
+                raise RuntimeError("the output was closed")
+            try:
+                write_all(self.descriptor, memoryview(data))
+            except OSError as error:
+                raise self.explain(error) from error
+            self.offset += len(data)
+            if self.offset - self._started >= _WRITEBACK_STEP:
+                _start_writeback(self.descriptor, self._started, self.offset - self._started)
+                self._started = self.offset
+
+    def finish(self, path: str) -> None:
+        """Make it durable under its final name."""
+        try:
+            os.fsync(self.descriptor)
+            os.rename(self.temporary, path)
+        except OSError as error:
+            self.discard()
+            raise self.explain(error) from error
+        self._close()
+        fsync_directory(os.path.dirname(os.path.abspath(path)))
+
+    def discard(self) -> None:
+        """Leave nothing behind; may be called twice."""
+        if self._open:
+            self._close()
+            with contextlib.suppress(OSError):
+                os.unlink(self.temporary)
+
+    def _close(self) -> None:
+        with self._guard:
+            if self._open:
+                self._open = False
+                os.close(self.descriptor)
+
+    def explain(self, error: OSError) -> HoldfastError:
+        """The error of the operating system as one that says what to do."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return NoRoom(
+                f"there is no room for the archive in `{self.directory}`: {_said(error)}",
+                kept=NOTHING_WRITTEN,
+                next_steps=(
+                    "Free some space there, or write it elsewhere: `holdfast backup -o DIRECTORY`",
+                    "See what takes the space without writing anything: `holdfast backup --dry-run`",
+                ),
+                directory=self.directory,
+                written=self.offset,
+            )
+        if error.errno == errno.ENOENT:
+            return self._not_writable(f"the directory `{self.directory}` does not exist")
+        if error.errno == errno.ENOTDIR:
+            return self._not_writable(f"`{self.directory}` is not a directory")
+        return self._not_writable(f"`{self.directory}` cannot be written to: {_said(error)}")
+
+    def _not_writable(self, what: str) -> OutputNotWritable:
+        return OutputNotWritable(
+            what,
+            kept=NOTHING_WRITTEN,
+            next_steps=("Name a directory that exists and that you may write to: `holdfast backup -o DIRECTORY`",),
+            path=self.path,
+        )
+
+
+def _said(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _start_writeback(descriptor: int, start: int, length: int) -> None:
+    """Ask Linux to begin writing these bytes; a hint, so nothing depends on the answer."""
+    if sys.platform.startswith("linux"):
+        function = getattr(_libc(), "sync_file_range", None)
+        if function is not None:
+            function(
+                ctypes.c_int(descriptor),
+                ctypes.c_int64(start),
+                ctypes.c_int64(length),
+                ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
+            )
+
+
+_loaded: list[ctypes.CDLL] = []
+
+
+def _libc() -> ctypes.CDLL:
+    if not _loaded:
+        _loaded.append(ctypes.CDLL(None))
+    return _loaded[0]

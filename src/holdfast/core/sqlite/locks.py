@@ -1,0 +1,88 @@
+"""SQLite's own file locks, taken and looked at without SQLite.
+
+The numbers are those of SQLite's unix VFS: in the main file a pending byte, a reserved byte and a
+range that readers share; in `-shm` one byte per lock of the write-ahead log. We use *open file
+description* locks: other processes (and SQLite in this one) see them as ordinary locks, yet
+closing some other descriptor of the same file does not drop them, as it drops POSIX locks.
+
+Everything taken here is a read lock, by the protocol any SQLite reader follows.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+
+PENDING = 0x40000000
+RESERVED = PENDING + 1
+SHARED_FIRST, SHARED_SIZE = PENDING + 2, 510
+
+#: Bytes of `-shm`: the lock that stops a checkpoint from writing the main file, and the one every
+#: connection that uses the shared memory holds for as long as it is open.
+SHM_READ_ZERO, SHM_IN_USE = 123, 128
+
+#: struct flock, with the padding a 64-bit kernel expects at its end.
+_FLOCK = struct.Struct("hhqqi0q")
+
+AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
+
+
+class LocksUnavailable(Exception):
+    """The platform or the filesystem knows no such locks."""
+
+
+def _set(descriptor: int, kind: int, start: int, length: int) -> bool:
+    """Set a lock without waiting; False when somebody else's is in the way."""
+    if not AVAILABLE:
+        raise LocksUnavailable
+    try:
+        request = _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise LocksUnavailable(os.strerror(error.errno or 0)) from error
+    return True
+
+
+def share(descriptor: int) -> bool:
+    """Take SQLite's SHARED lock on a main file; False while a writer has it or waits for it.
+
+    Held, it means: no rollback-journal writer can change the file, and no last closer of a
+    write-ahead log can delete its sidecars.
+    """
+    if not _set(descriptor, fcntl.F_RDLCK, PENDING, 1):
+        return False
+    try:
+        return _set(descriptor, fcntl.F_RDLCK, SHARED_FIRST, SHARED_SIZE)
+    finally:
+        _set(descriptor, fcntl.F_UNLCK, PENDING, 1)
+
+
+def unshare(descriptor: int) -> None:
+    """Let go of the SHARED lock."""
+    _set(descriptor, fcntl.F_UNLCK, SHARED_FIRST, SHARED_SIZE)
+
+
+def hold_back_checkpoints(descriptor: int) -> bool:
+    """Keep checkpoints from writing the main file; the descriptor is one of `-shm`."""
+    return _set(descriptor, fcntl.F_RDLCK, SHM_READ_ZERO, 1)
+
+
+def held_by(descriptor: int, start: int, length: int = 1, writers_only: bool = False) -> int | None:
+    """The process that holds a lock there: None for nobody, 0 for somebody who cannot be named."""
+    if not AVAILABLE:
+        raise LocksUnavailable
+    kind = fcntl.F_RDLCK if writers_only else fcntl.F_WRLCK
+    try:
+        answer = fcntl.fcntl(
+            descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
+        )
+    except OSError as error:
+        raise LocksUnavailable(os.strerror(error.errno or 0)) from error
+    found, _, _, _, pid = _FLOCK.unpack(answer)
+    if found == fcntl.F_UNLCK:
+        return None
+    return max(int(pid), 0)

@@ -1,0 +1,178 @@
+"""What a source offers for landing: chosen, judged safe, and given its place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast.core.entries import Entry, Kind, Source
+from holdfast.core.errors import HoldfastError
+from holdfast.core.sqlite import SIDECARS
+from holdfast.home.layout import Layout
+
+from .area import is_area
+from .targets import Places, refuse_outside
+
+_KIND_BITS = {Kind.FILE: stat.S_IFREG, Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLINK: stat.S_IFLNK}
+
+
+class NothingMatches(HoldfastError):
+    code = "nothing-matches"
+
+
+class UnsafeEntry(HoldfastError):
+    code = "unsafe-entry"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry with its place and with the mode that it will have."""
+
+    path: str
+    root: int
+    place: str  # below the root's base
+    kind: Kind
+    mode: int
+    mtime_ns: int
+    size: int
+    target: str = ""
+    leading: bool = False  # a directory above what was asked for: made if missing, else left alone
+    leads_nowhere: bool = False  # a possible sidecar: staged, and judged once its database is known
+
+    def looks_like(self, now: os.stat_result) -> bool:
+        """Whether the target agrees in everything but the bytes, which are compared later."""
+        if stat.S_IFMT(now.st_mode) != _KIND_BITS[self.kind] or now.st_mtime_ns != self.mtime_ns:
+            return False
+        if self.kind is Kind.SYMLINK:
+            return now.st_size == len(os.fsencode(self.target))
+        return now.st_size == self.size and stat.S_IMODE(now.st_mode) == self.mode
+
+    @staticmethod
+    def meets_link(now: os.stat_result) -> bool:
+        return stat.S_ISLNK(now.st_mode)
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The items of one landing."""
+
+    items: dict[str, Item] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    only: tuple[str, ...] = ()
+    directories_listed: bool = False  # the source knows directories; a Hermes zip does not
+
+
+def collect(source: Source, places: Places, layout: Layout, only: Sequence[str]) -> Chosen:
+    """Go through a source once and choose. Raises the typed errors of a source that may not land."""
+    chosen = Chosen(only=tuple(_normal(path, places.home) for path in only))
+    undeclared: list[str] = []
+    matched: set[str] = set()
+    files: set[str] = set()
+    for entry in source:
+        _check_name(entry.path, entry.path in chosen.items)
+        if is_area(entry.path) or places.only_leads_to(entry.path, entry.kind):
+            continue
+        how = _selected(entry, chosen.only, matched)
+        if not how:
+            continue
+        found = places.find(entry.path)
+        if found is None:
+            undeclared.append(entry.path)
+        elif found[0] == 0 and layout.machine_bound(entry.path):
+            chosen.kept.append(entry.path)
+        else:
+            chosen.items[entry.path] = _item(entry, found, layout, leading=how == "leading")
+            if entry.kind is Kind.DIRECTORY:
+                chosen.directories_listed = True
+            else:
+                files.add(entry.path)
+    if undeclared:
+        raise refuse_outside(undeclared)
+    _check_parents(files)
+    _check_matches(chosen.only, matched)
+    return chosen
+
+
+def is_sidecar_name(path: str) -> bool:
+    return path.endswith(SIDECARS)
+
+
+def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -> Item:
+    mode = entry.mode & 0o777  # never setuid, setgid or sticky
+    if entry.kind is Kind.FILE and layout.private(entry.path):
+        mode = 0o600
+    return Item(
+        path=entry.path,
+        root=found[0],
+        place=found[1],
+        kind=entry.kind,
+        mode=mode,
+        mtime_ns=entry.mtime_ns,
+        size=entry.size if entry.kind is Kind.FILE else 0,
+        target=entry.target,
+        leading=leading,
+        leads_nowhere=entry.kind is Kind.FILE and is_sidecar_name(entry.path),
+    )
+
+
+def _normal(path: str, home: str) -> str:
+    if path.startswith(home.rstrip("/") + "/"):
+        path = path[len(home.rstrip("/")) + 1 :]
+    return os.path.normpath(path).strip("/") if path.strip("/") else ""
+
+
+def _selected(entry: Entry, only: tuple[str, ...], matched: set[str]) -> str:
+    """`whole`, `leading` for a directory above something asked for, or nothing."""
+    if not only:
+        return "whole"
+    how = ""
+    for wanted in only:
+        if entry.path == wanted or entry.path.startswith(wanted + "/") or wanted == ".":
+            matched.add(wanted)
+            how = "whole"
+        elif entry.kind is Kind.FILE and any(entry.path == wanted + suffix for suffix in SIDECARS):
+            how = "whole"  # a database comes with its sidecars
+        elif not how and entry.kind is Kind.DIRECTORY and wanted.startswith(entry.path + "/"):
+            how = "leading"
+    return how
+
+
+def _check_matches(only: tuple[str, ...], matched: set[str]) -> None:
+    missing = [path for path in only if path not in matched]
+    if missing:
+        named = ", ".join(f"`{path}`" for path in missing)
+        raise NothingMatches(
+            f"there is nothing called {named} in what is to be restored",
+            kept="Nothing was changed",
+            next_steps=("List what it holds: `holdfast import FILE --dry-run --json`",),
+            paths=missing,
+        )
+
+
+def _check_name(path: str, seen: bool) -> None:
+    parts = path.split("/")
+    if seen:
+        raise _unsafe(path, "appears twice")
+    if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise _unsafe(path, "is not a plain path below the home")
+
+
+def _check_parents(files: set[str]) -> None:
+    """Nothing may lie below a file or a link of the same source."""
+    for path in files:
+        above = path.rpartition("/")[0]
+        while above:
+            if above in files:
+                raise _unsafe(path, f"lies below `{above}`, which is not a directory")
+            above = above.rpartition("/")[0]
+
+
+def _unsafe(path: str, why: str) -> UnsafeEntry:
+    return UnsafeEntry(
+        f"`{path}` {why}",
+        kept="Nothing was changed",
+        next_steps=("Do not trust this archive; it was not made by holdfast or Hermes as it is",),
+        path=path,
+    )

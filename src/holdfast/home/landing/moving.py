@@ -1,0 +1,189 @@
+"""Keep, move, copy and remove single things between trees, on one filesystem or across two.
+
+On one filesystem a thing moves by rename. Across filesystems it is copied under a temporary name
+in the destination's directory, made durable, and renamed: whatever carries a final name is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+from holdfast.core.entries import CHUNK
+from holdfast.core.files import write_all
+
+from .tree import Tree
+
+_NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def same_thing(first: os.stat_result, second: os.stat_result) -> bool:
+    """One object under two names, or, across filesystems, an untouched copy of it."""
+    if first.st_dev == second.st_dev:
+        return first.st_ino == second.st_ino
+    return (first.st_size, first.st_mtime_ns, stat.S_IFMT(first.st_mode)) == (
+        second.st_size,
+        second.st_mtime_ns,
+        stat.S_IFMT(second.st_mode),
+    )
+
+
+def link(source: Tree, path: str, destination: Tree, name: str) -> bool:
+    """A second name for one file or link; False where the filesystem has no such thing.
+
+    Raises FileExistsError where the name is taken: nothing is overwritten.
+    """
+    (source_parent, source_name), (parent, last) = source.parent(path), destination.parent(name)
+    try:
+        os.link(source_name, last, src_dir_fd=source_parent, dst_dir_fd=parent, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+def rename(source: Tree, path: str, destination: Tree, name: str) -> bool:
+    """Move by rename, over what is there; False where the two are on different filesystems."""
+    (source_parent, source_name), (parent, last) = source.parent(path), destination.parent(name)
+    try:
+        os.rename(source_name, last, src_dir_fd=source_parent, dst_dir_fd=parent)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise
+    source.forget(path)
+    destination.forget(name)
+    return True
+
+
+def copy(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
+    """Copy a file, a link or a whole directory; it appears under `name` whole and durable."""
+    from_parent, from_name = source.parent(path)
+    parent, last = destination.parent(name)
+    _discard(parent, temporary)
+    _copy(from_parent, from_name, parent, temporary)
+    os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
+    destination.forget(name)
+
+
+def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
+    """Rename, or copy and then remove."""
+    if not rename(source, path, destination, name):
+        copy(source, path, destination, name, temporary)
+        remove(source, path)
+
+
+def duplicate(source: Tree, path: str, destination: Tree, name: str) -> None:
+    """A second tree that shares the bytes of its files where links are possible, and copies where not."""
+    from_parent, from_name = source.parent(path)
+    parent, last = destination.parent(name)
+    _copy(from_parent, from_name, parent, last, share=True)
+
+
+def remove(tree: Tree, path: str) -> None:
+    """Remove a file, a link or a whole directory; one that is gone already is fine."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        parent, name = tree.parent(path)
+        _discard(parent, name)
+        tree.forget(path)
+
+
+def discard(path: str) -> None:
+    """Remove a file or directory of our own by its full path, read-only directories included."""
+    parent, name = os.path.split(path)
+    with contextlib.suppress(FileNotFoundError):
+        descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _discard(descriptor, name)
+        finally:
+            os.close(descriptor)
+
+
+def _discard(parent: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=parent)
+        return
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        facts = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(facts.st_mode):
+            raise
+    if facts.st_mode & 0o700 != 0o700:
+        os.chmod(name, 0o700, dir_fd=parent)
+    descriptor = os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)
+    try:
+        for child in os.listdir(descriptor):
+            _discard(descriptor, child)
+    finally:
+        os.close(descriptor)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _copy(from_parent: int, from_name: str, parent: int, name: str, share: bool = False) -> None:
+    facts = os.stat(from_name, dir_fd=from_parent, follow_symlinks=False)
+    if stat.S_ISDIR(facts.st_mode):
+        _copy_directory(from_parent, from_name, parent, name, share)
+    elif share and _shared(from_parent, from_name, parent, name):
+        return
+    elif stat.S_ISLNK(facts.st_mode):
+        os.symlink(os.readlink(from_name, dir_fd=from_parent), name, dir_fd=parent)
+    elif stat.S_ISREG(facts.st_mode):
+        _copy_file(from_parent, from_name, parent, name)
+    else:
+        return  # sockets, pipes and devices have no bytes to keep
+    _dress(parent, name, facts)
+
+
+def _shared(from_parent: int, from_name: str, parent: int, name: str) -> bool:
+    try:
+        os.link(from_name, name, src_dir_fd=from_parent, dst_dir_fd=parent, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+def _copy_directory(from_parent: int, from_name: str, parent: int, name: str, share: bool) -> None:
+    os.mkdir(name, 0o700, dir_fd=parent)
+    source = os.open(from_name, _READ | os.O_DIRECTORY, dir_fd=from_parent)
+    try:
+        made = os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)
+        try:
+            for child in os.listdir(source):
+                _copy(source, child, made, child, share)
+        finally:
+            os.close(made)
+    finally:
+        os.close(source)
+
+
+def _copy_file(from_parent: int, from_name: str, parent: int, name: str) -> None:
+    source = os.open(from_name, _READ, dir_fd=from_parent)
+    try:
+        made = os.open(name, _CREATE, 0o600, dir_fd=parent)
+        try:
+            while data := os.read(source, CHUNK):
+                write_all(made, data)
+            os.fsync(made)
+        finally:
+            os.close(made)
+    finally:
+        os.close(source)
+
+
+def _dress(parent: int, name: str, facts: os.stat_result) -> None:
+    """Owner, mode and time as they were on the original."""
+    if os.geteuid() == 0:
+        os.chown(name, facts.st_uid, facts.st_gid, dir_fd=parent, follow_symlinks=False)
+    if not stat.S_ISLNK(facts.st_mode):
+        os.chmod(name, stat.S_IMODE(facts.st_mode), dir_fd=parent)
+    os.utime(name, ns=(facts.st_atime_ns, facts.st_mtime_ns), dir_fd=parent, follow_symlinks=False)

@@ -1,0 +1,138 @@
+"""The plan of a landing: what would be done, as a value that can be printed, tested and shown.
+
+Making a plan changes nothing. It looks at every target once, by `lstat`, and never at bytes: a
+file counts as the same where size, time and mode agree, and the landing itself compares the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast.core.entries import Kind, Source
+from holdfast.core.files import free_bytes
+from holdfast.home.layout import Layout
+
+from .holding import describe, is_database_file, who_holds
+from .items import Item, collect
+from .record import Root
+from .removals import Removals, find_removals
+from .targets import Places, Targets
+from .tree import LandingThroughLink, Tree
+
+_BLOCK = 4096
+
+
+@dataclass(slots=True)
+class LandingPlan:
+    """What a landing would do. Lists hold paths relative to the home, sorted."""
+
+    home: str
+    exact: bool
+    only: tuple[str, ...]
+    create: list[str] = field(default_factory=list)
+    replace: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)  # bound to this machine: neither written nor removed
+    remove: list[str] = field(default_factory=list)  # exact only
+    outside: list[str] = field(default_factory=list)  # full paths outside the home
+    executable: list[str] = field(default_factory=list)  # what the agent would run
+    held: list[tuple[str, str]] = field(default_factory=list)  # databases in use, and by whom
+    links: list[str] = field(default_factory=list)  # links that stand where a directory is needed
+    bytes: int = 0
+    needed: int = 0  # room on the home's filesystem
+    free: int = 0
+    items: dict[str, Item] = field(default_factory=dict, repr=False)
+    removals: Removals = field(default_factory=Removals, repr=False)
+    roots: list[Root] = field(default_factory=list, repr=False)
+    layout: Layout | None = field(default=None, repr=False)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "home": self.home,
+            "exact": self.exact,
+            "only": list(self.only),
+            "create": self.create,
+            "replace": self.replace,
+            "same": self.same,
+            "kept": self.kept,
+            "remove": self.remove,
+            "outside": self.outside,
+            "executable": self.executable,
+            "held": [{"path": path, "holder": holder} for path, holder in self.held],
+            "links_in_the_way": self.links,
+            "bytes": self.bytes,
+            "needed_bytes": self.needed,
+            "free_bytes": self.free,
+        }
+
+
+def plan_landing(
+    source: Source, targets: Targets, layout: Layout, *, exact: bool = False, only: Sequence[str] = ()
+) -> LandingPlan:
+    """Compare a source with its target.
+
+    Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
+    are part of the plan, and refused when it is carried out.
+    """
+    places = Places(targets)
+    chosen = collect(source, places, layout, only)
+    plan = LandingPlan(places.home, exact, chosen.only, items=chosen.items, roots=places.roots, layout=layout)
+    plan.kept = chosen.kept
+    trees = [Tree(root.base) for root in places.roots]
+    try:
+        for item in chosen.items.values():
+            _judge(plan, item, trees[item.root], places, layout)
+        if exact:
+            plan.removals = find_removals(places.home, layout, chosen)
+            plan.remove = sorted(plan.removals.files)
+            for path in plan.remove:
+                _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)
+    finally:
+        for tree in trees:
+            tree.close()
+    for listing in (plan.create, plan.replace, plan.same, plan.kept, plan.outside, plan.executable):
+        listing.sort()
+    plan.links = sorted(set(plan.links))
+    plan.free = free_bytes(places.roots[0].base)
+    return plan
+
+
+def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: Layout) -> None:
+    """What would become of one entry."""
+    try:
+        now = tree.look(item.place)
+    except LandingThroughLink:
+        plan.links.append(tree.full(tree.link_in_the_way(item.place)))
+        return
+    if item.kind is Kind.DIRECTORY:
+        if now is not None and item.meets_link(now):
+            plan.links.append(tree.full(item.place))
+        return
+    plan.bytes += item.size
+    plan.needed += -(-item.size // _BLOCK) * _BLOCK
+    if item.leads_nowhere:
+        return
+    if now is not None and item.looks_like(now):
+        plan.same.append(item.path)
+        return
+    (plan.create if now is None else plan.replace).append(item.path)
+    if item.root:
+        plan.outside.append(places.outside(item.root, item.place))
+    if item.kind is Kind.FILE and layout.executable(item.path, item.mode):
+        plan.executable.append(item.path)
+    if now is not None:
+        plan.needed += _note_holders(plan, tree, item.place, item.path)
+
+
+def _note_holders(plan: LandingPlan, tree: Tree, place: str, path: str) -> int:
+    """Add who has the target's database open; returns the room that keeping a copy of it needs."""
+    facts = tree.look(place)
+    if facts is None or not is_database_file(tree, place, facts):
+        return 0
+    holders = who_holds(tree.full(place))
+    if holders:
+        plan.held.append((path, describe(holders)))
+    return facts.st_size if holders else 0
+
+

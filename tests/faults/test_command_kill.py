@@ -1,0 +1,129 @@
+"""kill -9 at any step: no archive that is not whole, and a home that is the old or the new one."""
+
+import os
+import random
+import shutil
+
+import pytest
+
+from holdfast.archive import open_archive
+from holdfast.core.entries import Kind
+from homes import differences, make_hermes_home, tree_facts
+from kill_points import count_steps, run_killed
+
+SAMPLE, FULL = 12, 120
+
+
+def assert_whole(path):
+    """Every member of an archive reads back, with the hash its manifest recorded."""
+    import hashlib
+
+    with open_archive(str(path)) as archive:
+        assert archive.head is not None and archive.head["complete"] is True
+        for entry in archive:
+            if entry.kind is Kind.FILE:
+                digest = hashlib.sha256()
+                with entry.open() as content:
+                    for chunk in content.chunks():
+                        digest.update(chunk)
+                assert digest.hexdigest() == entry.sha256, entry.path
+
+
+def chosen_steps(total, count, seed):
+    """The first and last steps always, the rest spread by chance."""
+    rng = random.Random(seed)
+    inner = rng.sample(range(2, total), min(count - 2, total - 2))
+    return sorted({1, total, *inner})
+
+
+def backup_storm(tmp_path, environment, form, count, seed):
+    home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
+    before = tree_facts(home)
+    out = tmp_path / "out"
+    out.mkdir()
+    target = out / f"iris.{form}"
+    words = ["backup", "--home", home, "-o", str(target), "--format", form]
+    total = count_steps(words, environment, str(tmp_path / "steps"))
+    assert total > 20
+    killed = 0
+    for step in chosen_steps(total, count, seed):
+        # Every other time an older, whole archive is already there and must not be harmed.
+        if step % 2:
+            for name in os.listdir(out):
+                os.unlink(out / name)
+        done = run_killed(words, environment, step)
+        killed += done.returncode == -9
+        names = [name for name in os.listdir(out) if not name.startswith(".holdfast-tmp-")]
+        assert names in ([], [target.name]), f"step {step}: {names}"
+        if names:
+            assert_whole(target)
+    assert killed >= count * 0.8, "the storm hardly killed anything"
+    assert run_killed(words, environment, 0).returncode == 0
+    assert os.listdir(out) == [target.name], "leftovers of killed runs were not swept"
+    assert differences(before, tree_facts(home)) == []
+
+
+def import_storm(tmp_path, environment, count, seed, exact):
+    home = make_hermes_home(str(tmp_path / "user" / ".hermes"), profiles=())
+    archive = str(tmp_path / "iris.zip")
+    assert run_killed(["backup", "--home", home, "-o", archive], environment, 0).returncode == 0
+    # The home as it is when somebody needs an import: things changed, lost and added.
+    shutil.rmtree(os.path.join(home, "skills"))
+    for name, data in (("SOUL.md", b"hijacked"), ("state.db", bytes(8192)), ("later.md", b"written since")):
+        with open(os.path.join(home, name), "wb") as file:
+            file.write(data)
+    pristine = str(tmp_path / "pristine")
+    shutil.copytree(home, pristine, symlinks=True, ignore=lambda *_: {"gateway.sock", "pipe"})
+    shutil.rmtree(home)
+    shutil.copytree(pristine, home, symlinks=True)
+    old = tree_facts(home)
+    words = ["import", archive, "--home", home, "--force", *(["--exact"] if exact else [])]
+    total = count_steps(words, environment, str(tmp_path / "steps"))
+    new = tree_facts(home)
+    assert differences(old, new) != []
+    outcomes = {"old": 0, "new": 0}
+    for step in chosen_steps(total, count, seed):
+        shutil.rmtree(home)
+        shutil.rmtree(home + ".holdfast", ignore_errors=True)
+        shutil.copytree(pristine, home, symlinks=True)
+        run_killed(words, environment, step)
+        recovery = run_killed(["import", archive, "--home", home, "--dry-run"], environment, 0)
+        assert recovery.returncode == 0, f"step {step}: {recovery.stderr}"
+        now = tree_facts(home)
+        if differences(old, now) == []:
+            outcomes["old"] += 1
+        else:
+            assert differences(new, now) == [], (
+                f"step {step} of {total}: neither the old home nor the new one"
+            )
+            outcomes["new"] += 1
+    assert outcomes["old"] and outcomes["new"], outcomes
+    # And the command still works after all that.
+    assert run_killed(words, environment, 0).returncode == 0
+    assert differences(new, tree_facts(home)) == []
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.zst"])
+def test_a_killed_backup_never_leaves_a_file_that_is_not_whole(tmp_path, launcher_environment, form):
+    backup_storm(tmp_path, launcher_environment, form, SAMPLE, seed=1)
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["merge", "exact"])
+def test_a_killed_import_leaves_the_old_home_or_the_new_one(tmp_path, launcher_environment, exact):
+    import_storm(tmp_path, launcher_environment, SAMPLE, seed=2, exact=exact)
+
+
+@pytest.mark.soak("archive")
+@pytest.mark.parametrize("form", ["zip", "tar.zst"])
+def test_backups_killed_at_over_a_hundred_steps_never_leave_a_file_that_is_not_whole(
+    tmp_path, launcher_environment, form
+):
+    backup_storm(tmp_path, launcher_environment, form, FULL, seed=3)
+
+
+@pytest.mark.soak("archive")
+@pytest.mark.parametrize("exact", [False, True], ids=["merge", "exact"])
+def test_imports_killed_at_over_a_hundred_steps_leave_the_old_home_or_the_new_one(
+    tmp_path, launcher_environment, exact
+):
+    import_storm(tmp_path, launcher_environment, FULL, seed=4, exact=exact)
