@@ -32,7 +32,7 @@ SMALL_SHARE = 0.04
 #: How much of what is said are phrases rather than single words, and what that makes of a count.
 PHRASES = 1.0
 WORDS_PER_UNIT = 2.9
-BYTES_PER_WORD = 4.1  # over the three kinds of small files
+BYTES_PER_WORD = 4.6  # over the three kinds of small files
 
 
 @dataclass(frozen=True)

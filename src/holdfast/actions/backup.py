@@ -20,7 +20,7 @@ from holdfast.archive import Written, identify, write_archive
 from holdfast.core.entries import Kind, Remark
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
-from holdfast.core.files import private_directory, sweep_temporaries
+from holdfast.core.files import private_directory
 from holdfast.core.journal import Record, new_id
 from holdfast.core.sqlite import CaptureOptions
 from holdfast.home.landing import recover
@@ -143,7 +143,6 @@ def _backup(
             kept="Nothing was written; the home was not touched",
             next_steps=("Name another place with `holdfast backup -o PATH`",),
         ) from error
-    sweep_temporaries(directory)
     source = _scan(surroundings, request, output, listener)
     head = {
         "id": operation,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.actions.surroundings import Place, Surroundings
-from holdfast.actions.wrappers import Wrapper, make_wrappers
-from holdfast.archive import Archive, Limits, open_archive
+from holdfast.actions.wrappers import Wrapper, make_wrappers, profiles_of
+from holdfast.archive import NO_LIMITS, Archive, Limits, open_archive
 from holdfast.core.entries import Source
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
@@ -126,7 +126,21 @@ class PreparedImport:
         return Imported(operation, self.place, landed, wrappers, self._hints())
 
     def _hints(self) -> list[str]:
-        return [] if self.request.into else self.place.layout.hints_after_import(self.place.home)
+        """What an archive does not hold, and the commands that bring it; holdfast installs none of it."""
+        layout, home = self.place.layout, self.place.home
+        if self.request.into:
+            return []
+        hints = []
+        if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
+            hints.append(f"The agent's own code is not part of a backup; bring it with `{layout.code_hint}`")
+        if layout.service_hint:
+            hints.append(f"No service was installed; if you want one: `{layout.service_hint}`")
+        if layout.profile_service_hint:
+            hints += [
+                f"For profile {name}: `{layout.profile_service_hint.format(profile=name)}`"
+                for name in profiles_of(self.place)
+            ]
+        return hints
 
 
 @contextlib.contextmanager
@@ -134,13 +148,13 @@ def prepare_import(
     surroundings: Surroundings, request: ImportRequest, listener: Listener = silent
 ) -> Iterator[PreparedImport]:
     """Open and judge an archive, find the target, and make the plan. Changes nothing."""
-    limits = Limits.none() if request.no_limits else Limits()
+    limits = NO_LIMITS if request.no_limits else Limits()
     with open_archive(request.file, limits) as archive:
         layout_name, prefix = _what_it_is(surroundings, request, archive)
         place = _target(surroundings, request, layout_name)
         recover(place.home)
         source = archive.under(prefix) if prefix else archive
-        external = {} if request.into else _external_roots(surroundings, place)
+        external = {} if request.into else place.layout.external_targets(surroundings.user_home)
         plan = plan_landing(
             source,
             Targets(home=place.home, external=external),
@@ -156,7 +170,7 @@ def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Arc
     if archive.head is not None:
         name = str(archive.head.get("layout", ""))
         return request.layout or (name if name in surroundings.layouts else "generic"), ""
-    found = recognise(entry.path for entry in archive.entries)
+    found = recognise((entry.path for entry in archive.entries), surroundings.layouts)
     if found is not None:
         return request.layout or found[0], found[1]
     if request.layout:
@@ -170,15 +184,4 @@ def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Arc
 
 
 def _target(surroundings: Surroundings, request: ImportRequest, layout_name: str) -> Place:
-    if request.into:
-        return Place(os.path.abspath(request.into), surroundings.layout(layout_name))
-    if request.home or surroundings.default_home:
-        return Place(surroundings.locate(request.home).home, surroundings.layout(layout_name))
-    return surroundings.locate(layout=layout_name)
-
-
-def _external_roots(surroundings: Surroundings, place: Place) -> dict[str, str]:
-    return {
-        f"_external/{path}": os.path.join(surroundings.user_home, path)
-        for path in place.layout.external_paths
-    }
+    return surroundings.locate(request.into or request.home, layout_name, existing=False)

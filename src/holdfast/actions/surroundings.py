@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.journal import Journal
-from holdfast.home.layout import Layout, find_home, recognise
+from holdfast.home.layout import Layout, check_home, find_home, locate_home
+from holdfast.home.places import recognise_home
 
 
 class UnknownLayout(HoldfastError):
@@ -51,24 +52,23 @@ class Surroundings:
             )
         return found
 
-    def locate(self, home: str = "", layout: str = "") -> Place:
+    def locate(self, home: str = "", layout: str = "", *, existing: bool = True) -> Place:
         """The home that is meant, and its layout: as named, else by its markers, else the default.
 
-        What this returns is what is printed and what is used; there is no second resolution.
+        What this returns is what is printed and what is used; there is no second resolution. With
+        `existing`, a home that is missing, unreadable or empty is a typed error.
         """
         home = home or self.default_home
         if not home:
             chosen = self.layout(layout or self.default_layout)
-            return Place(find_home(chosen, self.environment, self.user_home), chosen)
-        home = os.path.abspath(os.path.join(self.user_home, home[2:]) if home.startswith("~/") else home)
-        if not layout:
-            layout = self._recognised(home) or "generic"
-        return Place(home, self.layout(layout))
-
-    def _recognised(self, home: str) -> str:
-        try:
-            names = os.listdir(home)
-        except OSError:
-            return self.default_layout
-        found = recognise(names)
-        return found[0] if found and not found[1] else ""
+            find = find_home if existing else locate_home
+            return Place(find(chosen, self.environment, self.user_home), chosen)
+        if home == "~" or home.startswith("~/"):
+            home = self.user_home + home[1:]
+        # Links are resolved once, here: the home may be a link, and must stay one.
+        home = os.path.realpath(home)
+        name = layout or recognise_home(home, self.layouts) or "generic"
+        chosen = self.layout(name)
+        if existing:
+            check_home(home, chosen)
+        return Place(home, chosen)

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import shutil
 from dataclasses import dataclass
 
 from holdfast.actions.surroundings import Place, Surroundings
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_RESERVED = frozenset({"hermes", "default", "test", "tmp", "root", "sudo"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,49 +30,41 @@ class Wrapper:
 
 def make_wrappers(place: Place, surroundings: Surroundings) -> list[Wrapper]:
     """Make the missing ones for every profile of this home that has settings of its own."""
-    agent = place.layout.profile_command
-    profiles = os.path.join(place.home, place.layout.profiles) if place.layout.profiles else ""
-    if not agent or not os.path.isdir(profiles):
+    directory = os.path.join(surroundings.user_home, place.layout.wrapper_directory)
+    return [_wrapper(name, directory, place, surroundings) for name in profiles_of(place)]
+
+
+def profiles_of(place: Place) -> list[str]:
+    """The names of the profiles in a home that are more than an empty directory."""
+    layout = place.layout
+    folder = os.path.join(place.home, layout.profiles)
+    if not layout.profiles or not layout.wrapper_command or not os.path.isdir(folder):
         return []
+    return [
+        name
+        for name in sorted(os.listdir(folder))
+        if any(os.path.isfile(os.path.join(folder, name, proof)) for proof in layout.profile_proof)
+    ]
+
+
+def _wrapper(name: str, directory: str, place: Place, surroundings: Surroundings) -> Wrapper:
+    path = os.path.join(directory, name)
     search = surroundings.environment.get("PATH", "")
-    directory = os.path.join(surroundings.user_home, ".local", "bin")
-    default_root = os.path.join(surroundings.user_home, place.layout.default.removeprefix("~/"))
-    custom_root = os.path.realpath(place.home) != os.path.realpath(default_root)
-    wrappers = []
-    for name in sorted(os.listdir(profiles)):
-        root = os.path.join(profiles, name)
-        if not any(os.path.isfile(os.path.join(root, proof)) for proof in ("config.yaml", ".env")):
-            continue
-        path = os.path.join(directory, name)
-        problem = _problem(name, path, search)
-        if os.path.lexists(path):
-            ours = _starts_profile(path, name)
-            wrappers.append(
-                Wrapper(
-                    name, path, "present" if ours else "skipped", "" if ours else "another file has that name"
-                )
-            )
-        elif problem:
-            wrappers.append(Wrapper(name, path, "skipped", problem))
-        else:
-            program = shutil.which(agent, path=search) or agent
-            _write(path, name, program, place if custom_root else None)
-            on_path = directory in search.split(os.pathsep)
-            wrappers.append(
-                Wrapper(name, path, "made", "" if on_path else f"{directory} is not on your PATH")
-            )
-    return wrappers
-
-
-def _problem(name: str, path: str, search: str) -> str:
-    if not _NAME.fullmatch(name):
-        return "not a valid profile name"
-    if name in _RESERVED:
-        return "the name is reserved"
+    if not place.layout.valid_profile(name):
+        return Wrapper(name, path, "skipped", "not a name that can become a command")
+    if os.path.lexists(path):
+        if _starts_profile(path, name):
+            return Wrapper(name, path, "present")
+        return Wrapper(name, path, "skipped", "another file has that name")
     elsewhere = shutil.which(name, path=search)
-    if elsewhere and elsewhere != path:
-        return f"`{name}` is already a command: {elsewhere}"
-    return ""
+    if elsewhere:
+        return Wrapper(name, path, "skipped", f"`{name}` is already a command: {elsewhere}")
+    try:
+        _write(path, name, place, surroundings)
+    except OSError as error:
+        return Wrapper(name, path, "skipped", f"it cannot be written: {error.strerror}")
+    on_path = directory in search.split(os.pathsep)
+    return Wrapper(name, path, "made", "" if on_path else f"{directory} is not on your PATH")
 
 
 def _starts_profile(path: str, name: str) -> bool:
@@ -85,11 +73,16 @@ def _starts_profile(path: str, name: str) -> bool:
     return False
 
 
-def _write(path: str, name: str, program: str, place: Place | None) -> None:
+def _write(path: str, name: str, place: Place, surroundings: Surroundings) -> None:
+    layout = place.layout
+    command = shutil.which(layout.wrapper_command, path=surroundings.environment.get("PATH", ""))
+    text = layout.wrapper_text.format(command=shlex.quote(command or layout.wrapper_command), profile=name)
+    usual = os.path.join(surroundings.user_home, layout.default)
+    if os.path.realpath(place.home) != os.path.realpath(usual):
+        # Without the root, the wrapper would look for the profile in the default home.
+        first, rest = text.split("\n", 1)
+        text = f"{first}\nexport {layout.variable}={shlex.quote(place.home)}\n{rest}"
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # A wrapper without the root would look for the profile in the default home and not find it.
-    root = f"export {place.layout.variable}={shlex.quote(place.home)}\n" if place else ""
-    text = f'#!/bin/sh\n{root}exec {shlex.quote(program)} -p {name} "$@"\n'
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -39,7 +39,7 @@ class Item:
     size: int
     target: str = ""
     leading: bool = False  # a directory above what was asked for: made if missing, else left alone
-    leads_nowhere: bool = False  # a possible sidecar: staged, and judged once its database is known
+    sidecar: bool = False  # by its name: staged, and judged once its database is known
 
     def looks_like(self, now: os.stat_result) -> bool:
         """Whether the target agrees in everything but the bytes, which are compared later."""
@@ -95,8 +95,12 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
     return chosen
 
 
-def is_sidecar_name(path: str) -> bool:
-    return path.endswith(SIDECARS)
+def database_of(path: str) -> str:
+    """The database that a sidecar's name belongs to; empty where it is no such name."""
+    for suffix in SIDECARS:
+        if path.endswith(suffix):
+            return path.removesuffix(suffix)
+    return ""
 
 
 def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -> Item:
@@ -113,7 +117,7 @@ def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -
         size=entry.size if entry.kind is Kind.FILE else 0,
         target=entry.target,
         leading=leading,
-        leads_nowhere=entry.kind is Kind.FILE and is_sidecar_name(entry.path),
+        sidecar=entry.kind is Kind.FILE and database_of(entry.path) != "",
     )
 
 

@@ -14,7 +14,7 @@ from holdfast.core.files import free_bytes
 from holdfast.home.layout import Layout
 
 from .holding import describe, is_database_file, who_holds
-from .items import Item, collect
+from .items import Item, collect, database_of
 from .record import Root
 from .removals import Removals, find_removals
 from .targets import Places, Targets
@@ -111,8 +111,8 @@ def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: La
         return
     plan.bytes += item.size
     plan.needed += -(-item.size // _BLOCK) * _BLOCK
-    if item.leads_nowhere:
-        return
+    if item.sidecar and database_of(item.path) in plan.items:
+        return  # folded into its database, which is listed itself
     if now is not None and item.looks_like(now):
         plan.same.append(item.path)
         return

@@ -1,0 +1,80 @@
+"""The open file of an archive being read: reads by position, from any thread, never past its end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+from holdfast.archive.errors import NOTHING_CHANGED, ArchiveNotFound, ArchiveUnreadable, damaged
+
+
+class Handle:
+    """A descriptor, its size and its name for messages."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path, self.descriptor = path, descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._open = True
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly that many bytes."""
+        data = self.some(offset, length)
+        if len(data) != length:
+            raise damaged(self.path, "it ends too early")
+        return data
+
+    def some(self, offset: int, length: int) -> bytes:
+        """That many bytes, or what there is of them."""
+        if offset < 0 or offset >= self.size:
+            return b""
+        try:
+            data = os.pread(self.descriptor, min(length, self.size - offset), offset)
+            if len(data) == length or offset + len(data) >= self.size or not data:
+                return data
+            return data + self.some(offset + len(data), length - len(data))  # a read across 2 GiB, or a signal
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            with contextlib.suppress(OSError):
+                os.close(self.descriptor)
+
+
+def open_handle(path: str) -> Handle:
+    """Open an archive for reading, or say why that is not possible."""
+    try:
+        # Without O_NONBLOCK a named pipe in the place of an archive would hang us here.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        what = "is a directory, not an archive" if stat.S_ISDIR(mode) else "is not a regular file"
+        raise ArchiveUnreadable(
+            f"`{path}` {what}",
+            kept=NOTHING_CHANGED,
+            next_steps=("Name the archive file itself: `holdfast import FILE`",),
+            path=path,
+        )
+    return Handle(path, descriptor)
+
+
+def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadable:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return ArchiveNotFound(
+            f"there is no archive `{path}`",
+            kept=NOTHING_CHANGED,
+            next_steps=("Check the name, and give the whole path: `holdfast import FILE`",),
+            path=path,
+        )
+    return ArchiveUnreadable(
+        f"`{path}` cannot be read: {(error.strerror or str(error)).lower()}",
+        kept=NOTHING_CHANGED,
+        next_steps=("Check that you may read the file, and that its disk is sound",),
+        path=path,
+    )

@@ -1,0 +1,154 @@
+"""The page reader: a live database in WAL mode, read as one committed state beside its writers.
+
+A read transaction of SQLite pins the log: a checkpoint may then copy only frames up to our mark
+into the main file, and the log cannot begin anew. So main file + committed frames laid over it is
+one state, whatever writers do meanwhile, and none of them waits for us. Where the log was already
+copied whole, the main file alone is the state and is frozen, and the log must *not* be laid over
+it. The shared memory is opened read-only: not a byte of any sidecar is written.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import struct
+from typing import TYPE_CHECKING
+
+from holdfast.core.entries import Outcome
+
+from .descriptors import Descriptors
+from .format import BUSY, CANTOPEN, LOCKED, READONLY, connect, error_code
+from .patience import Patience
+from .pinned import Pinned
+from .wal_index import FRAME_HEADER, LOG_HEADER, OddLog, WalIndex, check_log, page_map, read_index
+
+if TYPE_CHECKING:
+    import sqlite3
+
+#: How often the pin is retried until no commit fell between the two looks at the index. Each try
+#: takes a tenth of a millisecond; a writer would have to commit ten thousand times a second.
+_TRIES = 200
+
+
+class NotLive(Exception):
+    """What looked like a live log is not one any more; decide anew."""
+
+
+class Live(Pinned):
+    """A read transaction, and the overlay that belongs to it."""
+
+    method = "pages"
+
+    def __init__(self, name: str, descriptors: Descriptors, patience: Patience) -> None:
+        """Pin. Raises NotLive where the users of the database left meanwhile."""
+        super().__init__(name)
+        self.descriptors = descriptors
+        self.odd = ""  # why the page reader does not apply, if so; the connection is pinned anyway
+        self._wal = -1
+        self._frames: dict[int, int] = {}
+        self._overlaid: list[int] = []
+        self._salt = b""
+        # readonly_shm: never create, truncate or write the shared memory, whatever we find.
+        self.connection = connect(descriptors.path, "mode=ro&readonly_shm=1", timeout=0.1)
+        try:
+            self._pin(self.connection, patience)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _pin(self, connection: sqlite3.Connection, patience: Patience) -> None:
+        import sqlite3
+
+        shm = self.descriptors.sidecar("-shm")
+        if shm is None:
+            raise NotLive
+        index: WalIndex | None = None
+        for _ in range(_TRIES):
+            try:
+                before = read_index(shm)
+            except OddLog as error:
+                self.odd, before = str(error), None
+            try:
+                connection.execute("BEGIN")
+                connection.execute("PRAGMA schema_version").fetchone()
+                after = None if self.odd else read_index(shm)
+            except sqlite3.Error as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if error_code(error) in (BUSY, LOCKED):
+                    patience.pause()
+                    continue
+                if error_code(error) in (READONLY, CANTOPEN):
+                    raise NotLive from error
+                raise
+            if self.odd:
+                break
+            # Equal before and after: the transaction stands on exactly this state.
+            if before is not None and after is not None and before.identity == after.identity:
+                index = after
+                break
+            connection.execute("ROLLBACK")
+        else:
+            self.odd = "commits follow each other too quickly to see one state"
+            connection.execute("BEGIN")
+            connection.execute("PRAGMA schema_version").fetchone()
+        if not self.descriptors.same_file():
+            raise NotLive
+        status = os.fstat(self.descriptors.main)
+        self.mtime_ns = status.st_mtime_ns
+        self.page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
+        self.size = int(connection.execute("PRAGMA page_count").fetchone()[0]) * self.page_size
+        if index is not None:
+            try:
+                self._lay_over(shm, index, status.st_size)
+            except OddLog as error:
+                self.odd = str(error)
+
+    def _lay_over(self, shm: int, index: WalIndex, main_size: int) -> None:
+        """Find where each page of the state is."""
+        if index.frames == 0:
+            self.size = main_size
+            return
+        if index.page_size != self.page_size or index.pages * index.page_size != self.size:
+            raise OddLog("the index and SQLite disagree about the size")
+        if index.in_main_file:
+            return
+        wal = self.descriptors.sidecar("-wal")
+        if wal is None:
+            raise OddLog("the log is gone")
+        check_log(wal, index)
+        self._wal, self._salt = wal, index.salt
+        self._frames = page_map(shm, index)
+        self._overlaid = sorted(page for page in self._frames if page <= index.pages)
+
+    def read(self, start: int, length: int) -> bytes:
+        data = os.pread(self.descriptors.main, length, start)
+        first = start // self.page_size + 1
+        low = bisect.bisect_left(self._overlaid, first)
+        high = bisect.bisect_left(self._overlaid, first + -(-length // self.page_size), low)
+        if low == high:
+            return data
+        patched = bytearray(data)
+        patched += bytes(length - len(data))
+        for page in self._overlaid[low:high]:
+            offset = (page - first) * self.page_size
+            patched[offset : offset + self.page_size] = self._frame(page)
+        return bytes(patched)
+
+    def _frame(self, page: int) -> bytes:
+        offset = LOG_HEADER + (self._frames[page] - 1) * (FRAME_HEADER + self.page_size)
+        frame = os.pread(self._wal, FRAME_HEADER + self.page_size, offset)
+        if (
+            len(frame) < FRAME_HEADER + self.page_size
+            or struct.unpack_from(">I", frame)[0] != page
+            or frame[8:16] != self._salt
+        ):
+            # Cannot happen while the read lock is held; checked because nothing else would tell.
+            raise self.lost(Outcome.CHANGED, "its log was replaced while it was read")
+        return frame[FRAME_HEADER:]
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()  # first: closing a raw descriptor drops its locks
+            self.connection = None
+        self.descriptors.close()

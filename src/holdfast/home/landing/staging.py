@@ -1,0 +1,249 @@
+"""Staging: everything that will land is first written, whole, on the home's own filesystem.
+
+Files are created 0600 and get their final mode, time and owner here, so that the swap is nothing
+but renames. Names in `staged/` are numbers: no name of the source can matter before it was judged.
+There is no fsync per file; one sync of the filesystem follows before the first change of the home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.core.entries import Entry, EntryLost, Kind, Remark, Source
+from holdfast.core.events import Event, Listener
+from holdfast.core.files import write_all
+from holdfast.core.sqlite import is_database
+
+from .items import Item
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Below this a second thread gains nothing: the work is Python's own and not inflating or hashing.
+_WORTH_A_THREAD = 256 << 10
+_HOLE = 64 << 10
+_ZEROS = bytes(1 << 20)
+_EVENTS_EVERY = 4 << 20
+
+
+class Interrupted(Exception):
+    """Ends the other thread when one of them failed."""
+
+
+@dataclass(slots=True)
+class Staged:
+    """One thing in `staged/`."""
+
+    item: Item
+    name: str  # relative to `staged/`
+    size: int = 0
+    head: bytes = b""
+    database: bool = False
+    recorded_damaged: bool = False  # the source itself says that this database is not sound
+    wrong: str = ""  # why it is not what was recorded
+
+
+@dataclass(slots=True)
+class Staging:
+    """Everything that was staged."""
+
+    directory: str
+    things: dict[str, Staged] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def path(self, staged: Staged) -> str:
+        return os.path.join(self.directory, staged.name)
+
+
+class Stager:
+    """Writes entries into one directory; each thread has its own."""
+
+    def __init__(self, staging: Staging, name: str, owner: tuple[int, int] | None, tell: Callable[[int, str], None]):
+        self.staging, self.name, self.owner, self.tell = staging, name, owner, tell
+        self.count = 0
+        path = os.path.join(staging.directory, name)
+        os.mkdir(path, 0o700)
+        self.directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.stop = threading.Event()
+
+    def close(self) -> None:
+        os.close(self.directory)
+
+    def add(self, item: Item, entry: Entry) -> Staged:
+        """Write one file or link."""
+        self.count += 1
+        name = str(self.count)
+        staged = Staged(item, f"{self.name}/{name}")
+        if item.kind is Kind.SYMLINK:
+            self._link(item, name)
+        else:
+            self._file(item, entry, name, staged)
+        self.staging.things[item.path] = staged
+        return staged
+
+    def _link(self, item: Item, name: str) -> None:
+        os.symlink(item.target, name, dir_fd=self.directory)
+        if self.owner is not None:
+            os.chown(name, *self.owner, dir_fd=self.directory, follow_symlinks=False)
+        os.utime(name, ns=(item.mtime_ns, item.mtime_ns), dir_fd=self.directory, follow_symlinks=False)
+
+    def _file(self, item: Item, entry: Entry, name: str, staged: Staged) -> None:
+        descriptor = os.open(name, _CREATE, 0o600, dir_fd=self.directory)
+        try:
+            try:
+                self._bytes(entry, descriptor, staged)
+            except EntryLost as lost:
+                staged.wrong = lost.remark.reason
+            if self.owner is not None:
+                os.fchown(descriptor, *self.owner)
+            if item.mode != 0o600:
+                os.fchmod(descriptor, item.mode)
+            os.utime(descriptor, ns=(item.mtime_ns, item.mtime_ns))
+        finally:
+            os.close(descriptor)
+
+    def _bytes(self, entry: Entry, descriptor: int, staged: Staged) -> None:
+        digest = hashlib.sha256() if entry.sha256 else None
+        with entry.open() as content:
+            for chunk in content.chunks():
+                if not staged.size:
+                    staged.head = chunk[:16]
+                if digest is not None:
+                    digest.update(chunk)
+                _write(descriptor, chunk)
+                staged.size += len(chunk)
+                if len(chunk) >= _HOLE:
+                    self.tell(len(chunk), entry.path)
+                    if self.stop.is_set():
+                        raise Interrupted
+            if staged.size < _HOLE:
+                self.tell(staged.size, entry.path)
+            else:
+                os.ftruncate(descriptor, staged.size)  # a hole at the very end has no write of its own
+            self.staging.remarks.extend(content.remarks)
+            staged.database = is_database(staged.head)
+            facts = content.database
+            staged.recorded_damaged = facts is not None and facts.state == "damaged"
+            if staged.size != content.size:
+                staged.wrong = f"{staged.size:,} bytes came out where {content.size:,} were announced"
+        if digest is not None and digest.hexdigest() != entry.sha256:
+            staged.wrong = "its bytes do not have the recorded hash"
+
+
+def stage(
+    source: Source,
+    items: dict[str, Item],
+    directory: str,
+    owner: tuple[int, int] | None,
+    listener: Listener,
+    ready: Callable[[Staging, Staged], None],
+) -> Staging:
+    """Write every chosen entry below `directory`. `ready` is called for each, from its own thread.
+
+    Unordered sources are read by two threads: the largest files in one, the small ones in the other.
+    """
+    staging = Staging(directory)
+    tell = _progress(listener, sum(item.size for item in items.values()))
+    if source.ordered:
+        _in_order(source, items, staging, Stager(staging, "0", owner, tell), ready)
+    else:
+        work = [(items[entry.path], entry) for entry in source if _landable(items, entry)]
+        _by_two(work, staging, owner, tell, ready)
+    return staging
+
+
+def _landable(items: dict[str, Item], entry: Entry) -> bool:
+    return entry.kind is not Kind.DIRECTORY and entry.path in items
+
+
+def _in_order(
+    source: Source,
+    items: dict[str, Item],
+    staging: Staging,
+    stager: Stager,
+    ready: Callable[[Staging, Staged], None],
+) -> None:
+    try:
+        for entry in source:
+            if _landable(items, entry):
+                ready(staging, stager.add(items[entry.path], entry))
+    finally:
+        stager.close()
+
+
+def _by_two(
+    work: list[tuple[Item, Entry]],
+    staging: Staging,
+    owner: tuple[int, int] | None,
+    tell: Callable[[int, str], None],
+    ready: Callable[[Staging, Staged], None],
+) -> None:
+    work.sort(key=lambda pair: pair[0].size)
+    queue = deque(work)
+    small, large = Stager(staging, "0", owner, tell), Stager(staging, "1", owner, tell)
+    failures: list[BaseException] = []
+
+    def take_large() -> None:
+        try:
+            while queue and not large.stop.is_set():
+                try:
+                    item, entry = queue.pop()
+                except IndexError:
+                    return
+                if item.size < _WORTH_A_THREAD:
+                    queue.append((item, entry))
+                    return
+                ready(staging, large.add(item, entry))
+        except Interrupted:
+            pass
+        except BaseException as error:
+            failures.append(error)
+            small.stop.set()
+
+    helper = threading.Thread(target=take_large, name="holdfast-stage")
+    helper.start()
+    try:
+        while not small.stop.is_set():
+            try:
+                item, entry = queue.popleft()
+            except IndexError:
+                break
+            ready(staging, small.add(item, entry))
+        helper.join()
+    except Interrupted:
+        pass
+    finally:
+        large.stop.set()
+        helper.join()
+        small.close()
+        large.close()
+    if failures:
+        raise failures[0]
+
+
+def _write(descriptor: int, chunk: bytes) -> None:
+    """Write, or leave a hole where there are only zeros: sparse files stay sparse."""
+    length = len(chunk)
+    if length >= _HOLE and not chunk[0] and not chunk[-1] and chunk == _ZEROS[:length]:
+        os.lseek(descriptor, length, os.SEEK_CUR)
+    else:
+        write_all(descriptor, chunk)
+
+
+def _progress(listener: Listener, total: int) -> Callable[[int, str], None]:
+    lock, done, told = threading.Lock(), 0, 0
+
+    def tell(count: int, path: str) -> None:
+        nonlocal done, told
+        with lock:
+            done += count
+            if done - told < _EVENTS_EVERY and done < total:
+                return
+            told = done
+            now = done
+        listener(Event("stage", done=now, total=total, path=path))
+
+    return tell
