@@ -87,7 +87,7 @@ def bomb_by_lie(path: str) -> str:
     """A member that declares ten bytes and inflates to ten million."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(bytes(10_000_000)) + packer.flush()
-    name, crc = b"SOUL.md", zlib.crc32(bytes(10))
+    name, crc = b"state.db", zlib.crc32(bytes(10))
     local = struct.pack("<4sHHHHHIIIHH", b"PK\x03\x04", 20, 0, 8, 0, 33, crc, len(packed), 10, len(name), 0)
     central = struct.pack(
         "<4sHHHHHHIIIHHHHHII",
@@ -95,6 +95,7 @@ def bomb_by_lie(path: str) -> str:
         (stat.S_IFREG | 0o644) << 16, 0,
     )  # fmt: skip
     body = local + name + packed
+    assert len(packed) < 20_000
     end = struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 1, 1, len(central) + len(name), len(body), 0)
     with open(path, "wb") as file:
         file.write(body + central + name + end)

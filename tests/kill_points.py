@@ -47,10 +47,10 @@ sys.exit(code)
 
 
 def run_killed(
-    arguments: list[str], environment: dict[str, str], at: int
+    arguments: list[str], environment: dict[str, str], at: int, number: int = signal.SIGKILL
 ) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast …` and kill it at its step number `at` (0: never)."""
-    return _run(arguments, environment, at, "-")
+    """Run `holdfast …` and end it at its step number `at` (0: never) by that signal."""
+    return _run(arguments, environment, at, "-", number)
 
 
 def count_steps(arguments: list[str], environment: dict[str, str], counter: str) -> int:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import BinaryIO
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SETUP = os.path.join(CHECKOUT, ".setup")
@@ -90,7 +91,7 @@ def _names(place: str) -> list[str]:
         return []
 
 
-def make_venv(place: str, output: object) -> None:
+def make_venv(place: str, output: BinaryIO) -> None:
     # The resolved name: `/usr/bin/python3` may be another version after an upgrade of the system,
     # `/usr/bin/python3.11` is then gone, the link in the environment is broken and it is made anew.
     python = os.path.realpath(sys.executable)
@@ -108,7 +109,7 @@ def link_source(place: str) -> None:
         file.write(source + "\n")
 
 
-def run(command: list[str], output: object, environment: dict[str, str], log: str) -> None:
+def run(command: list[str], output: BinaryIO, environment: dict[str, str], log: str) -> None:
     result = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
     )
@@ -130,14 +131,19 @@ def install_packages(packages: list[str], what: str) -> None:
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise CannotPrepare(f"{what} is missing. Install it with:\n  sudo {' '.join(command)}")
     say(f"installing {' '.join(packages)} ...")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    quiet = {"stdin": subprocess.DEVNULL, "capture_output": True, "env": environment}
-    if subprocess.run(command, **quiet).returncode != 0:  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "update"], **quiet)  # type: ignore[call-overload]
-        result = subprocess.run(command, **quiet)  # type: ignore[call-overload]
+    if _apt(command).returncode != 0:
+        _apt(["apt-get", "update"])
+        result = _apt(command)
         if result.returncode != 0:
-            reason = result.stderr.decode(errors="replace").strip()[-800:]
+            reason = result.stderr.strip()[-800:]
             raise CannotPrepare(f"{what} could not be installed: {reason}\nTry: {' '.join(command)}")
+
+
+def _apt(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=environment
+    )
 
 
 def prepare_run() -> None:

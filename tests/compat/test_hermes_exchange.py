@@ -34,6 +34,8 @@ def files_and_rows(home):
 def only_shared(facts, *, by_hermes):
     """Drop what one of the two leaves out on purpose; each is named here so that a new gap shows."""
     dropped = {"gateway_state.json", "processes.json"}  # bound to a machine: no import brings them
+    dropped |= {path for path in facts if path.startswith("logs/")}  # Hermes writes its own while it imports
+    dropped |= {path for path in facts if path.startswith("odd/raw-")}  # a zip holds such a name only for us
     if by_hermes:
         dropped |= {
             path
@@ -52,7 +54,9 @@ def only_shared(facts, *, by_hermes):
 
 @pytest.fixture
 def real_home(tmp_path, hermes_python):
-    return make_hermes_home(str(tmp_path / "user" / ".hermes"), hermes_python=hermes_python)
+    home = make_hermes_home(str(tmp_path / "user" / ".hermes"), hermes_python=hermes_python)
+    os.unlink(os.path.join(home, "pipe"))  # `hermes backup` opens it and waits for ever
+    return home
 
 
 def test_hermes_imports_what_holdfast_backed_up(tmp_path, hermes, holdfast, real_home):
@@ -122,10 +126,11 @@ def test_an_archive_taken_while_hermes_writes_lands_in_hermes_with_every_earlier
     from homes import check_copy
 
     archive = str(tmp_path / "live.zip")
-    with live_writer(os.path.join(real_home, "state.db")) as writer:
-        writer.wait_for(50)
-        committed = writer.committed()
-        assert holdfast("backup", "--home", real_home, "-o", archive).returncode == 0
+    writer = live_writer(os.path.join(real_home, "state.db"))
+    writer.wait_for(50)
+    committed = writer.committed()
+    assert holdfast("backup", "--home", real_home, "-o", archive).returncode == 0
+    writer.stop()
     target = tmp_path / "second" / ".hermes"
     target.mkdir(parents=True)
     hermes_run(hermes, tmp_path / "second", target, "import", archive, "--force")

@@ -7,9 +7,11 @@ The archive appears under its name only after it was read back whole. Exit and j
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast import __version__
@@ -29,8 +31,8 @@ from holdfast.home.scan import Scan, Selection, scan
 SUFFIXES = {"zip": ".zip", "tar.zst": ".tar.zst"}
 
 
-class OutputUnusable(HoldfastError):
-    code = "output-unusable"
+class OutputTaken(HoldfastError):
+    code = "output-taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class BackupResult:
     operation: str
     place: Place
     written: Written
-    census: dict[str, object]
+    census: Mapping[str, object]
     rotated: list[str]
     report: str
 
@@ -135,14 +137,9 @@ def _backup(
     recover(request.place.home)
     output = _output_path(surroundings, request)
     directory = os.path.dirname(output)
-    try:
+    # Where this fails, the writer says so in its own words.
+    with contextlib.suppress(OSError):
         private_directory(directory)
-    except OSError as error:
-        raise OutputUnusable(
-            f"the directory `{directory}` cannot be made: {error.strerror}",
-            kept="Nothing was written; the home was not touched",
-            next_steps=("Name another place with `holdfast backup -o PATH`",),
-        ) from error
     source = _scan(surroundings, request, output, listener)
     head = {
         "id": operation,
@@ -160,6 +157,8 @@ def _backup(
         form=request.form,
         head=head,
         closing=lambda: {"census": source.census()},
+        # A name with a time in it was made up here, perhaps by two backups in the same second.
+        replace=_names_a_file(request.output),
         when_incomplete=_beside(output, "-incomplete") if os.path.lexists(output) else "",
         listener=listener,
     )
@@ -194,13 +193,13 @@ def _output_path(surroundings: Surroundings, request: BackupRequest) -> str:
     stamp = time.strftime("%Y-%m-%d-%H%M%S")
     name = f"{request.place.layout.archive_prefix}-{stamp}{suffix}"
     output = os.path.expanduser(request.output) if request.output else surroundings.user_home
-    if output.endswith("/") or os.path.isdir(output):
-        return _free_name(os.path.join(os.path.abspath(output), name))
+    if not _names_a_file(output):
+        return os.path.join(os.path.abspath(output), name)
     output = os.path.abspath(output)
     if not output.endswith(suffix):
         output += suffix
     if os.path.lexists(output) and (not os.path.isfile(output) or identify(output) is None):
-        raise OutputUnusable(
+        raise OutputTaken(
             f"`{output}` exists and is not an archive that holdfast made",
             kept="It was left as it is; nothing was written",
             next_steps=("Name another file with `holdfast backup -o PATH`",),
@@ -208,12 +207,8 @@ def _output_path(surroundings: Surroundings, request: BackupRequest) -> str:
     return output
 
 
-def _free_name(path: str) -> str:
-    number, candidate = 1, path
-    while os.path.lexists(candidate):
-        number += 1
-        candidate = _beside(path, f"-{number}")
-    return candidate
+def _names_a_file(output: str) -> bool:
+    return bool(output) and not output.endswith("/") and not os.path.isdir(output)
 
 
 def _beside(path: str, addition: str) -> str:

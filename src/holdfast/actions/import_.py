@@ -118,11 +118,11 @@ class PreparedImport:
         except HoldfastError as error:
             journal.append(Record(operation, "import", "failed", facts={**facts, "error": error.as_dict()}))
             raise
+        journal.append(Record(operation, "import", "done", facts={**facts, **landed.as_dict()}))
         wrappers: list[Wrapper] = []
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
             wrappers = make_wrappers(self.place, self.surroundings)
-        journal.append(Record(operation, "import", "done", facts={**facts, **landed.as_dict()}))
         return Imported(operation, self.place, landed, wrappers, self._hints())
 
     def _hints(self) -> list[str]:
@@ -175,6 +175,12 @@ def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Arc
         return request.layout or found[0], found[1]
     if request.layout:
         return request.layout, ""
+    if not any(True for _ in archive.entries):
+        raise NotABackup(
+            f"`{request.file}` is an archive that holds nothing",
+            kept="Nothing was changed",
+            next_steps=("Look for another one, or make a new one: `holdfast backup`",),
+        )
     raise NotABackup(
         f"`{request.file}` is a readable archive, but not of an agent's home that holdfast knows: "
         "it has no manifest, and none of the files that would prove one",

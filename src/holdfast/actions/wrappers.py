@@ -84,5 +84,5 @@ def _write(path: str, name: str, place: Place, surroundings: Surroundings) -> No
         text = f"{first}\nexport {layout.variable}={shlex.quote(place.home)}\n{rest}"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)

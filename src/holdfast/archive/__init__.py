@@ -1,0 +1,11 @@
+"""One portable file of a home: written whole or not at all, read back whatever made it.
+
+Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limits`; `identify`.
+"""
+
+from holdfast.archive.identify import identify
+from holdfast.archive.limits import NO_LIMITS, Limits
+from holdfast.archive.reading import Archive, open_archive
+from holdfast.archive.writing import Written, write_archive
+
+__all__ = ["NO_LIMITS", "Archive", "Limits", "Written", "identify", "open_archive", "write_archive"]

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from holdfast.archive.account import Account, Spool
 from holdfast.archive.lanes import Batch, Sink
@@ -18,6 +19,8 @@ from holdfast.archive.manifest import Record
 from holdfast.archive.output import Output
 from holdfast.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcome, Remark
 from holdfast.core.events import Event, Listener
+
+Packed = TypeVar("Packed")
 
 #: Up to this size an entry is read whole and batched with others.
 SMALL = CHUNK
@@ -29,7 +32,6 @@ class Container(ABC):
     """One archive being written."""
 
     form: str
-    suffix_of_directories: str
 
     def __init__(self, output: Output, threads: int, listener: Listener) -> None:
         self.output, self.listener = output, listener
@@ -146,9 +148,9 @@ class Container(ABC):
         if held:
             yield b"".join(rest)
 
-    def in_order(self, futures: Iterable[Future[bytes]]) -> Iterator[bytes]:
+    def in_order(self, futures: Iterable[Future[Packed]]) -> Iterator[Packed]:
         """Results in order, with a bounded number under way."""
-        flying: deque[Future[bytes]] = deque()
+        flying: deque[Future[Packed]] = deque()
         try:
             for future in futures:
                 flying.append(future)
@@ -162,7 +164,9 @@ class Container(ABC):
 
 
 def record_of(entry: Entry, content: Content) -> Record:
-    return Record(entry.path, Kind.FILE, entry.mode & 0o7777, content.mtime_ns or entry.mtime_ns, content.size)
+    return Record(
+        entry.path, Kind.FILE, entry.mode & 0o7777, content.mtime_ns or entry.mtime_ns, content.size
+    )
 
 
 def read_whole(record: Record, content: Content, account: Account) -> bytes | None:

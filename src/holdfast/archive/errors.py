@@ -101,7 +101,9 @@ def has_password(path: str, member: str) -> ArchiveLocked:
     return ArchiveLocked(
         f"`{path}` is protected by a password: `{member}` is encrypted",
         kept=NOTHING_CHANGED,
-        next_steps=("Unpack it with the tool that made it, pack it again without a password, and import that",),
+        next_steps=(
+            "Unpack it with the tool that made it, pack it again without a password, then import that",
+        ),
         path=path,
         member=member,
     )

@@ -33,7 +33,8 @@ class Handle:
             data = os.pread(self.descriptor, min(length, self.size - offset), offset)
             if len(data) == length or offset + len(data) >= self.size or not data:
                 return data
-            return data + self.some(offset + len(data), length - len(data))  # a read across 2 GiB, or a signal
+            # One read gives at most 2 GiB.
+            return data + self.some(offset + len(data), length - len(data))
         except OSError as error:
             raise _unreadable(self.path, error) from error
 

@@ -14,6 +14,8 @@ from typing import Protocol
 
 #: Finished bytes of small entries that may wait while a large one is being written.
 WAITING_LIMIT = 24 << 20
+#: Batches that may still be in the hands of a compressor while the caller goes on.
+_BEING_PACKED = 3
 
 
 class Batch(Protocol):
@@ -22,6 +24,10 @@ class Batch(Protocol):
     @property
     def weight(self) -> int:
         """About how much memory it holds while it waits."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether placing it would not have to wait for a compressor."""
 
     def place(self) -> None:
         """Write it; only one thread at a time does."""
@@ -45,12 +51,17 @@ class Sink:
             while self._busy and self._weight > WAITING_LIMIT and not self.failed.is_set():
                 self._condition.wait(0.5)
             if not self._busy:
-                self._drain()
+                self._drain(_BEING_PACKED)
+
+    def flush(self) -> None:
+        """Write every batch there is; nothing large may be under way."""
+        with self._condition:
+            self._drain(0)
 
     def begin(self) -> None:
         """Take the output for one large entry."""
         with self._condition:
-            self._drain()
+            self._drain(_BEING_PACKED)
             self._busy = True
 
     def end(self) -> None:
@@ -58,12 +69,14 @@ class Sink:
         with self._condition:
             self._busy = False
             try:
-                self._drain()
+                self._drain(_BEING_PACKED)
             finally:
                 self._condition.notify_all()
 
-    def _drain(self) -> None:
+    def _drain(self, leave: int) -> None:
         while self._waiting and not self.failed.is_set():
+            if len(self._waiting) <= leave and not self._waiting[0].ready:
+                return
             batch = self._waiting.popleft()
             self._weight -= batch.weight
             batch.place()

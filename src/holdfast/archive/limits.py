@@ -43,11 +43,9 @@ class Budget:
         if self.limits.free_bytes is not None and self.total > self.limits.free_bytes:
             raise too_large(
                 self.path,
-                f"unpacks to more than the {self.limits.free_bytes:,} bytes that are free where it shall land",
+                f"unpacks to more than the {self.limits.free_bytes:,} bytes free where it shall land",
             )
         if self.check_ratio and self.total > self.limits.ratio_floor:
             ratio = self.total // self.stored
             if ratio > self.limits.ratio:
-                raise too_large(
-                    self.path, f"unpacks to more than {self.limits.ratio} times its size, as bombs do"
-                )
+                raise too_large(self.path, f"unpacks to more than {self.limits.ratio} times its size")

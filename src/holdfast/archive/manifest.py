@@ -14,8 +14,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
+from typing import Any
 
-from holdfast.archive.errors import damaged, unsupported
+from holdfast.archive.errors import ArchiveDamaged, damaged, unsupported
 from holdfast.core.entries import Kind, Remark
 
 FORMAT = "holdfast-archive"
@@ -66,10 +67,15 @@ def parse_records(archive: str, chunks: Iterable[bytes]) -> Iterator[Record]:
     """The records of `entries.jsonl`; every field is checked, since anybody can write such a file."""
     rest = b""
     for chunk in chunks:
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        for line in lines:
-            yield _record(archive, line)
+        lines, newline, rest = (rest + chunk).rpartition(b"\n")
+        if newline:
+            try:
+                # One call for thousands of lines: a quarter of the time of a call for each.
+                batch = json.loads("[" + lines.decode("ascii").replace("\n", ",") + "]")
+            except (ValueError, RecursionError):
+                raise _not_understood(archive) from None
+            for fields in batch:
+                yield _record(archive, fields)
     if rest:
         raise damaged(archive, "its list of entries ends in the middle of a line", ENTRIES)
 
@@ -77,9 +83,12 @@ def parse_records(archive: str, chunks: Iterable[bytes]) -> Iterator[Record]:
 _KINDS = {kind.value: kind for kind in Kind}
 
 
-def _record(archive: str, line: bytes) -> Record:
+def _not_understood(archive: str) -> ArchiveDamaged:
+    return damaged(archive, "its list of entries cannot be understood", ENTRIES)
+
+
+def _record(archive: str, fields: dict[str, Any]) -> Record:
     try:
-        fields = json.loads(line)
         kind = _KINDS[fields["kind"]]
         path, mode, mtime_ns = fields["path"], int(fields["mode"], 8), fields["mtime_ns"]
         size, digest = fields.get("size", 0), fields.get("sha256", "")
@@ -96,11 +105,11 @@ def _record(archive: str, line: bytes) -> Record:
             and type(target) is str
             and (database is None or type(database) is dict)
         ):
-            raise ValueError(line)
+            raise ValueError(path)
         if pieces is not None and not all(type(number) is int and number > 0 for number in pieces):
-            raise ValueError(line)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise damaged(archive, "its list of entries cannot be understood", ENTRIES) from None
+            raise ValueError(path)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _not_understood(archive) from None
     return Record(path, kind, mode, mtime_ns, size, digest, target, database, pieces)
 
 
@@ -186,9 +195,7 @@ def readme(form: str, created: object, links: Iterable[tuple[str, str]]) -> byte
         "nanoseconds since 1970), size and SHA-256. To check one file: sha256sum FILE",
         "Databases (*.db) are whole: no -wal or -shm files belong to them.",
     ]
-    commands = [
-        f"    ln -s -- {shlex.quote(target)} {shlex.quote('./' + path)}" for path, target in links
-    ]
+    commands = [f"    ln -s -- {shlex.quote(target)} {shlex.quote('./' + path)}" for path, target in links]
     if form == "zip" and commands:
         lines += ["", "Links, which a zip for Hermes cannot hold; run these inside NEW_HOME:", *commands]
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")

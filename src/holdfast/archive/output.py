@@ -17,7 +17,7 @@ import threading
 
 from holdfast.archive.errors import NOTHING_WRITTEN, OutputNotWritable
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import NoRoom, fsync_directory, temporary_name, write_all
+from holdfast.core.files import NoRoom, fsync_directory, rename_to_free_name, temporary_name, write_all
 
 _WRITEBACK_STEP = 16 << 20
 _SYNC_FILE_RANGE_WRITE = 2
@@ -35,14 +35,18 @@ class Output:
         self._open = False
         if os.path.isdir(self.path):
             raise self._not_writable(f"`{self.path}` is a directory")
+        self.temporary = temporary_name(self.directory)
         try:
-            self.temporary = temporary_name(self.directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self.descriptor = os.open(self.temporary, flags, 0o600)
+            self._open = True
             os.fchmod(self.descriptor, 0o600)
         except OSError as error:
+            self.discard()
             raise self.explain(error) from error
-        self._open = True
+        except BaseException:  # Ctrl-C right here must not leave the file either
+            self.discard()
+            raise
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append; a thread that outlived its work can never write into a descriptor that was reused."""
@@ -58,16 +62,20 @@ class Output:
                 _start_writeback(self.descriptor, self._started, self.offset - self._started)
                 self._started = self.offset
 
-    def finish(self, path: str) -> None:
-        """Make it durable under its final name."""
+    def finish(self, path: str, replace: bool) -> str:
+        """Make it durable under its final name; returns that name."""
         try:
             os.fsync(self.descriptor)
-            os.rename(self.temporary, path)
+            if replace:
+                os.rename(self.temporary, path)
+            else:
+                path = rename_to_free_name(self.temporary, path)
         except OSError as error:
             self.discard()
             raise self.explain(error) from error
         self._close()
         fsync_directory(os.path.dirname(os.path.abspath(path)))
+        return path
 
     def discard(self) -> None:
         """Leave nothing behind; may be called twice."""
@@ -105,7 +113,9 @@ class Output:
         return OutputNotWritable(
             what,
             kept=NOTHING_WRITTEN,
-            next_steps=("Name a directory that exists and that you may write to: `holdfast backup -o DIRECTORY`",),
+            next_steps=(
+                "Name a directory that exists and that you may write to: `holdfast backup -o DIRECTORY`",
+            ),
             path=self.path,
         )
 

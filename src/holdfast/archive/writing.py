@@ -36,6 +36,20 @@ class Written:
     damaged: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "complete": self.complete,
+            "files": self.files,
+            "directories": self.directories,
+            "links": self.links,
+            "bytes": self.bytes,
+            "stored_bytes": self.stored_bytes,
+            "damaged": self.damaged,
+            "seconds": round(self.seconds, 3),
+            "remarks": [remark.as_dict() for remark in self.remarks],
+        }
+
 
 def write_archive(
     source: Source,
@@ -45,12 +59,14 @@ def write_archive(
     head: Mapping[str, object],
     closing: Callable[[], Mapping[str, object]],
     when_incomplete: str = "",
+    replace: bool = True,
     listener: Listener = silent,
 ) -> Written:
     """Write `source` to `path` as `form` ("zip" or "tar.zst"); it appears whole and proven, or not at all.
 
     `head` holds the facts known beforehand, `closing()` those known once everything was read. An
-    incomplete archive goes to `when_incomplete` if that is given.
+    incomplete archive goes to `when_incomplete` if that is given. With `replace=False` a file that
+    has the name already stays, and the archive takes the next free one.
     """
     began = time.monotonic()
     output = Output(path)
@@ -88,7 +104,7 @@ def write_archive(
         prove(output, form, account, container.lines.count, listener)
         final = when_incomplete if when_incomplete and not complete else path
         stored = output.offset
-        output.finish(final)
+        final = output.finish(final, replace)
     finally:
         output.discard()
         if container is not None:
@@ -127,6 +143,7 @@ def _fill(source: Source, container: Container) -> None:
             _add(entry, container, lane, source.ordered)
         container.flush()
         lane.finish()
+        container.sink.flush()
     except BaseException:
         lane.abandon()
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 
 from holdfast.archive.errors import ArchiveDamaged, damaged, unsupported
 from holdfast.archive.handle import Handle
@@ -32,6 +33,7 @@ from holdfast.archive.zip_records import (
 
 _READ = 4 << 20
 _FIXED = CENTRAL.size
+_LONGEST = _FIXED + 3 * LIMIT16
 
 
 class Member:
@@ -42,7 +44,7 @@ class Member:
         "size", "system", "time",
     )  # fmt: skip
 
-    def __init__(self, fields: tuple[int, ...], raw: bytes) -> None:
+    def __init__(self, fields: list[int], raw: bytes) -> None:
         (made_by, _, self.flags, self.method, self.time, self.date, self.crc, self.deflated, self.size,
          _, _, _, _, _, self.attributes, self.offset) = fields  # fmt: skip
         self.raw = raw
@@ -85,39 +87,31 @@ class Directory:
 
     def members(self) -> Iterator[Member]:
         """Every member, in the order of the directory."""
-        path, start, rest = self.handle.path, self.start, b""
-        found, position = 0, 0
-        end = self.start + self.size
-        while found < self.count:
-            data = rest[position:] + self.handle.read(start, min(_READ, end - start))
-            start = min(start + _READ, end)
-            position, size = 0, len(data)
-            while position + _FIXED <= size:
-                signature, *fields = CENTRAL.unpack_from(data, position)
-                if signature != CENTRAL_SIGNATURE:
-                    raise damaged(path, "its list of members is broken")
-                name_end = position + _FIXED + fields[9]
-                extra_end = name_end + fields[10]
-                following = extra_end + fields[11]
-                if following > size:
-                    break
-                member = Member(tuple(fields), data[position + _FIXED : name_end])
-                if name_end != extra_end:
-                    _read_extra(path, member, data[name_end:extra_end])
-                member.offset += self.shift
-                if member.offset + LOCAL.size + len(member.raw) + member.deflated > self.start:
-                    raise damaged(path, "it lies outside the archive", member.name)
-                position = following
-                found += 1
-                yield member
-                if found == self.count:
-                    break
-            if found < self.count and start >= end and position + _FIXED > size - 1:
+        path, data, position = self.handle.path, b"", 0
+        unread, end = self.start, self.start + self.size
+        for _ in range(self.count):
+            if len(data) - position < _LONGEST and unread < end:
+                more = self.handle.read(unread, min(_READ, end - unread))
+                data, position, unread = data[position:] + more, 0, unread + len(more)
+            if len(data) - position < _FIXED:
                 raise damaged(path, "its list of members ends too early")
-            if found < self.count and start >= end and data[position:] == rest:
+            signature, *fields = CENTRAL.unpack_from(data, position)
+            if signature != CENTRAL_SIGNATURE:
+                raise damaged(path, "its list of members is broken")
+            name_end = position + _FIXED + fields[9]
+            extra_end = name_end + fields[10]
+            following = extra_end + fields[11]
+            if following > len(data):
                 raise damaged(path, "its list of members ends too early")
-            rest = data
-        if position != len(data) if self.count else self.size:
+            member = Member(fields, data[position + _FIXED : name_end])
+            if name_end != extra_end:
+                read_extra(path, member, data[name_end:extra_end])
+            member.offset += self.shift
+            if member.offset + LOCAL.size + len(member.raw) + member.deflated > self.start:
+                raise damaged(path, "it lies outside the archive", member.name)
+            position = following
+            yield member
+        if unread != end or position != len(data):
             raise damaged(path, "its list of members is longer than it should be")
 
 
@@ -156,7 +150,7 @@ def _find_end64(handle: Handle, end: int) -> tuple[int, tuple[int, ...]] | None:
     return position, (disk, directory_disk, here, count, size, offset)
 
 
-def _read_extra(path: str, member: Member, extra: bytes) -> None:
+def read_extra(path: str, member: Member, extra: bytes) -> None:
     position = 0
     while position + 4 <= len(extra):
         identifier, length = struct.unpack_from("<2H", extra, position)
@@ -184,7 +178,7 @@ def _read_extra(path: str, member: Member, extra: bytes) -> None:
 def refuse_overlaps(path: str, members: list[Member], end: int) -> None:
     """Two members that share bytes: never an accident."""
     ordered = sorted(members, key=lambda member: member.offset)
-    for member, following in zip(ordered, ordered[1:], strict=False):
+    for member, following in pairwise(ordered):
         if member.offset + LOCAL.size + len(member.raw) + member.deflated > following.offset:
             raise damaged(path, "it overlaps another member", member.name)
     if ordered and ordered[-1].offset >= end:

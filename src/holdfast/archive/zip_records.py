@@ -63,7 +63,18 @@ def times_extra(seconds: int) -> bytes:
 class Placed:
     """What the central directory has to say about one member."""
 
-    __slots__ = ("attributes", "crc", "deflated", "extra", "flags", "method", "name", "offset", "size", "when")
+    __slots__ = (
+        "attributes",
+        "crc",
+        "deflated",
+        "extra",
+        "flags",
+        "method",
+        "name",
+        "offset",
+        "size",
+        "when",
+    )
 
     def __init__(
         self, name: bytes, flags: int, method: int, when: tuple[int, int], attributes: int, extra: bytes
@@ -109,8 +120,8 @@ class Placed:
             version = 45
         return (
             CENTRAL.pack(
-                CENTRAL_SIGNATURE, UNIX << 8 | version, version, self.flags, self.method, *self.when, self.crc,
-                min(self.deflated, LIMIT32), min(self.size, LIMIT32),
+                CENTRAL_SIGNATURE, UNIX << 8 | version, version, self.flags, self.method, *self.when,
+                self.crc, min(self.deflated, LIMIT32), min(self.size, LIMIT32),
                 len(self.name), len(extra), 0, 0, 0, self.attributes, min(self.offset, LIMIT32),
             )
             + self.name

@@ -37,7 +37,7 @@ from holdfast.core.entries import Content, EntryLost, Kind
 from holdfast.core.events import Listener
 
 #: Measured on a 700 MB chat database and 20,000 small files: see benchmarks/README.md.
-LARGE_LEVEL = 1
+LARGE_LEVEL = 2
 SMALL_LEVEL = 3
 #: An empty final block: ends a deflate stream at any byte boundary.
 END_OF_STREAM = b"\x03\x00"
@@ -53,6 +53,7 @@ class ZipBatch:
         self.members: list[Placed] = []
         self.lines: list[bytes] = []
         self.weight = 0
+        self.ready = True
 
     def add(self, placed: Placed | None, body: bytes, line: bytes) -> None:
         if placed is not None:

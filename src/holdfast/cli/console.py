@@ -13,6 +13,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
@@ -56,6 +57,11 @@ def _escaped(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
+def harmless(text: str) -> str:
+    """The same, for whole texts: line breaks stay."""
+    return "\n".join(path_text(line) for line in text.split("\n"))
+
+
 def path_argument(path: str) -> str:
     """A name as it can be pasted into a shell."""
     if path.isprintable():
@@ -81,22 +87,23 @@ class Console:
         if self.as_json:
             click.echo(json.dumps(document, indent=2))
 
-    def line(self, text: str = "") -> None:
+    def line(self, text: str = "", **style: Any) -> None:
         """A line of the result, for a person."""
         if not self.as_json:
-            click.echo(self.runnable(text))
+            text = self.runnable(harmless(text))
+            click.echo(click.style(text, **style) if style else text)
 
     def fact(self, label: str, text: str) -> None:
         """An aligned line: `  Files      412`."""
         self.line(f"  {label:<10} {text}")
 
     def heading(self, text: str, good: bool = True) -> None:
-        self.line(click.style(text, bold=True, fg="green" if good else "yellow"))
+        self.line(text, bold=True, fg="green" if good else "yellow")
 
     def say(self, text: str) -> None:
         """A line beside the result: to stderr."""
         self.finish()
-        click.echo(self.runnable(text), err=True)
+        click.echo(self.runnable(harmless(text)), err=True)
 
     def runnable(self, text: str) -> str:
         """The same text with every printed command starting with the launcher that was called."""
@@ -199,7 +206,7 @@ class Progress:
 def error_text(error: HoldfastError) -> str:
     """The three answers, aligned, readable without colour."""
     lines = [f"{click.style('error', fg='red', bold=True)}: {error.code}"]
-    lines += [f"  {line}" for line in error.what.splitlines()]
+    lines += [f"  {line}" for line in harmless(error.what).split("\n")]
     lines += ["", *_aligned("kept", (error.kept,)), *_aligned("next", error.next_steps)]
     return "\n".join(lines)
 
@@ -208,6 +215,6 @@ def _aligned(label: str, texts: tuple[str, ...]) -> list[str]:
     lines: list[str] = []
     for text in texts:
         # A command must stay on one line to be copied; prose may wrap.
-        wrapped = [text] if "`" in text else textwrap.wrap(text, 100) or [""]
-        lines += wrapped
+        text = path_text(text)
+        lines += [text] if "`" in text else textwrap.wrap(text, 100) or [""]
     return [f"  {label if number == 0 else '':<4}  {line}" for number, line in enumerate(lines)]

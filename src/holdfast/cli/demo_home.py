@@ -52,7 +52,8 @@ def make_demo_home(home: str, messages: int = 4000) -> None:
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "w", encoding="utf-8") as file:
             file.write(text)
-    os.chmod(os.path.join(home, ".env"), 0o600)
+    for secret in (".env", "pairing/telegram-approved.json"):
+        os.chmod(os.path.join(home, secret), 0o600)
     os.chmod(os.path.join(home, "skills/watering/scripts/plan.sh"), 0o700)
     os.makedirs(os.path.join(home, "sessions"))  # empty, and must come back all the same
     os.symlink("SOUL.md", os.path.join(home, "PERSONA.md"))

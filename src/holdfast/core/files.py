@@ -82,8 +82,8 @@ def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Itera
     """
     directory = os.path.dirname(os.path.abspath(path))
     temporary = temporary_name(directory)
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         os.fchmod(descriptor, mode)
         with DurableFile(descriptor, "r+") as file:
             file.final_path = path
@@ -92,7 +92,7 @@ def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Itera
         if replace:
             os.rename(temporary, file.final_path)
         else:
-            file.final_path = _rename_to_free_name(temporary, file.final_path)
+            file.final_path = rename_to_free_name(temporary, file.final_path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -107,7 +107,8 @@ def numbered_name(path: str, number: int) -> str:
     return os.path.join(directory, f"{stem}-{number}{dot}{suffix}")
 
 
-def _rename_to_free_name(temporary: str, path: str) -> str:
+def rename_to_free_name(temporary: str, path: str) -> str:
+    """Give a file its name without ever replacing another; returns the name it got (`name-2.zip`)."""
     candidate, number = path, 1
     while True:
         try:

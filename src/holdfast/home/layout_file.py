@@ -125,10 +125,8 @@ def read_layout(path: str) -> dict[str, Any]:
     fields |= _profiles(profiles := top.table("profiles"))
     hints = top.table("hints")
     fields["code_hint"], fields["code_path"] = hints.string("code"), hints.string("code_path")
-    fields["service_hint"], fields["profile_service_hint"] = (
-        hints.string("service"),
-        hints.string("profile_service"),
-    )
+    fields["service_hint"] = hints.string("service")
+    fields["profile_service_hint"] = hints.string("profile_service")
     fields["counts"] = _counts(top.table("census"))
     for table in (markers, runs, worth, profiles, hints, top):
         table.done()

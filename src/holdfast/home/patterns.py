@@ -44,19 +44,26 @@ def bad_pattern(text: str, why: str, where: str = "") -> BadPattern:
     )
 
 
+class Glob(NamedTuple):
+    """A component with `*` in it."""
+
+    first: str  # the character that a name must start with, or "" where any will do
+    expression: re.Pattern[str]
+
+
 class Pattern(NamedTuple):
-    """One parsed pattern: literal components, compiled ones, and `**`."""
+    """One parsed pattern: literal components, those with `*`, and `**`."""
 
     text: str
-    parts: tuple[str | re.Pattern[str], ...]
+    parts: tuple[str | Glob, ...]
     directory: bool
 
-    def below(self, *parts: str | re.Pattern[str]) -> Pattern:
+    def below(self, *parts: str | Glob) -> Pattern:
         """The same pattern anchored further down, as at the root of a profile."""
         return Pattern(self.text, (*parts, *self.parts), self.directory)
 
 
-ANY_NAME = re.compile(r"[\s\S]+\Z")
+ANY_NAME = Glob("", re.compile(r"[\s\S]+\Z"))
 
 
 def parse_pattern(text: str, where: str = "") -> Pattern:
@@ -74,14 +81,16 @@ def parse_pattern(text: str, where: str = "") -> Pattern:
     return Pattern(text, parts, directory)
 
 
-def _parse_part(part: str, text: str, where: str) -> str | re.Pattern[str]:
+def _parse_part(part: str, text: str, where: str) -> str | Glob:
     if part == _ANY_DEPTH:
         return _ANY_DEPTH
     if part in ("", ".", ".."):
         raise bad_pattern(text, f"has the component `{part}`, which no path in a home has", where)
     if "**" in part.replace("\\*", ""):
         raise bad_pattern(text, "uses `**` inside a name; it stands alone between slashes", where)
-    literal, expression, wild = [], [], False
+    literal: list[str] = []
+    expression: list[str] = []
+    first = None
     characters = iter(part)
     for character in characters:
         if character == "\\":
@@ -89,12 +98,14 @@ def _parse_part(part: str, text: str, where: str) -> str | re.Pattern[str]:
             if not character:
                 raise bad_pattern(text, "ends a name with a lone `\\`", where)
         elif character == "*":
-            wild = True
+            first = "".join(literal)[:1] if first is None else first
             expression.append(r"[\s\S]*")
             continue
         literal.append(character)
         expression.append(re.escape(character))
-    return re.compile("".join(expression) + r"\Z") if wild else "".join(literal)
+    if first is None:
+        return "".join(literal)
+    return Glob(first, re.compile("".join(expression) + r"\Z"))
 
 
 class _State(NamedTuple):
@@ -105,12 +116,13 @@ class _State(NamedTuple):
 class Node:
     """Where the walk stands: the patterns that may still match below one directory."""
 
-    __slots__ = ("_deep", "_globs", "_literals", "_matcher", "_names", "_rest", "alive")
+    __slots__ = ("_deep", "_firsts", "_globs", "_literals", "_matcher", "_names", "_rest", "alive")
 
     def __init__(self, matcher: Matcher, states: frozenset[_State]) -> None:
         self._matcher = matcher
         self._literals: dict[str, list[_State]] = {}
         self._globs: list[tuple[re.Pattern[str], _State]] = []
+        self._firsts: set[str] = set()  # with "" in it, a name may start with anything
         self._deep: list[_State] = []
         self._names: dict[str, Node] = {}
         self._rest: Node | None = None
@@ -125,27 +137,27 @@ class Node:
         elif isinstance(part, str):
             self._literals.setdefault(part, []).append(state)
         else:
-            self._globs.append((part, state))
+            self._globs.append((part.expression, state))
+            self._firsts.add(part.first)
 
     def match(self, name: str) -> tuple[Any, ...]:
         """What is attached to the patterns that this name completes; mostly `()`."""
-        hits = self._literals.get(name)
-        if hits is None:
-            if not self._globs:
-                return ()
-            hits = []
+        firsts = self._firsts
+        if name not in self._literals and (not firsts or (name[:1] not in firsts and "" not in firsts)):
+            return ()
         matcher = self._matcher
-        found = [matcher.final[state.pattern] for state in hits if matcher.ends(state)]
-        for expression, state in self._globs:
-            if expression.match(name) and matcher.ends(state):
-                found.append(matcher.final[state.pattern])
-        return tuple(found)
+        hits = self._hits(name)
+        return tuple(matcher.final[state.pattern] for state in hits if matcher.ends(state))
+
+    def _hits(self, name: str) -> list[_State]:
+        """The states whose component accepts a name, in the order of their patterns."""
+        globs = [state for expression, state in self._globs if expression.match(name)]
+        return sorted([*self._literals.get(name, ()), *globs])
 
     def below(self, name: str) -> Node:
         """The node for what lies in a directory of this name."""
         matcher = self._matcher
-        advanced = list(self._literals.get(name, ()))
-        advanced += [state for expression, state in self._globs if expression.match(name)]
+        advanced = self._hits(name)
         if not advanced:
             if self._rest is None:
                 self._rest = matcher.node(self._deep)

@@ -41,11 +41,9 @@ class Proven:
 
     @property
     def text(self) -> str:
-        return (
-            f"a directory with `{self.contains}`"
-            if self.contains
-            else f"`{self.name}` beside `{self.beside}`"
-        )
+        if self.contains:
+            return f"a directory with `{self.contains}`"
+        return f"`{self.name}` beside `{self.beside}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +68,17 @@ class Count:
 
     name: str
     patterns: tuple[Pattern, ...]
-    kind: str  # "query", "files", "sections", "json" or "yaml"
+    kind: str  # one of COUNT_KINDS
     query: str = ""  # of a database
     delimiter: str = ""  # between sections
     key: str = ""  # where the list is in a JSON document
 
 
-COUNT_KINDS = ("query", "files", "sections", "json", "yaml")
+COUNT_KINDS = (
+    "query",  # the answer of a query, in the same committed state that is captured
+    "files",  # files
+    "sections",  # non-empty parts of text files between delimiters
+    "json",  # items of a JSON list or object
+    "yaml",  # single values in a YAML file
+    "yaml-sections",  # keys at its top
+)

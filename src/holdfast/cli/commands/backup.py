@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from holdfast.actions.backup import BackupRequest, BackupResult, Preview, backup, preview_backup
@@ -125,7 +127,7 @@ def _show_result(console: Console, result: BackupResult) -> int:
     return 0 if written.complete else 3
 
 
-def census_lines(census: dict[str, object]) -> list[str]:
+def census_lines(census: Mapping[str, object]) -> list[str]:
     """One line per profile: `12 sessions, 840 messages, …`; what is unknown says so."""
     lines = []
     for profile, counts in census.items():
@@ -136,6 +138,14 @@ def census_lines(census: dict[str, object]) -> list[str]:
         ]
         lines.append(("" if profile == "default" else f"{profile}: ") + ", ".join(parts))
     return lines
+
+
+def _counted(name: str, count: int | None) -> str:
+    if count is None:
+        return f"{name} unknown"
+    if count == 1:
+        name = "memory" if name == "memories" else name.removesuffix("s")
+    return f"{count:,} {name}"
 
 
 _LISTED = 10
@@ -160,7 +170,8 @@ def _show_remarks(console: Console, remarks: list[Remark], report: str) -> None:
         files, count = sum(r.files for r in group), sum(r.bytes for r in group)
         console.line(f"{title}: {count_text(files, 'file')}" + (f", {size_text(count)}" if count else ""))
         for remark in group[:_LISTED]:
-            console.line(f"    {path_text(remark.path)}: {remark.reason}")
+            where = f"{path_text(remark.path)}: " if remark.path else ""
+            console.line(f"    {where}{remark.reason}")
         if len(group) > _LISTED:
             cut = True
             console.line(f"    … and {len(group) - _LISTED:,} more")

@@ -1,1 +1,30 @@
-"""SQLite files: capture one that is in use, judge one, put one back. Filled by its own modules."""
+"""SQLite files: capture one that is in use, judge one, fold one, put one back.
+
+Known by their header, not by their name. See `pin` for how each state of a database is read, and
+`descriptors` for the one rule that keeps all of it safe.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.sqlite.capture import CaptureOptions, capture
+from holdfast.core.sqlite.check import verify
+from holdfast.core.sqlite.fold import DatabaseDamaged, fold
+from holdfast.core.sqlite.format import HEADER, SIDECARS, is_database
+from holdfast.core.sqlite.holders import Holder, holders
+from holdfast.core.sqlite.restore import DatabaseHeld, DatabaseLocked, restore_into
+
+__all__ = [
+    "HEADER",
+    "SIDECARS",
+    "CaptureOptions",
+    "DatabaseDamaged",
+    "DatabaseHeld",
+    "DatabaseLocked",
+    "Holder",
+    "capture",
+    "fold",
+    "holders",
+    "is_database",
+    "restore_into",
+    "verify",
+]

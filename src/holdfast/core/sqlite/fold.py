@@ -10,8 +10,10 @@ import contextlib
 import os
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import temporary_name
 
 from .format import SIDECARS, connect
+from .spool import copy_range
 
 
 class DatabaseDamaged(HoldfastError):
@@ -21,14 +23,45 @@ class DatabaseDamaged(HoldfastError):
 def fold(path: str) -> None:
     """Let SQLite recover a database of ours into one file; its sidecars are gone afterwards.
 
-    Raises DatabaseDamaged where SQLite cannot; the files are then still there, the `-shm` apart.
+    Raises DatabaseDamaged where SQLite cannot; the log or journal is then still there.
     """
-    import sqlite3
-
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path + "-shm")
-    if not any(os.path.lexists(path + suffix) for suffix in SIDECARS):
+    present = [suffix for suffix in SIDECARS if os.path.lexists(path + suffix)]
+    if not present:
         return
+    # SQLite deletes the log of a database it could not even open, so a second name holds on to it.
+    second = temporary_name(os.path.dirname(os.path.abspath(path)))
+    for suffix in present:
+        _second_name(path + suffix, second + suffix)
+    try:
+        _recover(path)
+    except DatabaseDamaged:
+        for suffix in present:
+            os.replace(second + suffix, path + suffix)
+            # Two names of one file: renaming one to the other does nothing, by POSIX.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(second + suffix)
+        raise
+    for suffix in present:
+        os.unlink(second + suffix)
+    for suffix in SIDECARS:
+        # A journal that was not hot, or a log of zero bytes: nothing of value, and nobody's.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + suffix)
+
+
+def _second_name(path: str, second: str) -> None:
+    try:
+        os.link(path, second, follow_symlinks=False)
+    except OSError:  # a filesystem without hard links
+        with open(path, "rb") as source, open(second, "xb") as target:
+            copy_range(source.fileno(), target.fileno(), os.fstat(source.fileno()).st_size)
+
+
+def _recover(path: str) -> None:
+    import sqlite3
+
     try:
         with contextlib.closing(connect(path, "mode=rw", timeout=5.0)) as connection:
             # Nobody else has it, so nobody else needs the shared memory.
@@ -41,16 +74,12 @@ def fold(path: str) -> None:
         raise _not_folded(path, str(error)) from error
     if busy:
         raise _not_folded(path, "the log could not be emptied")
-    for suffix in SIDECARS:
-        # A journal that was not hot, or a log of zero bytes: nothing of value, and nobody's.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path + suffix)
 
 
 def _not_folded(path: str, why: str) -> DatabaseDamaged:
     return DatabaseDamaged(
         f"SQLite cannot recover `{path}` with the log beside it: {why}",
-        kept="The copy and its log are as they were; the original was not touched",
+        kept="Its log is still beside it, and the original was not touched",
         next_steps=("Restore an older copy of this database, or take the rest without it",),
         path=path,
         detail=why,

@@ -4,7 +4,9 @@ A read transaction of SQLite pins the log: a checkpoint may then copy only frame
 into the main file, and the log cannot begin anew. So main file + committed frames laid over it is
 one state, whatever writers do meanwhile, and none of them waits for us. Where the log was already
 copied whole, the main file alone is the state and is frozen, and the log must *not* be laid over
-it. The shared memory is opened read-only: not a byte of any sidecar is written.
+it. The shared memory is opened read-only: not a byte of any sidecar is written. (SQLite shares that
+one opening within a process, so a writer of the same database in *this* process would fail while
+we read; that is one more reason for `isolated`.)
 """
 
 from __future__ import annotations
@@ -39,35 +41,56 @@ class Live(Pinned):
 
     method = "pages"
 
-    def __init__(self, name: str, descriptors: Descriptors, patience: Patience) -> None:
-        """Pin. Raises NotLive where the users of the database left meanwhile."""
+    def __init__(
+        self, name: str, descriptors: Descriptors, shm: int, patience: Patience, joined: bool = True
+    ) -> None:
+        """Pin. Raises NotLive where the users of the database left meanwhile.
+
+        `joined`: we count as a user of the shared memory, so what is in there is valid. Where that
+        cannot be known, SQLite opens it in its own way and the backup API does the reading.
+        """
         super().__init__(name)
         self.descriptors = descriptors
-        self.odd = ""  # why the page reader does not apply, if so; the connection is pinned anyway
+        # Why the page reader does not apply, if so; the connection is pinned anyway.
+        self.odd = "" if joined else "no locks to look at"
         self._wal = -1
         self._frames: dict[int, int] = {}
         self._overlaid: list[int] = []
         self._salt = b""
-        # readonly_shm: never create, truncate or write the shared memory, whatever we find.
-        self.connection = connect(descriptors.path, "mode=ro&readonly_shm=1", timeout=0.1)
-        try:
-            self._pin(self.connection, patience)
-        except BaseException:
-            self.connection.close()
-            raise
+        if joined:
+            self.connection = self._connected("mode=ro&readonly_shm=1", shm, patience)
+        if self.connection is None:
+            # A writer died between two writes to the shared memory and only a reader is left. Any
+            # reader's first act is then to mend it, so ours may.
+            self.connection = self._connected("mode=ro", shm, patience)
+        if self.connection is None:
+            raise NotLive
 
-    def _pin(self, connection: sqlite3.Connection, patience: Patience) -> None:
+    def _connected(self, parameters: str, shm: int, patience: Patience) -> sqlite3.Connection | None:
+        """A pinned connection; None where SQLite would have to write what it may only read."""
         import sqlite3
 
-        shm = self.descriptors.sidecar("-shm")
-        if shm is None:
-            raise NotLive
+        connection = connect(self.descriptors.path, parameters, timeout=0.1)
+        try:
+            self._pin(connection, shm, patience)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error) and error_code(error) in (READONLY, CANTOPEN):
+                return None
+            raise
+        return connection
+
+    def _pin(self, connection: sqlite3.Connection, shm: int, patience: Patience) -> None:
+        import sqlite3
+
         index: WalIndex | None = None
         for _ in range(_TRIES):
-            try:
-                before = read_index(shm)
-            except OddLog as error:
-                self.odd, before = str(error), None
+            before = None
+            if not self.odd:
+                try:
+                    before = read_index(shm)
+                except OddLog as error:
+                    self.odd = str(error)
             try:
                 connection.execute("BEGIN")
                 connection.execute("PRAGMA schema_version").fetchone()
@@ -78,8 +101,6 @@ class Live(Pinned):
                 if error_code(error) in (BUSY, LOCKED):
                     patience.pause()
                     continue
-                if error_code(error) in (READONLY, CANTOPEN):
-                    raise NotLive from error
                 raise
             if self.odd:
                 break

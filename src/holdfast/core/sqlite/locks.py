@@ -66,6 +66,14 @@ def unshare(descriptor: int) -> None:
     _set(descriptor, fcntl.F_UNLCK, SHARED_FIRST, SHARED_SIZE)
 
 
+def join_users(descriptor: int) -> bool:
+    """Count as a user of the shared memory, so that it stays valid; the descriptor is one of `-shm`.
+
+    Only for one that somebody uses: a newcomer who finds this lock trusts what is in there.
+    """
+    return _set(descriptor, fcntl.F_RDLCK, SHM_IN_USE, 1)
+
+
 def hold_back_checkpoints(descriptor: int) -> bool:
     """Keep checkpoints from writing the main file; the descriptor is one of `-shm`."""
     return _set(descriptor, fcntl.F_RDLCK, SHM_READ_ZERO, 1)
@@ -77,9 +85,7 @@ def held_by(descriptor: int, start: int, length: int = 1, writers_only: bool = F
         raise LocksUnavailable
     kind = fcntl.F_RDLCK if writers_only else fcntl.F_WRLCK
     try:
-        answer = fcntl.fcntl(
-            descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
-        )
+        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(kind, os.SEEK_SET, start, length, 0))
     except OSError as error:
         raise LocksUnavailable(os.strerror(error.errno or 0)) from error
     found, _, _, _, pid = _FLOCK.unpack(answer)

@@ -6,6 +6,7 @@ bytes that SQLite cannot make sense of (`Raw`).
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -106,9 +107,8 @@ def open_frozen(path: str) -> sqlite3.Connection:
     import sqlite3
 
     connection = connect(path, "mode=ro&immutable=1")
-    try:
-        # SQLite opens lazily; this makes it open the file now, whatever its schema is worth.
+    # SQLite opens lazily; this makes it open the file now, whatever its schema is worth. Where it
+    # cannot, the check will say so in its own words.
+    with contextlib.suppress(sqlite3.Error):
         connection.execute("PRAGMA schema_version").fetchone()
-    except sqlite3.Error:
-        pass  # the check will say the same, in its own words
     return connection

@@ -18,36 +18,21 @@ from .descriptors import Descriptors
 from .pinned import Pinned, open_frozen
 
 
-class AtRest(Pinned):
-    """The main file itself, watched."""
+class InPlace(Pinned):
+    """The main file itself, held still by the SHARED lock of its descriptor."""
 
-    method = "at-rest"
-
-    def __init__(self, name: str, descriptors: Descriptors, page_size: int) -> None:
+    def __init__(self, name: str, descriptors: Descriptors, page_size: int, method: str) -> None:
         super().__init__(name)
-        self.descriptors, self.page_size = descriptors, page_size
+        self.descriptors, self.page_size, self.method = descriptors, page_size, method
         status = settled(descriptors.main)
         self._seen = (status.st_size, status.st_mtime_ns)
         self.size, self.mtime_ns = self._seen
-        self._log_before = log_size(descriptors.path)
-        self._frozen = False
         self.connection = open_frozen(descriptors.path)
         # A lock-less connection closes its descriptor at once, so it waits its turn like ours do.
         descriptors.park(self.connection.close)
 
     def read(self, start: int, length: int) -> bytes:
-        if not self._frozen:
-            self._watch()
         return os.pread(self.descriptors.main, length, start)
-
-    def _watch(self) -> None:
-        """When somebody begins to use the database, keep checkpoints out of the main file."""
-        if log_size(self.descriptors.path) == self._log_before:
-            return
-        shm = self.descriptors.sidecar("-shm")
-        if shm is not None and locks.hold_back_checkpoints(shm):
-            self.settle()
-            self._frozen = True
 
     def settle(self) -> None:
         status = os.fstat(self.descriptors.main)
@@ -61,19 +46,54 @@ class AtRest(Pinned):
         self.descriptors.close()
 
 
-def settled(descriptor: int) -> os.stat_result:
-    """The status of a file whose time is old enough that any later write must show in it.
+class AtRest(InPlace):
+    """The main file of a WAL database that nobody has open, watched for newcomers."""
+
+    def __init__(self, name: str, descriptors: Descriptors, page_size: int) -> None:
+        self._log_before = log_size(descriptors.path)
+        self._frozen = False
+        self._shm: int | None = None
+        super().__init__(name, descriptors, page_size, "at-rest")
+
+    def read(self, start: int, length: int) -> bytes:
+        if not self._frozen:
+            self._watch()
+        return super().read(start, length)
+
+    def _watch(self) -> None:
+        """When somebody begins to use the database, keep checkpoints out of the main file."""
+        if not locks.AVAILABLE or log_size(self.descriptors.path) == self._log_before:
+            return
+        if self._shm is None:
+            self._shm = self.descriptors.sidecar("-shm")
+        if self._shm is not None and locks.hold_back_checkpoints(self._shm):
+            self.settle()
+            self._frozen = True
+
+
+def old_enough(status: os.stat_result) -> bool:
+    """Whether the time of a file is so old that any later write must show in it.
 
     Kernels before 6.13 stamp files by a clock that ticks every few milliseconds, and some
     filesystems keep whole seconds only.
     """
+    return _fresh_for(status) <= 0
+
+
+def settled(descriptor: int) -> os.stat_result:
+    """The status of a file, once its time is old enough."""
     while True:
         status = os.fstat(descriptor)
-        grain = 2.0 if status.st_mtime_ns % 1_000_000_000 == 0 else 0.05
-        age = time.time() - status.st_mtime_ns / 1e9
-        if age < 0 or age >= grain:
+        wait = _fresh_for(status)
+        if wait <= 0:
             return status
-        time.sleep(grain - age)
+        time.sleep(wait)
+
+
+def _fresh_for(status: os.stat_result) -> float:
+    grain = 2.0 if status.st_mtime_ns % 1_000_000_000 == 0 else 0.05
+    age = time.time() - status.st_mtime_ns / 1e9
+    return grain - age if age >= 0 else 0.0
 
 
 def log_size(path: str) -> int | None:

@@ -18,6 +18,9 @@ from .format import SIDECARS
 #: Left free in the scratch directory beside what a spool needs.
 MARGIN = 16 << 20
 
+#: Compared at a time: small enough to stay in the processor's cache.
+_COMPARED = 1 << 18
+
 _COPY_UNABLE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -28,6 +31,10 @@ class NoSpoolRoom(Exception):
     def __init__(self, directory: str, needed: int) -> None:
         super().__init__(f"no room in {directory} for a copy of {needed} bytes")
         self.directory, self.needed = directory, needed
+
+
+def _as_room(error: OSError, directory: str, needed: int) -> Exception:
+    return NoSpoolRoom(directory, needed) if error.errno in _FULL else error
 
 
 class Spool:
@@ -49,6 +56,23 @@ class Spool:
         """Copy the first `length` bytes of an open file."""
         self._copy(source, self.descriptor, length)
 
+    def match(self, source: int, length: int) -> None:
+        """Make a copy that was made beside a writer equal to the source, which now holds still.
+
+        Only what differs is written, so this costs reading from memory and little else.
+        """
+        theirs, ours = bytearray(_COMPARED), bytearray(_COMPARED)
+        for start in range(0, length, _COMPARED):
+            wanted = min(_COMPARED, length - start)
+            got = os.preadv(source, [memoryview(theirs)[:wanted]], start)
+            if os.preadv(self.descriptor, [memoryview(ours)[:wanted]], start) != got or theirs != ours:
+                try:
+                    os.pwrite(self.descriptor, memoryview(theirs)[:got], start)
+                except OSError as error:
+                    raise _as_room(error, self.directory, self.needed) from error
+                ours[:got] = theirs[:got]
+        os.ftruncate(self.descriptor, length)
+
     def fill_sidecar(self, source: int, suffix: str) -> None:
         """Copy a whole sidecar beside the spool."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -62,9 +86,7 @@ class Spool:
         try:
             copy_range(source, target, length)
         except OSError as error:
-            if error.errno in _FULL:
-                raise NoSpoolRoom(self.directory, self.needed) from error
-            raise
+            raise _as_room(error, self.directory, self.needed) from error
 
     @property
     def size(self) -> int:

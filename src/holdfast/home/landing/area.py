@@ -124,7 +124,9 @@ def existing_areas(home: str) -> list[Area]:
     """The areas that this home already has: none for one that never saw a landing."""
     home = real_home(home)
     places = (home + SUFFIX, os.path.join(home, SUFFIX))
-    return [Area(place) for place in places if _ours(place) and os.path.isdir(os.path.join(place, "landings"))]
+    return [
+        Area(place) for place in places if _ours(place) and os.path.isdir(os.path.join(place, "landings"))
+    ]
 
 
 def open_area(home: str) -> Area:

@@ -41,6 +41,8 @@ def who_holds(path: str) -> list[Holder]:
 
 def describe(found: list[Holder]) -> str:
     """`hermes (process 412)`, with `and 2 more` where there are more."""
+    if not found:
+        return "another process"
     first = found[0]
     text = f"{first.command} (process {first.pid})" if first.pid else "another process"
     return text + (f" and {len(found) - 1} more" if len(found) > 1 else "")
@@ -49,11 +51,9 @@ def describe(found: list[Holder]) -> str:
 def refuse_held(path: str, found: list[Holder], why: str) -> HeldDatabase:
     """The refusal that names who is in the way."""
     return HeldDatabase(
-        f"`{path}` is open in {describe(found)}, and {why}",
+        f"`{path}` is in use by {describe(found)}: {why}",
         kept="The home is as it was",
-        next_steps=(
-            "Stop that program (for Hermes: `hermes gateway stop`), then run the command again",
-        ),
+        next_steps=("Stop that program (for Hermes: `hermes gateway stop`), then run the command again",),
         path=path,
         holders=[{"pid": one.pid, "command": one.command, "how": one.how} for one in found],
     )

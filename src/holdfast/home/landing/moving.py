@@ -50,7 +50,10 @@ def link(source: Tree, path: str, destination: Tree, name: str) -> bool:
 
 
 def rename(source: Tree, path: str, destination: Tree, name: str) -> bool:
-    """Move by rename, over what is there; False where the two are on different filesystems."""
+    """Move by rename, over what is there; False where the two are on different filesystems.
+
+    After moving a directory the trees must forget it; `move` does that.
+    """
     (source_parent, source_name), (parent, last) = source.parent(path), destination.parent(name)
     try:
         os.rename(source_name, last, src_dir_fd=source_parent, dst_dir_fd=parent)
@@ -58,19 +61,22 @@ def rename(source: Tree, path: str, destination: Tree, name: str) -> bool:
         if error.errno == errno.EXDEV:
             return False
         raise
-    source.forget(path)
-    destination.forget(name)
     return True
+
+
+def copy_beside(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
+    """Copy to a temporary name in the directory of `name`; the caller renames it."""
+    from_parent, from_name = source.parent(path)
+    parent, _ = destination.parent(name)
+    _discard(parent, temporary)
+    _copy(from_parent, from_name, parent, temporary)
 
 
 def copy(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
     """Copy a file, a link or a whole directory; it appears under `name` whole and durable."""
-    from_parent, from_name = source.parent(path)
+    copy_beside(source, path, destination, name, temporary)
     parent, last = destination.parent(name)
-    _discard(parent, temporary)
-    _copy(from_parent, from_name, parent, temporary)
     os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
-    destination.forget(name)
 
 
 def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
@@ -78,6 +84,8 @@ def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) 
     if not rename(source, path, destination, name):
         copy(source, path, destination, name, temporary)
         remove(source, path)
+    source.forget(path)
+    destination.forget(name)
 
 
 def duplicate(source: Tree, path: str, destination: Tree, name: str) -> None:
@@ -87,12 +95,18 @@ def duplicate(source: Tree, path: str, destination: Tree, name: str) -> None:
     _copy(from_parent, from_name, parent, last, share=True)
 
 
+def beside(path: str, name: str) -> str:
+    """Another name in the same directory."""
+    head = path.rpartition("/")[0]
+    return f"{head}/{name}" if head else name
+
+
 def remove(tree: Tree, path: str) -> None:
     """Remove a file, a link or a whole directory; one that is gone already is fine."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         parent, name = tree.parent(path)
-        _discard(parent, name)
-        tree.forget(path)
+        if _discard(parent, name):
+            tree.forget(path)
 
 
 def discard(path: str) -> None:
@@ -106,12 +120,13 @@ def discard(path: str) -> None:
             os.close(descriptor)
 
 
-def _discard(parent: int, name: str) -> None:
+def _discard(parent: int, name: str) -> bool:
+    """Remove whatever it is; True where it was a directory."""
     try:
         os.unlink(name, dir_fd=parent)
-        return
+        return False
     except FileNotFoundError:
-        return
+        return False
     except (IsADirectoryError, PermissionError):
         facts = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(facts.st_mode):
@@ -125,6 +140,7 @@ def _discard(parent: int, name: str) -> None:
     finally:
         os.close(descriptor)
     os.rmdir(name, dir_fd=parent)
+    return True
 
 
 def _copy(from_parent: int, from_name: str, parent: int, name: str, share: bool = False) -> None:

@@ -134,5 +134,3 @@ def _note_holders(plan: LandingPlan, tree: Tree, place: str, path: str) -> int:
     if holders:
         plan.held.append((path, describe(holders)))
     return facts.st_size if holders else 0
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from holdfast.core.entries import Outcome, Remark
+from holdfast.core.entries import Kind, Outcome, Remark
 from holdfast.core.errors import HoldfastError
 from holdfast.core.sqlite import SIDECARS, fold, verify
 
@@ -44,7 +44,8 @@ def prove(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> None
         staged_database = staging.things.get(path)
         if staged_database is not None and staged_database.database:
             _fold(staging, staged_database)
-            _verify(staging, staged_database)
+            if not staged_database.wrong:
+                _verify(staging, staged_database)
     _judge(staging, items, allow_damaged)
 
 
@@ -82,7 +83,10 @@ def _is_sidecar(path: str, suffix: str, staged: Staged) -> bool:
 def _fold(staging: Staging, staged: Staged) -> None:
     path, item = staging.path(staged), staged.item
     before = os.stat(path)
-    fold(path)
+    try:
+        fold(path)
+    except HoldfastError as error:
+        staged.wrong = f"the database is damaged: {error.facts.get('detail', error.what)}"
     for suffix in SIDECARS:
         if os.path.lexists(path + suffix):
             os.unlink(path + suffix)
@@ -125,12 +129,13 @@ def _judge(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> Non
 
 
 def _missing(staging: Staging, items: dict[str, Item]) -> list[str]:
-    from holdfast.core.entries import Kind
-
     return [
         path
         for path, item in items.items()
-        if item.kind is not Kind.DIRECTORY and not item.sidecar and path not in staging.things
+        if item.kind is not Kind.DIRECTORY
+        and not item.sidecar
+        and path not in staging.things
+        and path not in staging.same
     ]
 
 

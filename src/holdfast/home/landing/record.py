@@ -28,7 +28,7 @@ class Root:
     name: str  # of the root below its base; several components where parents are missing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
     """One change of the home, with what is needed to take it back from any instant."""
 
@@ -42,6 +42,7 @@ class Step:
     size: int = 0  # of what is put, to know it again
     mtime_ns: int = 0
     database: bool = False  # sidecars go with it
+    carries: tuple[str, ...] = ()  # sidecars that are staged beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ def _step_line(step: Step) -> bytes:
             "size": step.size,
             "mtime_ns": step.mtime_ns,
             "database": step.database,
+            "carries": step.carries,
         }
     )
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.core.entries import Kind
 from holdfast.home.layout import Layout
 
 from .area import is_area
 from .items import Chosen
-from .targets import EXTERNAL
 
 
 @dataclass(slots=True)
@@ -51,10 +50,13 @@ def _selected(home: str, layout: Layout) -> list[tuple[str, Kind]]:
     from holdfast.core.sqlite import CaptureOptions
     from holdfast.home.scan import Selection, scan
 
-    # Nothing is opened, so the scratch place is never used; `user_home` "" names no external files.
-    source = scan(home, layout, Selection(), capture=CaptureOptions(scratch=home), user_home="")
-    outside = EXTERNAL + "/"
-    return [(entry.path, entry.kind) for entry in source if not entry.path.startswith(outside)]
+    if not os.listdir(home):
+        return []
+    # Nothing is read but headers, so the scratch place is never used. What lies outside the home is
+    # never removed, so it is not looked for.
+    options = CaptureOptions(scratch=home, isolated=False)
+    source = scan(home, replace(layout, external=()), Selection(), capture=options, user_home=home)
+    return [(entry.path, entry.kind) for entry in source]
 
 
 def _with_parents(chosen: Chosen) -> set[str]:

@@ -7,6 +7,7 @@ There is no fsync per file; one sync of the filesystem follows before the first 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -19,7 +20,10 @@ from holdfast.core.events import Event, Listener
 from holdfast.core.files import write_all
 from holdfast.core.sqlite import is_database
 
+from .comparing import already_there
 from .items import Item
+from .plan import LandingPlan
+from .tree import Tree
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Below this a second thread gains nothing: the work is Python's own and not inflating or hashing.
@@ -52,6 +56,7 @@ class Staging:
 
     directory: str
     things: dict[str, Staged] = field(default_factory=dict)
+    same: dict[str, os.stat_result] = field(default_factory=dict)  # already there; nothing was staged
     remarks: list[Remark] = field(default_factory=list)
 
     def path(self, staged: Staged) -> str:
@@ -61,7 +66,9 @@ class Staging:
 class Stager:
     """Writes entries into one directory; each thread has its own."""
 
-    def __init__(self, staging: Staging, name: str, owner: tuple[int, int] | None, tell: Callable[[int, str], None]):
+    def __init__(
+        self, staging: Staging, name: str, owner: tuple[int, int] | None, tell: Callable[[int, str], None]
+    ):
         self.staging, self.name, self.owner, self.tell = staging, name, owner, tell
         self.count = 0
         path = os.path.join(staging.directory, name)
@@ -135,7 +142,7 @@ class Stager:
 
 def stage(
     source: Source,
-    items: dict[str, Item],
+    plan: LandingPlan,
     directory: str,
     owner: tuple[int, int] | None,
     listener: Listener,
@@ -143,35 +150,40 @@ def stage(
 ) -> Staging:
     """Write every chosen entry below `directory`. `ready` is called for each, from its own thread.
 
+    A file that is already there, by its recorded hash, is only noted.
+
     Unordered sources are read by two threads: the largest files in one, the small ones in the other.
     """
     staging = Staging(directory)
-    tell = _progress(listener, sum(item.size for item in items.values()))
-    if source.ordered:
-        _in_order(source, items, staging, Stager(staging, "0", owner, tell), ready)
-    else:
-        work = [(items[entry.path], entry) for entry in source if _landable(items, entry)]
-        _by_two(work, staging, owner, tell, ready)
+    tell = _progress(listener, plan.bytes)
+    items, likely = plan.items, frozenset(plan.same)
+    with contextlib.ExitStack() as stack:
+        trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
+
+        def landable(entry: Entry) -> bool:
+            if entry.kind is Kind.DIRECTORY or entry.path not in items:
+                return False
+            if entry.sha256 and entry.path in likely:
+                item = items[entry.path]
+                facts = already_there(trees[item.root], item, entry.sha256)
+                if facts is not None:
+                    staging.same[entry.path] = facts
+                    tell(item.size, entry.path)
+                    return False
+            return True
+
+        if source.ordered:
+            stager = Stager(staging, "0", owner, tell)
+            try:
+                for entry in source:
+                    if landable(entry):
+                        ready(staging, stager.add(items[entry.path], entry))
+            finally:
+                stager.close()
+        else:
+            work = [(items[entry.path], entry) for entry in source if landable(entry)]
+            _by_two(work, staging, owner, tell, ready)
     return staging
-
-
-def _landable(items: dict[str, Item], entry: Entry) -> bool:
-    return entry.kind is not Kind.DIRECTORY and entry.path in items
-
-
-def _in_order(
-    source: Source,
-    items: dict[str, Item],
-    staging: Staging,
-    stager: Stager,
-    ready: Callable[[Staging, Staged], None],
-) -> None:
-    try:
-        for entry in source:
-            if _landable(items, entry):
-                ready(staging, stager.add(items[entry.path], entry))
-    finally:
-        stager.close()
 
 
 def _by_two(

@@ -52,7 +52,7 @@ class Places:
         return None
 
     def only_leads_to(self, path: str, kind: Kind) -> bool:
-        """A directory above declared places: it is no content of its own, and its facts are not ours to set."""
+        """A directory above declared places: not content, and its facts are not ours to set."""
         return kind is Kind.DIRECTORY and (
             path == EXTERNAL or any(key.startswith(path + "/") for key, _ in self._external)
         )

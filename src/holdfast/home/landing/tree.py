@@ -77,10 +77,13 @@ class Tree:
         LandingThroughLink where it is a link.
         """
         head, _, name = path.rpartition("/")
-        return (self.directory(head) if head else self._root), name
+        return (self._walk(head, self._make) if head else self._root), name
 
     def directory(self, path: str) -> int:
-        """The open directory `path`; the descriptor stays ours."""
+        """The open directory `path`, which must be there; the descriptor stays ours."""
+        return self._walk(path, make=False)
+
+    def _walk(self, path: str, make: bool) -> int:
         found = self._open.get(path)
         if found is not None:
             self._open.move_to_end(path)
@@ -89,7 +92,7 @@ class Tree:
         descriptor = self._open[known] if known else self._root
         for name in rest:
             known = f"{known}/{name}" if known else name
-            descriptor = self._enter(descriptor, name, known)
+            descriptor = self._enter(descriptor, name, known, make)
             self._open[known] = descriptor
             if len(self._open) > _OPEN_AT_ONCE:
                 os.close(self._open.popitem(last=False)[1])
@@ -98,7 +101,8 @@ class Tree:
     def look(self, path: str) -> os.stat_result | None:
         """What is under this name, links not followed; None where there is nothing."""
         try:
-            parent, name = self.parent(path)
+            head, _, name = path.rpartition("/")
+            parent = self.directory(head) if head else self._root
             return os.stat(name, dir_fd=parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -133,8 +137,8 @@ class Tree:
                 return known, parts[count:]
         return "", parts
 
-    def _enter(self, parent: int, name: str, path: str) -> int:
-        if self._make:
+    def _enter(self, parent: int, name: str, path: str, make: bool) -> int:
+        if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
         try:

@@ -1,0 +1,70 @@
+"""Tells cheaply whether a file is one of our archives, and what its manifest says.
+
+Used to decide what may be rotated away, so it answers None whenever it is not sure.
+"""
+
+from __future__ import annotations
+
+from holdfast.archive.handle import Handle, open_handle
+from holdfast.archive.manifest import HEAD, HEAD_LIMIT, parse_head
+from holdfast.archive.zip_records import CENTRAL, CENTRAL_SIGNATURE, COMMENT
+from holdfast.core.errors import HoldfastError
+
+_NAME = HEAD.encode()
+
+
+def identify(path: str) -> dict[str, object] | None:
+    """The head of our manifest, or None for anything that is not surely a finished archive of ours."""
+    try:
+        handle = open_handle(path)
+    except HoldfastError:
+        return None
+    try:
+        return _of_zip(handle) if handle.some(0, 2) == b"PK" else _of_tar(handle)
+    except HoldfastError:
+        return None
+    finally:
+        handle.close()
+
+
+def _of_zip(handle: Handle) -> dict[str, object] | None:
+    """The manifest is the last member, so the end of the central directory is enough."""
+    from holdfast.archive.zip_content import MemberContent
+    from holdfast.archive.zip_directory import Directory, Member, read_extra
+
+    directory = Directory(handle)
+    if not directory.comment.startswith(COMMENT):
+        return None
+    length = min(directory.size, 4096)
+    tail = handle.read(directory.start + directory.size - length, length)
+    at = tail.rfind(_NAME) - CENTRAL.size
+    if at < 0:
+        return None
+    signature, *fields = CENTRAL.unpack_from(tail, at)
+    if signature != CENTRAL_SIGNATURE or fields[9] != len(_NAME):
+        return None
+    member = Member(fields, _NAME)
+    start = at + CENTRAL.size + fields[9]
+    read_extra(handle.path, member, tail[start : start + fields[10]])
+    member.offset += directory.shift
+    if not member.own or member.size > HEAD_LIMIT:
+        return None
+    return parse_head(handle.path, b"".join(MemberContent(handle, member).chunks()))
+
+
+def _of_tar(handle: Handle) -> dict[str, object] | None:
+    from holdfast.archive.tar_trailer import read_trailer
+
+    trailer = read_trailer(handle)
+    if trailer is None:
+        return None
+    from holdfast.archive.streams import frame
+    from holdfast.archive.tar_parser import Feed, TarParser
+
+    offset = sum(trailer.frames[: trailer.manifest])
+    data = frame(handle, offset, trailer.frames[trailer.manifest])
+    parser = TarParser(Feed(handle.path, iter((data,))))
+    member = parser.next()
+    if member is None or member.name != _NAME or member.size > HEAD_LIMIT:
+        return None
+    return parse_head(handle.path, b"".join(parser.body(member)))

@@ -1,0 +1,126 @@
+"""Reads an archive back whole, through the reader that an import uses, before it gets its name.
+
+Every member is unpacked and its size compared with the manifest. Every byte is held against a checksum
+made from the bytes that were read at the source (CRC-32 in zip, the frame checksum in zstd), small
+members against their SHA-256 too. A second SHA-256 of large members would find nothing more and cost a
+tenth of the whole backup; an import computes it. Both cores take part.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+from holdfast.archive.account import Account
+from holdfast.archive.errors import NOTHING_WRITTEN, ArchiveNotProven
+from holdfast.archive.handle import Handle
+from holdfast.archive.limits import NO_LIMITS
+from holdfast.archive.output import Output
+from holdfast.archive.reading import Archive
+from holdfast.core.entries import CHUNK, Entry, Kind
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, Listener
+
+
+def prove(output: Output, form: str, account: Account, lines: int, listener: Listener) -> None:
+    """Raise ArchiveNotProven unless the archive gives back what went into it."""
+    listener(Event("verify", total=account.bytes))
+    try:
+        handle = Handle(output.path, os.dup(output.descriptor))
+        try:
+            archive = Archive(handle, NO_LIMITS, hash_large=False)
+        except BaseException:
+            handle.close()
+            raise
+        with archive:
+            _read_all(archive, account, lines, listener)
+    except HoldfastError as error:
+        if isinstance(error, ArchiveNotProven):
+            raise
+        raise _not_proven(output.path, error.what) from error
+    listener(Event("verify", done=account.bytes, total=account.bytes))
+
+
+def _read_all(archive: Archive, account: Account, lines: int, listener: Listener) -> None:
+    if archive.head is None or len(archive) != lines:
+        raise _not_proven(archive.path, f"{lines} entries were written, {len(archive)} came back")
+    reading = Reading(account.bytes, listener)
+    if archive.ordered:
+        reading.read(iter(archive))
+    else:
+        _both_lanes(archive, reading)
+    archive.finish()
+    if reading.bytes != account.bytes or reading.files != account.files:
+        raise _not_proven(archive.path, f"{account.bytes} bytes went in, {reading.bytes} came back")
+
+
+def _both_lanes(archive: Archive, reading: Reading) -> None:
+    """Large members beside the small ones, as they were written."""
+    large = [entry for entry in archive if entry.size > CHUNK]
+    failures: list[BaseException] = []
+
+    def read_large() -> None:
+        try:
+            reading.read(iter(large))
+        except BaseException as error:
+            failures.append(error)
+
+    lane = threading.Thread(target=read_large, name="holdfast-prove", daemon=True)
+    lane.start()
+    try:
+        reading.read(entry for entry in archive if entry.size <= CHUNK)
+    except BaseException:
+        reading.stopped = True
+        raise
+    finally:
+        lane.join()
+    if failures:
+        raise failures[0]
+
+
+class Reading:
+    """Reads entries and adds up what came back."""
+
+    def __init__(self, total: int, listener: Listener) -> None:
+        self.total, self.listener = total, listener
+        self.files = self.bytes = 0
+        self.stopped = False
+        self._said = 0
+        self._lock = threading.Lock()
+
+    def read(self, entries: Iterator[Entry]) -> None:
+        files = size = 0
+        for entry in entries:
+            if entry.kind is not Kind.FILE:
+                continue
+            files += 1
+            with entry.open() as content:
+                for chunk in content.chunks():
+                    size += len(chunk)
+                    if self.stopped:
+                        return
+            if size >= 4 << 20:
+                self._add(files, size, entry.path)
+                files = size = 0
+        self._add(files, size, "")
+
+    def _add(self, files: int, size: int, path: str) -> None:
+        with self._lock:
+            self.files += files
+            self.bytes += size
+            done = self.bytes
+        self.listener(Event("verify", done=done, total=self.total, path=path))
+
+
+def _not_proven(path: str, why: str) -> ArchiveNotProven:
+    return ArchiveNotProven(
+        f"the archive did not read back as it was written: {why}",
+        kept=NOTHING_WRITTEN,
+        next_steps=(
+            "Run the command again; if it fails again, the disk or the memory of this machine is not sound",
+            "Write it to another disk: `holdfast backup -o DIRECTORY`",
+        ),
+        path=path,
+        reason=why,
+    )

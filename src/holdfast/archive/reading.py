@@ -1,0 +1,149 @@
+"""Opens archives, whatever made them: known by content, never by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from holdfast.archive.errors import NOTHING_CHANGED, ArchiveUnknown
+from holdfast.archive.handle import Handle, open_handle
+from holdfast.archive.limits import Limits
+from holdfast.archive.zip_directory import has_end
+from holdfast.archive.zip_records import END_SIGNATURE, LOCAL_SIGNATURE
+from holdfast.core.entries import Entry, Outcome, Remark, Source
+
+
+class Archive:
+    """An open archive: a Source, to be closed."""
+
+    def __init__(self, handle: Handle, limits: Limits, hash_large: bool = True) -> None:
+        self.path = handle.path
+        self._handle = handle
+        self._reader: Any = make_reader(handle, limits, hash_large)
+        self.form: str = self._reader.form
+        self.head: dict[str, object] | None = self._reader.head
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self._reader.ordered)
+
+    @property
+    def remarks(self) -> list[Remark]:
+        remarks: list[Remark] = self._reader.remarks
+        return remarks
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every entry, as often as wanted."""
+        return list(self._reader)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._reader)
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def under(self, prefix: str) -> Source:
+        """The entries below `prefix`, without it: for archives that wrap a home in a directory."""
+        return Unwrapped(self, prefix.strip("/"))
+
+    def finish(self) -> None:
+        """Check what follows the last entry; worth calling once all content was read."""
+        self._reader.finish()
+
+    def close(self) -> None:
+        self._reader.close()
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """A Source without the directory that everything lies in."""
+
+    archive: Archive
+    prefix: str
+
+    @property
+    def ordered(self) -> bool:
+        return self.archive.ordered
+
+    @property
+    def remarks(self) -> list[Remark]:
+        start = self.prefix + "/"
+        inside = [
+            replace(remark, path=remark.path.removeprefix(start)) if remark.path.startswith(start) else remark
+            for remark in self.archive.remarks
+        ]
+        outside = [
+            Remark(entry.path, Outcome.EXCLUDED, f"outside `{self.prefix}`", bytes=entry.size)
+            for entry in self.archive
+            if entry.path != self.prefix and not entry.path.startswith(start)
+        ]
+        return inside + outside if self.prefix else self.archive.remarks
+
+    def __iter__(self) -> Iterator[Entry]:
+        start = self.prefix + "/"
+        for entry in self.archive:
+            if not self.prefix:
+                yield entry
+            elif entry.path.startswith(start):
+                yield replace(entry, path=entry.path.removeprefix(start))
+
+
+def open_archive(path: str, limits: Limits = Limits()) -> Archive:  # noqa: B008 - frozen
+    """Open any archive we can read; raises a typed error for everything else."""
+    handle = open_handle(path)
+    try:
+        return Archive(handle, limits)
+    except BaseException:
+        handle.close()
+        raise
+
+
+def make_reader(handle: Handle, limits: Limits, hash_large: bool = True) -> Any:
+    """The reader for what the file really is."""
+    if handle.size == 0:
+        raise _unknown(handle.path, "is empty")
+    head = handle.some(0, 4)
+    if head in (LOCAL_SIGNATURE, END_SIGNATURE):
+        return _zip(handle, limits, hash_large)
+    from holdfast.archive.streams import recognise
+    from holdfast.archive.tar_reader import TarReader
+    from holdfast.archive.tar_trailer import read_trailer
+
+    codec = recognise(handle)
+    if codec is None and read_trailer(handle) is not None:
+        codec = "zstd"  # ours, with its first bytes damaged
+    if codec is not None:
+        return TarReader(handle, limits, codec, hash_large)
+    if has_end(handle):
+        return _zip(handle, limits, hash_large)
+    raise _unknown(handle.path, "is not an archive")
+
+
+def _zip(handle: Handle, limits: Limits, hash_large: bool) -> Any:
+    from holdfast.archive.zip_reader import ZipReader
+
+    return ZipReader(handle, limits, hash_large)
+
+
+def _unknown(path: str, what: str) -> ArchiveUnknown:
+    return ArchiveUnknown(
+        f"`{path}` {what}",
+        kept=NOTHING_CHANGED,
+        next_steps=(
+            "Archives that can be read: zip, and tar plain or packed with zstd, gzip, bzip2 or xz",
+            "Check that the copy or download of it came to an end",
+        ),
+        path=path,
+    )

@@ -1,0 +1,210 @@
+"""Reads zips: ours, Hermes's, and other people's.
+
+Members are opened at random and from several threads. Inflating stops at the size a member claims;
+size, CRC and, where our manifest has it, SHA-256 are checked with the last byte.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from holdfast.archive.errors import damaged, has_password, unsupported
+from holdfast.archive.handle import Handle
+from holdfast.archive.limits import Budget, Limits
+from holdfast.archive.manifest import (
+    ENTRIES,
+    HEAD,
+    HEAD_LIMIT,
+    PIECE,
+    PREFIX,
+    Record,
+    check_entries,
+    parse_head,
+    parse_records,
+)
+from holdfast.archive.names import NameBook, clean_name, leaves_target
+from holdfast.archive.zip_content import MemberContent, seconds_of
+from holdfast.archive.zip_directory import Directory, Member, refuse_overlaps
+from holdfast.archive.zip_records import (
+    BZIP2,
+    COMMENT,
+    DEFLATED,
+    ENCRYPTED,
+    LZMA,
+    STORED,
+    STRONG,
+)
+from holdfast.core.entries import CHUNK, Entry, Kind, Outcome, Remark
+
+_READ = 256 << 10
+_LINK_LIMIT = 64 << 10
+_IN_FLIGHT = 6
+
+
+class ZipReader:
+    """The members of one zip as entries."""
+
+    ordered = False
+    form = "zip"
+
+    def __init__(self, handle: Handle, limits: Limits, hash_large: bool = True, threads: int = 2) -> None:
+        self.handle, self.path, self._hash_large = handle, handle.path, hash_large
+        self.remarks: list[Remark] = []
+        self.head: dict[str, object] | None = None
+        self._threads, self._pool = threads, None  # type: int, ThreadPoolExecutor | None
+        directory = Directory(handle)
+        budget = Budget(self.path, handle.size, limits)
+        members: list[Member] = []
+        own = directory.comment.startswith(COMMENT)
+        budget.check_ratio = not own
+        marked = False
+        for member in directory.members():
+            if member.flags & (ENCRYPTED | STRONG):
+                raise has_password(self.path, member.name)
+            if member.method not in (STORED, DEFLATED, BZIP2, LZMA):
+                raise unsupported(self.path, f"`{member.name}` is compressed by method {member.method}")
+            budget.add(member.size)
+            marked = marked or member.own
+            members.append(member)
+        if own != marked:
+            raise damaged(self.path, "its manifest and its comment do not belong together", HEAD)
+        refuse_overlaps(self.path, members, directory.start)
+        book = NameBook(self.path, limits)
+        self._entries = self._own(members, book) if own else self._foreign(members, book)
+        book.close()
+        self._entries.sort(key=lambda entry: entry.path)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def finish(self) -> None:
+        """Nothing lies outside the members and the directory."""
+
+    # -- ours ------------------------------------------------------------------------------------
+
+    def _own(self, members: list[Member], book: NameBook) -> list[Entry]:
+        by_name: dict[str, Member] = {}
+        for member in members:
+            if member.name in by_name:
+                book.add(member.name, Kind.FILE)
+                book.add(member.name, Kind.FILE)
+            by_name[member.name] = member
+        head, listing = by_name.pop(HEAD, None), by_name.pop(ENTRIES, None)
+        if head is None or listing is None:
+            raise damaged(self.path, "its manifest is missing", HEAD)
+        if head.size > HEAD_LIMIT:
+            raise damaged(self.path, "its manifest is larger than one can be", HEAD)
+        self.head = parse_head(self.path, b"".join(self._content(head).chunks()))
+        content = self._content(listing, hash_it=True)
+        entries = [
+            self._own_entry(record, by_name, book) for record in parse_records(self.path, content.chunks())
+        ]
+        check_entries(self.path, self.head, content.size, content.digest)
+        for name in by_name:
+            if not name.startswith(PREFIX):
+                raise damaged(self.path, "it is not in the manifest", name)
+        return entries
+
+    def _own_entry(self, record: Record, by_name: dict[str, Member], book: NameBook) -> Entry:
+        name = clean_name(self.path, record.path, own=True)
+        if name != record.path:
+            raise damaged(self.path, "its list of entries has a name that is not plain", record.path)
+        book.add(name, record.kind)
+        if record.kind is Kind.SYMLINK:
+            return Entry(name, Kind.SYMLINK, record.mode, record.mtime_ns, target=record.target)
+        if record.kind is Kind.DIRECTORY:
+            if by_name.pop(name + "/", None) is None:
+                raise damaged(self.path, "it is in the manifest, but not in the archive", name)
+            return Entry(name, Kind.DIRECTORY, record.mode, record.mtime_ns)
+        member = by_name.pop(name, None)
+        if member is None:
+            raise damaged(self.path, "it is in the manifest, but not in the archive", name)
+        if member.size != record.size:
+            raise damaged(self.path, "its size is not the one in the manifest", name)
+        pieces = record.pieces
+        if pieces is not None and (
+            sum(pieces) != member.deflated
+            or len(pieces) != -(-record.size // PIECE)
+            or member.method != DEFLATED
+        ):
+            raise damaged(self.path, "its pieces are not those in the manifest", name)
+        return Entry(
+            path=name,
+            kind=Kind.FILE,
+            mode=record.mode & 0o777,
+            mtime_ns=record.mtime_ns,
+            size=record.size,
+            sha256=record.sha256,
+            database=record.database is not None,
+            open=partial(self._content, member, record),
+        )
+
+    # -- other people's --------------------------------------------------------------------------
+
+    def _foreign(self, members: list[Member], book: NameBook) -> list[Entry]:
+        entries: dict[str, Entry] = {}
+        for member in members:
+            name = clean_name(self.path, member.name, own=False)
+            if not name:
+                continue
+            if name.startswith(PREFIX) or name == PREFIX[:-1]:
+                reason = "the manifest of another archive, left in this home by an import"
+                self.remarks.append(Remark(name, Outcome.EXCLUDED, reason, bytes=member.size))
+                continue
+            entry = self._foreign_entry(name, member)
+            if entry is not None and book.add(name, entry.kind):
+                entries[name] = entry
+        return list(entries.values())
+
+    def _foreign_entry(self, name: str, member: Member) -> Entry | None:
+        unix = member.attributes >> 16
+        mtime_ns = seconds_of(member) * 1_000_000_000
+        if member.name.endswith("/"):
+            return Entry(name, Kind.DIRECTORY, unix & 0o7777 or 0o755, mtime_ns)
+        kind = stat.S_IFMT(unix)
+        if kind == stat.S_IFLNK:
+            if member.size > _LINK_LIMIT:
+                raise damaged(self.path, "a link cannot be that long", name)
+            raw = b"".join(self._content(member).chunks())
+            if not raw or b"\0" in raw:
+                raise damaged(self.path, "its link target is not one", name)
+            target = raw.decode("utf-8", "surrogateescape")
+            if leaves_target(name, target):
+                self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
+            return Entry(name, Kind.SYMLINK, 0o777, mtime_ns, target=target)
+        if kind not in (0, stat.S_IFREG):
+            self.remarks.append(Remark(name, Outcome.PASSED_OVER, "neither a file, a directory nor a link"))
+            return None
+        return Entry(
+            path=name,
+            kind=Kind.FILE,
+            mode=unix & 0o777 or 0o644,
+            mtime_ns=mtime_ns,
+            size=member.size,
+            open=partial(self._content, member),
+        )
+
+    # -- content ---------------------------------------------------------------------------------
+
+    def _content(
+        self, member: Member, record: Record | None = None, hash_it: bool | None = None
+    ) -> MemberContent:
+        if record is not None and not self._hash_large and record.size > CHUNK:
+            hash_it = False
+        return MemberContent(self.handle, member, self.pool, record, hash_it)
+
+    def pool(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="holdfast-unpack")
+        return self._pool

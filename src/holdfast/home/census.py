@@ -1,0 +1,167 @@
+"""The census: the counts that make loss visible.
+
+Counted while content is read for another purpose, so it costs no second read, and databases
+answer in the very state that is stored. What could not be counted is None, never 0: a zero means
+that there is nothing, and falling to zero is an alarm. Consumers may read from several threads.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.core.entries import Content
+from holdfast.home.layout import Layout
+from holdfast.home.rules import Count
+
+#: A document beyond this is not counted: no real one comes near, and parsing it would cost memory.
+LARGEST = 8 << 20
+
+
+@dataclass(slots=True)
+class _Tally:
+    expected: int = 0  # files selected
+    counted: int = 0  # files whose content was seen
+    total: int = 0
+    broken: bool = False
+    documents: list[bytes] = field(default_factory=list)  # parsed at the end, off the path of the work
+    captures: list[Content] = field(default_factory=list)
+
+
+class Census:
+    """Gathers counts per profile while a scan's content is consumed."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._lock = threading.Lock()
+        self._profiles: dict[str, dict[str, _Tally]] = {}
+        self._unknown: set[str] = set()  # classes that this selection does not cover
+
+    def profile(self, name: str) -> None:
+        """Make a profile appear, also when nothing in it is counted."""
+        with self._lock:
+            self._tallies(name)
+
+    def uncovered(self, count: Count) -> None:
+        """The selection leaves out (some of) what this class counts."""
+        self._unknown.add(count.name)
+
+    def broken(self, profile: str, count: Count) -> None:
+        """Something that this class counts in a profile cannot be read."""
+        with self._lock:
+            self._tallies(profile)[count.name].broken = True
+
+    def expect(self, profile: str, counts: tuple[Count, ...]) -> None:
+        """A file that these classes count was selected."""
+        with self._lock:
+            for count in counts:
+                self._tallies(profile)[count.name].expected += 1
+
+    def gone(self, profile: str, counts: tuple[Count, ...]) -> None:
+        """It vanished before it was read, so there is nothing to count."""
+        with self._lock:
+            for count in counts:
+                self._tallies(profile)[count.name].expected -= 1
+
+    def plain(self, profile: str, counts: tuple[Count, ...], data: bytes | None) -> None:
+        """Its content; None where it is too large to be looked at."""
+        with self._lock:
+            for count in counts:
+                tally = self._tallies(profile)[count.name]
+                tally.counted += 1
+                if count.kind == "files":
+                    tally.total += 1
+                elif data is None or count.kind == "query":
+                    tally.broken = True
+                else:
+                    tally.documents.append(data)
+
+    def captured(self, profile: str, counts: tuple[Count, ...], content: Content) -> None:
+        """A database whose answers will be there once its content was taken."""
+        with self._lock:
+            for count in counts:
+                tally = self._tallies(profile)[count.name]
+                tally.counted += 1
+                if count.kind == "files":
+                    tally.total += 1
+                elif count.kind == "query":
+                    tally.captures.append(content)
+                else:
+                    tally.broken = True
+
+    def result(self) -> dict[str, dict[str, int | None]]:
+        """Counts per profile: `{"default": {"sessions": 12, …}, "profiles/coder": {…}}`."""
+        with self._lock:
+            return {
+                profile: {
+                    count.name: self._total(tallies[count.name], count) for count in self._layout.counts
+                }
+                for profile, tallies in sorted(self._profiles.items())
+            }
+
+    def _tallies(self, profile: str) -> dict[str, _Tally]:
+        if profile not in self._profiles:
+            self._profiles[profile] = {count.name: _Tally() for count in self._layout.counts}
+        return self._profiles[profile]
+
+    def _total(self, tally: _Tally, count: Count) -> int | None:
+        if tally.broken or count.name in self._unknown or tally.counted != tally.expected:
+            return None
+        answers = [count_document(data, count) for data in tally.documents]
+        for content in tally.captures:
+            answers.append(content.database.counts.get(count.name) if content.database else None)
+        known = [answer for answer in answers if answer is not None]
+        return tally.total + sum(known) if len(known) == len(answers) else None
+
+
+def count_document(data: bytes, count: Count) -> int | None:
+    """How many things one text, JSON or YAML document holds; None if it is not understood."""
+    try:
+        text = data.decode("utf-8-sig")
+        if count.kind == "sections":
+            sections = text.replace("\r\n", "\n").split(count.delimiter)
+            return sum(1 for section in sections if section.strip())
+        if count.kind == "json":
+            return _count_json(json.loads(text), count.key)
+        return _count_yaml(text, count.kind == "yaml-sections")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _count_json(document: Any, key: str) -> int | None:
+    if key and isinstance(document, dict):
+        document = document.get(key)
+    return len(document) if isinstance(document, list | dict) else None
+
+
+def _count_yaml(text: str, sections: bool) -> int | None:
+    """Values in a YAML document, each written one once: an alias adds nothing."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.nodes import MappingNode, ScalarNode
+
+    try:
+        root = YAML(typ="safe").compose(text)
+    except YAMLError:
+        return None
+    if root is None:
+        return 0
+    if not isinstance(root, MappingNode):
+        return None
+    if sections:
+        return len(root.value)
+    leaves, seen, waiting = 0, set[int](), [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, ScalarNode):
+            leaves += 1
+        elif isinstance(node, MappingNode):
+            waiting.extend(value for _, value in node.value)
+        else:
+            waiting.extend(node.value)
+    return leaves

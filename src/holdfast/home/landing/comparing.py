@@ -1,0 +1,64 @@
+"""Comparing bytes: what is already exactly there is neither staged nor touched."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+
+from holdfast.core.entries import CHUNK
+from holdfast.core.sqlite import SIDECARS, is_database
+
+from .items import Item
+from .tree import Tree
+
+
+def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.stat_result) -> bool:
+    """Whether two files have the same bytes, or two links the same target."""
+    one, name = first.parent(path)
+    two, last = second.parent(other)
+    if stat.S_ISLNK(facts.st_mode):
+        return os.readlink(name, dir_fd=one) == os.readlink(last, dir_fd=two)
+    with _opened(one, name) as ours, _opened(two, last) as theirs:
+        while True:
+            data = os.read(ours, CHUNK)
+            if data != os.read(theirs, CHUNK):
+                return False
+            if not data:
+                return True
+
+
+def already_there(tree: Tree, item: Item, sha256: str) -> os.stat_result | None:
+    """The facts of a target that has the recorded hash, and mode and time as well; None if it has not.
+
+    Nobody can have changed it between the facts and the bytes: both come from one descriptor.
+    """
+    now = tree.look(item.place)
+    if now is None or not stat.S_ISREG(now.st_mode) or not item.looks_like(now):
+        return None
+    parent, name = tree.parent(item.place)
+    try:
+        with _opened(parent, name) as descriptor:
+            facts = os.fstat(descriptor)
+            digest, head = hashlib.sha256(), b""
+            while data := os.read(descriptor, CHUNK):
+                head = head or data[:16]
+                digest.update(data)
+    except OSError:
+        return None
+    if digest.hexdigest() != sha256 or (facts.st_ino, facts.st_ctime_ns) != (now.st_ino, now.st_ctime_ns):
+        return None
+    if is_database(head) and any(tree.look(item.place + suffix) is not None for suffix in SIDECARS):
+        return None  # a log beside it may hold more than the file does
+    return facts
+
+
+@contextlib.contextmanager
+def _opened(parent: int, name: str) -> Iterator[int]:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,100 @@
+"""A database that is in use is not replaced: its new content is poured in through SQLite.
+
+The inode stays, so the program that has it open sees the new data and goes on. What was in it
+before is captured into `replaced/` first.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.entries import Content
+from holdfast.core.files import write_all
+from holdfast.core.sqlite import CaptureOptions, capture, fold, restore_into
+
+from .ground import Ground
+from .moving import beside, copy, remove
+from .record import LandingRecord, Step, append_note
+from .tree import Tree
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> None:
+    """Keep the present content, then restore the staged one into the same inode."""
+    target = ground.target(step)
+    facts = target.look(step.path)
+    if facts is None:
+        raise FileNotFoundError(target.full(step.path))
+    keep_present(ground, record, step, ground.kept(step), deadline)
+    staged = ground.staged.full(step.staged)
+    if step.carries:  # the staged files of an undo are second names of kept ones: fold a copy
+        staged = fold_copy(
+            ground.staged, step.staged, list(step.carries), ground.staged, f"folded-{step.number}"
+        )
+    append_note(ground.directory.record, "pouring", step.number)
+    restore_into(staged, target.full(step.path), deadline)
+    made = ground.staged.look(step.staged)
+    if made is not None:
+        _dress_live(target, step.path, made)
+
+
+def pour_back(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> None:
+    """Take a pour back: the kept content goes into the live database the same way."""
+    target, kept = ground.target(step), ground.kept(step)
+    before = kept.look(step.path)
+    if before is None:
+        return
+    if target.look(step.path) is None:
+        copy(kept, step.path, target, step.path, record.temporary(step))
+    else:
+        aside = ground.set_aside(step.root)
+        if aside.look(step.path) is None:
+            keep_present(ground, record, step, aside, deadline)
+        restore_into(kept.full(step.path), target.full(step.path), deadline)
+        _dress_live(target, step.path, before)
+    remove(kept, step.path)
+
+
+def keep_present(ground: Ground, record: LandingRecord, step: Step, keep: Tree, deadline: float) -> None:
+    """A captured copy of the live database, whole under its name in `keep`."""
+    target = ground.target(step)
+    facts = target.look(step.path)
+    if facts is None:
+        return
+    parent, name = keep.parent(step.path)
+    temporary = record.temporary(step)
+    remove(keep, beside(step.path, temporary))
+    options = CaptureOptions(scratch=ground.directory.path, deadline=deadline, check=False)
+    with capture(target.full(step.path), step.entry, options) as content:
+        descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=parent)
+        try:
+            _write(content, descriptor)
+            os.fchmod(descriptor, facts.st_mode & 0o777)
+            os.utime(descriptor, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def fold_copy(kept: Tree, path: str, suffixes: list[str], scratch: Tree, name: str) -> str:
+    """One sound file out of a kept database and its sidecars; the kept ones stay as they are."""
+    for suffix in ("", *suffixes):
+        remove(scratch, name + suffix)
+        copy(kept, path + suffix, scratch, name + suffix, name + "-copying")
+    if suffixes:
+        fold(scratch.full(name))
+    return scratch.full(name)
+
+
+def _write(content: Content, descriptor: int) -> None:
+    for chunk in content.chunks():
+        write_all(descriptor, chunk)
+
+
+def _dress_live(tree: Tree, path: str, facts: os.stat_result) -> None:
+    """Mode and time by name only: opening a live database and closing it again drops locks."""
+    parent, name = tree.parent(path)
+    os.chmod(name, facts.st_mode & 0o777, dir_fd=parent)
+    os.utime(name, ns=(facts.st_atime_ns, facts.st_mtime_ns), dir_fd=parent, follow_symlinks=False)

@@ -1,0 +1,205 @@
+"""Recovery: whatever a killed landing left behind is made right before the next one begins.
+
+Not committed: taken back. Committed: its leftovers are removed. A landing whose process lives is
+not touched; the lock says so, and it dies with its process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+from holdfast.core.files import AlreadyRunning
+
+from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, real_home
+from .record import LandingRecord, read_header
+from .takeback import LandingNotTakenBack, take_back
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was made right."""
+
+    operation: str
+    outcome: str  # "taken-back", "finished" or "swept"
+    set_aside: list[str] = field(default_factory=list)  # changed since by somebody; kept, not deleted
+    place: str = ""  # where those are
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "outcome": self.outcome,
+            "set_aside": self.set_aside,
+            "place": self.place,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PastLanding:
+    """A committed landing whose replaced things may still be there."""
+
+    operation: str
+    verb: str  # "land" or "undo"
+    undoes: str
+    undone_by: str
+    time: float
+    replaced: str  # where what it replaced is kept; empty once that is gone
+    directory: LandingDirectory
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "verb": self.verb,
+            "undoes": self.undoes,
+            "undone_by": self.undone_by,
+            "time": self.time,
+            "replaced": self.replaced,
+        }
+
+
+def recover(home: str) -> list[Recovered]:
+    """Make right what an interrupted landing left; call it before anything that touches a home.
+
+    Raises LandingNotTakenBack where something stands in the way.
+    """
+    recovered: list[Recovered] = []
+    for area in existing_areas(home):
+        if not area.all():
+            continue
+        try:
+            with area.lock("recover"):
+                recovered.extend(settle(area, home))
+        except AlreadyRunning:
+            continue  # its process lives: it takes care of its own
+    return recovered
+
+
+def settle(area: Area, home: str) -> list[Recovered]:
+    """The same, for callers that hold the lock already. Newest first: the way back."""
+    recovered = []
+    directories = area.all()
+    for directory in reversed(directories):
+        found = _settle_one(directory, home)
+        if found is not None:
+            recovered.append(found)
+    for past in _past(directories):
+        if past.undone_by and past.replaced:
+            past.directory.sweep("replaced")
+    return recovered
+
+
+def clear_away(directory: LandingDirectory) -> None:
+    """Remove a landing that came to nothing; what was set aside stays."""
+    if os.path.isdir(directory.set_aside):
+        directory.sweep("staged", "replaced")
+    else:
+        directory.sweep()
+
+
+def landings(home: str) -> list[PastLanding]:
+    """Every committed landing that is still known, oldest first."""
+    found = [past for area in existing_areas(home) for past in _past(area.all())]
+    return sorted(found, key=lambda past: (past.time, past.operation))
+
+
+def expire(home: str, days: float = 14) -> list[str]:
+    """Forget landings, and what they replaced, that are older than `days`; returns their ids."""
+    before = time.time() - days * 86400
+    gone = []
+    for area in existing_areas(home):
+        old = [past for past in _past(area.all()) if past.time < before]
+        stale = [one for one in area.all() if one.state == TAKEN_BACK and _age(one) < before]
+        if not old and not stale:
+            continue
+        try:
+            with area.lock("expire"):
+                for directory in [*(past.directory for past in old), *stale]:
+                    directory.sweep()
+                    gone.append(directory.operation)
+        except AlreadyRunning:
+            continue
+    return sorted(gone)
+
+
+def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
+    state = directory.state
+    if state == "":
+        directory.sweep()  # killed while staging: the home was not touched
+        return Recovered(directory.operation, "swept")
+    if state == LANDED:
+        if not os.path.isdir(directory.staged):
+            return None
+        directory.sweep("staged")
+        return Recovered(directory.operation, "finished")
+    aside: list[str] = []
+    if state == INTENT:
+        _check_trust(directory, home)
+        aside = take_back(directory)
+    elif not os.path.isdir(directory.staged):
+        return None  # taken back long ago; only what was set aside is still here
+    place = directory.set_aside if os.path.isdir(directory.set_aside) else ""
+    clear_away(directory)
+    return Recovered(directory.operation, "taken-back", aside, place)
+
+
+def _check_trust(directory: LandingDirectory, home: str) -> None:
+    """Refuse a record that does not belong to this home.
+
+    As root we act on records that an ordinary user could have written: they may name this home,
+    and places outside it that belong to the same user, and no others.
+    """
+    header = read_header(directory.record)
+    if not trusted(header, home):
+        raise LandingNotTakenBack(
+            f"the record in `{directory.path}` was made for other places than this home",
+            kept=f"Nothing was changed; what it replaced is in `{directory.replaced}`",
+            next_steps=("If the home was moved, move it back to where it was and run the command again",),
+            landing=directory.path,
+        )
+
+
+def trusted(record: LandingRecord, home: str) -> bool:
+    first = record.roots[0]
+    if os.path.join(first.base, first.name) != real_home(home):
+        return False
+    if os.geteuid() != 0:
+        return True
+    owner = owner_of(home)
+    return all(os.stat(root.base).st_uid == owner[0] for root in record.roots[1:])
+
+
+def owner_of(home: str) -> tuple[int, int]:
+    """Who a home belongs to; for one that does not exist, who the place belongs to."""
+    place = real_home(home)
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    facts = os.stat(place)
+    return facts.st_uid, facts.st_gid
+
+
+def _past(directories: list[LandingDirectory]) -> list[PastLanding]:
+    headers: list[tuple[LandingDirectory, LandingRecord]] = []
+    for directory in directories:
+        if directory.state == LANDED:
+            try:
+                headers.append((directory, read_header(directory.record)))
+            except (OSError, ValueError, KeyError):
+                continue
+    undone = {header.undoes: header.operation for _, header in headers if header.undoes}
+    return [
+        PastLanding(
+            operation=header.operation,
+            verb=header.verb,
+            undoes=header.undoes,
+            undone_by=undone.get(header.operation, ""),
+            time=header.time,
+            replaced=directory.replaced if os.path.isdir(directory.replaced) else "",
+            directory=directory,
+        )
+        for directory, header in headers
+    ]
+
+
+def _age(directory: LandingDirectory) -> float:
+    return os.stat(directory.record).st_mtime

@@ -1,0 +1,193 @@
+"""A live home as a Source: what is selected as entries, everything else as remarks.
+
+`scan` decides nothing while it reads: iterating again, or measuring, selects by the same rules, so
+a dry run shows exactly what a run would take. Content is opened late, by whoever consumes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.core.entries import Entry, Kind, Outcome, Remark
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
+from holdfast.home.census import Census
+from holdfast.home.external import external_places
+from holdfast.home.headers import HeaderReader
+from holdfast.home.layout import Layout
+from holdfast.home.opener import Opener
+from holdfast.home.places import check_home
+from holdfast.home.selection import Judge, Selection
+from holdfast.home.walk import Setting, Walk
+
+if TYPE_CHECKING:
+    from holdfast.core.sqlite import CaptureOptions
+
+__all__ = ["Scan", "Selection", "scan"]
+
+
+class NoSuchProfile(HoldfastError):
+    code = "no-such-profile"
+
+
+class Scan:
+    """The Source of one home. May be iterated more than once; each pass looks anew."""
+
+    ordered = False
+
+    def __init__(
+        self,
+        home: str,
+        layout: Layout,
+        selection: Selection,
+        options: CaptureOptions,
+        avoid: Collection[str],
+        user_home: str,
+        environment: Mapping[str, str],
+        listener: Listener,
+    ) -> None:
+        self.home = home
+        self.layout = layout
+        self.selection = selection
+        self.options = options
+        self.user_home = user_home
+        self.environment = environment
+        self.listener = listener
+        self._avoid_paths = [
+            path for path in map(_resolved, avoid) if path.startswith(home.rstrip("/") + "/")
+        ]
+        self._avoid = frozenset(_identities(avoid))
+        self._remarks: list[Remark] = []
+        self._census = Census(layout)
+        Judge(home, layout, selection, self._avoid_paths)  # a bad pattern is said before any work
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """What the last pass left out or noticed; final once its iteration ended."""
+        return self._remarks
+
+    def census(self) -> dict[str, dict[str, int | None]]:
+        """The counts; final once all content of the last pass was read. Unknown is None, never 0."""
+        return self._census.result()
+
+    def __iter__(self) -> Iterator[Entry]:
+        self._remarks, self._census = [], Census(self.layout)
+        return self._pass(self._remarks, self._census, self.listener)
+
+    def measure(self) -> tuple[int, int]:
+        """How many files and bytes a pass would give, without opening any of them."""
+        files = size = 0
+        for entry in self._pass([], Census(self.layout), silent):
+            if entry.kind is not Kind.DIRECTORY:
+                files += 1
+                size += entry.size
+        return files, size
+
+    def _pass(self, remarks: list[Remark], census: Census, listener: Listener) -> Iterator[Entry]:
+        judge = Judge(self.home, self.layout, self.selection, self._avoid_paths)
+        for count in self.layout.counts:
+            if not judge.covers(self.layout, count):
+                census.uncovered(count)
+        if not self.selection.profile:
+            census.profile("default")
+        headers = HeaderReader(self.options.isolated)
+        setting = Setting(self.layout, judge, census, headers, self._avoid, remarks, listener)
+        sidecars = sidecar_bytes = 0
+        try:
+            for root, prefix, only in self._trees(remarks):
+                opener = Opener(root, prefix, self.options, census, listener)
+                walk = Walk(root, prefix, opener, setting, only)
+                yield from walk.entries()
+                sidecars += walk.sidecars.files
+                sidecar_bytes += walk.sidecars.bytes
+        finally:
+            headers.close()
+        if sidecars:
+            reason = "files beside databases (-wal, -shm, -journal): what they hold travels with the database"
+            remarks.append(Remark("", Outcome.NOTED, reason, sidecars, sidecar_bytes))
+        for option, text in judge.unused():
+            remarks.append(Remark(text, Outcome.NOTED, _unused(option, text), 0))
+
+    def _trees(self, remarks: list[Remark]) -> Iterator[tuple[str, str, str]]:
+        """The home, then the places outside it: (directory, prefix of its entries, only this file)."""
+        yield self.home, "", ""
+        places, said = external_places(
+            self.home, self.layout, self.user_home, self.environment, self.selection.profile
+        )
+        remarks.extend(said)
+        for place in places:
+            if os.path.isdir(place.path):
+                yield place.path, place.prefix + "/", ""
+            else:
+                parent, prefix = os.path.dirname(place.path), os.path.dirname(place.prefix)
+                yield parent, prefix + "/", os.path.basename(place.path)
+
+
+def scan(
+    home: str,
+    layout: Layout,
+    selection: Selection | None = None,
+    *,
+    capture: CaptureOptions,
+    avoid: Collection[str] = (),
+    user_home: str,
+    environment: Mapping[str, str] | None = None,
+    listener: Listener = silent,
+) -> Scan:
+    """Look at a home. `avoid` are absolute paths that must never be inside: output, stores, scratch.
+
+    Raises a typed error where the home is missing, unreadable or empty, where a pattern is none, and
+    where the profile does not exist. `environment` is only asked for variables that a layout names.
+    """
+    home = os.path.realpath(home)
+    selection = selection or Selection()
+    check_home(home, layout)
+    if selection.profile:
+        _check_profile(home, layout, selection.profile)
+    return Scan(home, layout, selection, capture, avoid, user_home, environment or {}, listener)
+
+
+def _check_profile(home: str, layout: Layout, profile: str) -> None:
+    directory = os.path.join(home, layout.profiles, profile)
+    if layout.profiles and "/" not in profile and profile not in (".", "..") and os.path.isdir(directory):
+        return
+    try:
+        names = sorted(os.listdir(os.path.join(home, layout.profiles))) if layout.profiles else []
+    except OSError:
+        names = []
+    raise NoSuchProfile(
+        f"there is no profile `{profile}` in `{home}`",
+        kept="Nothing was read or changed",
+        next_steps=(
+            f"Choose one of: {', '.join(names)}"
+            if names
+            else "This home has no profiles; leave `--profile` out",
+        ),
+        profile=profile,
+        profiles=names,
+    )
+
+
+def _resolved(path: str) -> str:
+    """Where a path is or will be: links above it resolved, itself taken as named."""
+    path = os.path.abspath(path)
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+def _identities(paths: Collection[str]) -> Iterator[tuple[int, int]]:
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue  # not there yet: known by its path
+        yield status.st_dev, status.st_ino
+
+
+def _unused(option: str, text: str) -> str:
+    name = text.strip("/")
+    hint = (
+        "" if "/" in name or text.startswith("**") else f"; `{name}` means at the root, `**/{name}` anywhere"
+    )
+    return f"`{option} {text}` matched nothing{hint}"

@@ -1,0 +1,366 @@
+"""The one scanner: a live directory tree becomes entries, and everything else becomes a remark.
+
+It goes down by directory descriptors and never follows a link, so nothing outside the tree can be
+reached, also not by someone who swaps a directory for a link meanwhile. Parents come before
+children, names are sorted within a directory. What a rule leaves out is reported once, at its top,
+with a count; sockets, pipes and devices have no bytes and are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
+
+from holdfast.core.entries import Entry, Kind, Outcome, Remark
+from holdfast.core.events import Event, Listener
+from holdfast.home.census import Census
+from holdfast.home.frame import Frame, close, directory_entry, owed
+from holdfast.home.headers import HeaderReader
+from holdfast.home.layout import Layout
+from holdfast.home.opener import HEADER, Opener, Opening
+from holdfast.home.proofs import holds, stands
+from holdfast.home.rules import Proven
+from holdfast.home.selection import KEPT_HERE, Judge, Standing, Verdict
+from holdfast.home.sidecars import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of
+from holdfast.home.tally import Tally
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME = attrgetter("name")
+#: So many directories stay open on the way down; those above them are opened again when needed.
+_OPEN_DIRECTORIES = 64
+_SIDECAR_ENDS = frozenset(suffix[-4:] for suffix in SUFFIXES)
+_CLUSTER = "PG_VERSION"
+_SPECIAL = {
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Setting(NamedTuple):
+    """What all walks of one pass share."""
+
+    layout: Layout
+    judge: Judge
+    census: Census
+    headers: HeaderReader
+    avoid: frozenset[tuple[int, int]]  # device and inode of what must never be inside
+    remarks: list[Remark]
+    listener: Listener
+
+
+class Walk:
+    """One pass over one tree."""
+
+    def __init__(self, root: str, prefix: str, opener: Opener, setting: Setting, only: str = "") -> None:
+        self.root = root
+        self.prefix = prefix  # "" or "_external/.honcho/"
+        self.only = only  # one file of the root's, and nothing else
+        self.opener = opener
+        self.layout, self.judge, self.census, self.headers, self.avoid, self.remarks, self.listener = setting
+        self.avoid_inodes = frozenset(inode for _, inode in self.avoid)
+        self.sidecars = Tally()
+        self.dropped: list[Tally] = []
+        self.seen = 0
+        self.contains = {proven.contains: proven for proven in self.layout.proven if proven.contains}
+        self.beside = {proven.name: proven for proven in self.layout.proven if proven.name}
+        self.markers = frozenset({_CLUSTER, *self.contains})
+
+    def entries(self) -> Iterator[Entry]:
+        """Every selected entry below the root; the root's own only where it has a prefix."""
+        stack = self._start()
+        try:
+            if stack:
+                yield from self._list(stack)
+            while stack:
+                frame = stack[-1]
+                if frame.waiting:
+                    below = self._enter(stack, *frame.waiting.pop())
+                    if below is not None:
+                        stack.append(below)
+                        yield from self._list(stack)
+                else:
+                    stack.pop()
+                    close(frame)
+        finally:
+            for frame in stack:
+                close(frame)
+        self.remarks.extend(tally.remark() for tally in self.dropped)
+
+    def _start(self) -> list[Frame]:
+        facts, wishes = self.judge.facts.root, self.judge.wishes.root
+        for name in self.prefix.split("/")[:-1]:
+            facts, wishes = facts.below(name), wishes.below(name)
+        try:
+            # The root may be a link or a mount point: whoever named it meant what is there.
+            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            self._unreadable(self.prefix.rstrip("/") or ".", error)
+            return []
+        status = os.fstat(descriptor)
+        frame = Frame(
+            descriptor, self.prefix, facts, wishes, Standing(in_profile=bool(self.prefix)), status.st_dev
+        )
+        if self.prefix and not self.only:
+            frame.entry = directory_entry(self.prefix.rstrip("/"), status)
+        return [frame]
+
+    def _enter(self, stack: list[Frame], name: str, status: os.stat_result, verdict: Verdict) -> Frame | None:
+        """Go into a directory that a listing found, or account for it from outside."""
+        parent = stack[-1]
+        path = parent.path + name
+        wishes = parent.wishes.below(name) if parent.wishes.alive else parent.wishes
+        dropped = None if verdict.standing.included else parent.dropped
+        if verdict.reason:
+            if verdict.own_wish:
+                self._blind(path)
+            dropped = self._drop(path, verdict.reason)
+        if not verdict.selected and not wishes.alive:
+            if dropped is not None:
+                dropped.add_tree(self._full(path))
+            return None
+        entry = directory_entry(path, status)
+        facts = parent.facts.below(name)
+        frame = Frame(-1, path + "/", facts, wishes, verdict.standing, status.st_dev, dropped, entry)
+        try:
+            frame.descriptor = self._open(stack, name)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._say(path, Outcome.GONE, "vanished during the scan")
+                return None
+            if dropped is None:
+                self._unreadable(path, error)
+            return frame
+        if status.st_dev != parent.device and verdict.selected:
+            self._say(path, Outcome.NOTED, "another filesystem is mounted here; what is on it is included")
+        if verdict.selected and not self.prefix and parent.path == f"{self.layout.profiles}/":
+            self.census.profile(path)
+        return frame
+
+    def _open(self, stack: list[Frame], name: str) -> int:
+        parent = stack[-1]
+        if len(stack) >= _OPEN_DIRECTORIES:
+            close(stack[-_OPEN_DIRECTORIES])
+        if parent.descriptor < 0:
+            parent.descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            for above in parent.path[len(self.prefix) :].split("/")[:-1]:
+                below = os.open(above, _DIRECTORY, dir_fd=parent.descriptor)
+                os.close(parent.descriptor)
+                parent.descriptor = below
+        return os.open(name, _DIRECTORY, dir_fd=parent.descriptor)
+
+    def _list(self, stack: list[Frame]) -> Iterator[Entry]:
+        """Give out what one directory holds; its subdirectories wait for their turn."""
+        frame = stack[-1]
+        items = self._items(frame)
+        marks = [item.name for item in items if item.name in self.markers]
+        if marks and frame.path and self._is_proven(frame, marks):
+            return
+        judge, path, standing = self.judge, frame.path, frame.standing
+        whole = standing.included or (frame.dropped is None and judge.wanted(standing))
+        if whole:
+            yield from owed(stack)
+        usual = Verdict(whole, standing)
+        plain = self.opener.plain
+        match, avoid, headers = frame.facts.match, self.avoid_inodes, self.headers
+        wishes = frame.wishes.match if frame.wishes.alive else None
+        databases: set[str] = set()
+        fallen: dict[str, Verdict] = {}
+        for item in items:
+            name = item.name
+            try:
+                status = item.stat(follow_symlinks=False)
+            except OSError as error:
+                if not isinstance(error, FileNotFoundError):  # else: vanished since the listing
+                    self._unreadable(path + name, error)
+                continue
+            kind = status.st_mode & 0o170000
+            found = match(name)
+            wished = wishes(name) if wishes else ()
+            size = status.st_size
+            if (  # most files: no rule, no wish, no database, no sidecar
+                kind == stat.S_IFREG
+                and whole
+                and not (found or wished)
+                and size & 511
+                and status.st_ino not in avoid
+                and name[-4:] not in _SIDECAR_ENDS
+            ):
+                full = path + name
+                opening: Opening = partial(plain, full, status.st_ino)
+                mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
+                yield Entry(full, Kind.FILE, mode, mtime_ns, size, open=opening)
+                continue
+            verdict = usual
+            if found or wished:
+                directory = kind == stat.S_IFDIR
+                verdict = judge.decide(wished, found, directory, standing, frame.dropped is not None)
+                if verdict.proof and not stands(self._full(path + name), verdict.proof):
+                    verdict = Verdict(whole, verdict.standing)
+            if status.st_ino in avoid and (status.st_dev, status.st_ino) in self.avoid:
+                verdict = Verdict(False, standing, KEPT_HERE)
+            if kind == stat.S_IFDIR:
+                if name in self.beside and verdict.selected and not verdict.standing.included:
+                    verdict = self._neighbour(verdict, self.beside[name], items)
+                frame.waiting.append((name, status, verdict))
+                continue
+            if name[-4:] in _SIDECAR_ENDS and (main := main_of(name)):
+                if main in databases and kind == stat.S_IFREG:
+                    self.sidecars.add(size)
+                    continue
+                verdict = self._sidecar(frame, name, main, verdict, fallen, items)
+            if not verdict.selected:
+                if verdict.reason:
+                    fallen[name] = verdict
+                self._left_out(frame, path + name, size, verdict)
+                continue
+            if kind == stat.S_IFREG:
+                opening = partial(plain, path + name, status.st_ino)
+                database = False
+                if size and (not size & 511 or verdict.database):
+                    database = headers.read(frame.descriptor, name, self._full(path + name)) == HEADER
+                    if database:
+                        databases.add(name)
+                if database or verdict.database or verdict.counts:
+                    opening = self._noticed(path + name, status.st_ino, verdict, database)
+                mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
+                entry = Entry(path + name, Kind.FILE, mode, mtime_ns, size, database=database, open=opening)
+            elif kind == stat.S_IFLNK:
+                link = self._link(frame, name, status)
+                if link is None:
+                    continue
+                entry = link
+            else:
+                what = _SPECIAL.get(kind, "neither a file nor a directory")
+                self._say(path + name, Outcome.PASSED_OVER, f"{what}: there are no bytes to keep")
+                continue
+            if not whole:
+                yield from owed(stack)
+            yield entry
+        frame.waiting.reverse()
+        self._progress(len(items))
+
+    def _items(self, frame: Frame) -> list[os.DirEntry[str]]:
+        if frame.descriptor < 0:
+            return []  # could not be opened, and that was said
+        try:
+            with os.scandir(frame.descriptor) as listing:
+                items = sorted(listing, key=_NAME)
+        except OSError as error:
+            self._unreadable(frame.path.rstrip("/") or ".", error)
+            return []
+        return [item for item in items if item.name == self.only] if self.only else items
+
+    def _is_proven(self, frame: Frame, marks: list[str]) -> bool:
+        """Whether a directory proves to be a tree that is left out; then it is accounted for."""
+        if _CLUSTER in marks and frame.dropped is None:
+            reason = "a PostgreSQL database kept as files; if its server runs, this copy of it may not start"
+            self._say(frame.path.rstrip("/"), Outcome.NOTED, reason)
+        if frame.standing.included or frame.dropped is not None:
+            return False
+        path = frame.path.rstrip("/")
+        for mark in marks:
+            proven = self.contains.get(mark)
+            if proven is None or not holds(proven, self.layout, path, frame.descriptor):
+                continue
+            frame.dropped = self._drop(path, proven.reason)
+            if frame.wishes.alive:
+                return False
+            frame.dropped.add_tree(self._full(path))
+            return True
+        return False
+
+    @staticmethod
+    def _neighbour(verdict: Verdict, proven: Proven, items: list[os.DirEntry[str]]) -> Verdict:
+        if any(item.name == proven.beside for item in items):
+            return verdict._replace(selected=False, reason=proven.reason)
+        return verdict
+
+    @staticmethod
+    def _sidecar(
+        frame: Frame,
+        name: str,
+        main: str,
+        verdict: Verdict,
+        fallen: dict[str, Verdict],
+        items: list[os.DirEntry[str]],
+    ) -> Verdict:
+        """A sidecar shares the fate of its database; without one it may do harm."""
+        if main in fallen:
+            return fallen[main]
+        if (
+            verdict.selected
+            and not any(item.name == main for item in items)
+            and is_sidecar(frame.descriptor, name)
+        ):
+            return Verdict(False, verdict.standing, ORPHAN_REASON.format(main=main))
+        return verdict
+
+    def _left_out(self, frame: Frame, path: str, size: int, verdict: Verdict) -> None:
+        if verdict.reason:
+            self._say(path, Outcome.EXCLUDED, verdict.reason, size)
+            if verdict.own_wish:
+                self._blind(path)
+        elif frame.dropped is not None:
+            frame.dropped.add(size)
+
+    def _noticed(self, path: str, inode: int, verdict: Verdict, database: bool) -> Opening:
+        """The opening of a file that is a database, should be one, or is counted."""
+        profile, counts = self.layout.profile_of(path), verdict.counts
+        if counts:
+            self.census.expect(profile, counts)
+        if database:
+            return partial(self.opener.database, path, profile, counts)
+        return partial(self.opener.noticed, path, inode, profile, counts, verdict.database)
+
+    def _link(self, frame: Frame, name: str, status: os.stat_result) -> Entry | None:
+        try:
+            target = os.readlink(name, dir_fd=frame.descriptor)
+        except OSError:
+            return None  # vanished, or became something else: the next scan will see it
+        path = frame.path + name
+        full = self._full(path)
+        real = os.path.realpath(full)
+        if not os.path.exists(full):
+            self._say(
+                path, Outcome.NOTED, f"a link to `{target}`, which is not there; the link itself is kept"
+            )
+        elif real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
+            reason = f"a link to `{target}`, outside this home: the link is kept, what it points to is not"
+            self._say(path, Outcome.NOTED, reason)
+        mode = status.st_mode & 0o7777
+        return Entry(path, Kind.SYMLINK, mode, status.st_mtime_ns, target=target)
+
+    def _drop(self, path: str, reason: str) -> Tally:
+        tally = Tally(path, reason)
+        self.dropped.append(tally)
+        return tally
+
+    def _blind(self, path: str) -> None:
+        """What the census would count here is not seen, so it is not known."""
+        for count, matcher in self.judge.count_matchers:
+            node, names = matcher.root, path.split("/")
+            for name in names[:-1]:
+                node = node.below(name)
+            if node.match(names[-1]) or node.below(names[-1]).alive:
+                self.census.broken(self.layout.profile_of(path), count)
+
+    def _unreadable(self, path: str, error: OSError) -> None:
+        self._say(path, Outcome.UNREADABLE, f"cannot be read: {error.strerror or error}")
+        self._blind(path)
+
+    def _say(self, path: str, outcome: Outcome, reason: str, size: int = 0) -> None:
+        self.remarks.append(Remark(path, outcome, reason, 1, size))
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self.root, path[len(self.prefix) :])
+
+    def _progress(self, count: int) -> None:
+        before, self.seen = self.seen, self.seen + count
+        if before // 1000 != self.seen // 1000:
+            self.listener(Event("scan", self.seen, unit="files"))

@@ -1,0 +1,176 @@
+"""The index in memory: where every blob lies, made for a million of them.
+
+Blobs known when the vault was opened are fixed records of 48 bytes, sorted by id, in one bytes
+object with a table of the first two bytes: about 50 bytes a blob, half a
+microsecond a look. What was added since is in a dictionary, found first. A blob may lie in several
+packs; all its places are kept, so that a damaged one can be passed by.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from holdfast.vault.blobs import ID, BlobKind, Location, PackEntry
+
+RECORD = struct.Struct(">32sIIII")  # id, pack number and kind, offset, length, plain length
+_SIZE = RECORD.size
+_TREE = 1 << 31
+_FAN = 1 << 16
+_FIRST = struct.Struct(">H")
+
+
+class Index:
+    """Where blobs lie. Looking is safe from any thread; adding is done by one at a time."""
+
+    def __init__(self) -> None:
+        self.packs: list[bytes] = []
+        self._numbers: dict[bytes, int] = {}
+        self._records: bytes = b""
+        self._fan = array("I", bytes(4 * (_FAN + 1)))
+        self._recent: dict[bytes, list[tuple[int, int, int, int]]] = {}
+
+    @classmethod
+    def build(cls, packs: Iterable[tuple[bytes, Sequence[PackEntry]]]) -> Index:
+        """From the packs of all index files. A pack that comes twice is taken once."""
+        index = cls()
+        buckets = [bytearray() for _ in range(256)]
+        seen: dict[bytes, set[int]] = {}
+        for pack, entries in packs:
+            known = pack in index._numbers
+            number = index._number(pack)
+            if known:  # the same pack in two index files: only what the first did not name
+                offsets = seen.setdefault(pack, index._offsets(buckets, number))
+                entries = [entry for entry in entries if entry.offset not in offsets]
+                offsets.update(entry.offset for entry in entries)
+            for entry in entries:
+                place = number | _TREE if entry.kind is BlobKind.TREE else number
+                buckets[entry.id[0]] += RECORD.pack(entry.id, place, entry.offset, entry.length, entry.plain)
+        for first, bucket in enumerate(buckets):
+            ordered = sorted(bytes(bucket[at : at + _SIZE]) for at in range(0, len(bucket), _SIZE))
+            buckets[first] = bytearray(b"".join(ordered))
+        index._records = b"".join(buckets)
+        index._fan = fan_out(index._records)
+        return index
+
+    @classmethod
+    def from_records(cls, packs: list[bytes], records: bytes, fan: array[int]) -> Index:
+        """From sorted records, as a cache keeps them."""
+        index = cls()
+        index.packs, index._records, index._fan = packs, records, fan
+        index._numbers = {pack: number for number, pack in enumerate(packs)}
+        return index
+
+    def add(self, pack: bytes, entries: Sequence[PackEntry]) -> None:
+        """A pack that is now stored."""
+        if pack in self._numbers:
+            return
+        number = self._number(pack)
+        for entry in entries:
+            place = number | _TREE if entry.kind is BlobKind.TREE else number
+            fields = (place, entry.offset, entry.length, entry.plain)
+            self._recent.setdefault(entry.id, []).append(fields)
+
+    def has(self, kind: BlobKind, blob: bytes) -> bool:
+        if blob in self._recent:
+            return next(self._find(kind, blob), None) is not None
+        # The common case of every stored block: no generator, no unpacking.
+        first = blob[0] << 8 | blob[1]
+        at = self._records.find(blob, self._fan[first] * _SIZE, self._fan[first + 1] * _SIZE)
+        if at < 0:
+            return False
+        if at % _SIZE == 0 and (self._records[at + ID] >= 128) is (kind is BlobKind.TREE):
+            return True
+        return next(self._find(kind, blob), None) is not None
+
+    def lookup(self, kind: BlobKind, blob: bytes) -> Location | None:
+        found = next(self._find(kind, blob), None)
+        return None if found is None else self._location(found)
+
+    def lookup_all(self, kind: BlobKind, blob: bytes) -> list[Location]:
+        return [self._location(found) for found in self._find(kind, blob)]
+
+    def __len__(self) -> int:
+        """How many places of blobs are known; a blob in two packs counts twice."""
+        return len(self._records) // _SIZE + sum(map(len, self._recent.values()))
+
+    def has_pack(self, pack: bytes) -> bool:
+        return pack in self._numbers
+
+    def by_pack(self) -> Iterator[tuple[bytes, list[PackEntry]]]:
+        """Every pack with its blobs in the order of their offsets."""
+        numbers = array("I", (RECORD.unpack_from(self._records, at)[1] & ~_TREE for at in self._places()))
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)
+        recent: dict[int, list[PackEntry]] = {}
+        for blob, places in self._recent.items():
+            for place, *fields in places:
+                recent.setdefault(place & ~_TREE, []).append(_entry(blob, place, *fields))
+        position = 0
+        for number, pack in enumerate(self.packs):
+            entries = recent.pop(number, [])
+            while position < len(order) and numbers[order[position]] == number:
+                entries.append(_entry(*RECORD.unpack_from(self._records, order[position] * _SIZE)))
+                position += 1
+            entries.sort(key=lambda entry: entry.offset)
+            yield pack, entries
+
+    def records(self) -> tuple[list[bytes], bytes, array[int]]:
+        """All that is known as sorted records (what was added since is worked in): for a cache."""
+        if self._recent:
+            merged = Index.build(list(self.by_pack()))
+            return merged.packs, merged._records, merged._fan
+        return self.packs, self._records, self._fan
+
+    def _find(self, kind: BlobKind, blob: bytes) -> Iterator[tuple[int, int, int, int]]:
+        tree = kind is BlobKind.TREE
+        for fields in self._recent.get(blob, ()):
+            if bool(fields[0] & _TREE) is tree:
+                yield fields
+        (first,) = _FIRST.unpack_from(blob)
+        at, end = self._fan[first] * _SIZE, self._fan[first + 1] * _SIZE
+        while (at := self._records.find(blob, at, end)) >= 0:
+            if at % _SIZE:  # the same bytes across two records: not an id
+                at += 1
+                continue
+            _, place, offset, length, plain = RECORD.unpack_from(self._records, at)
+            if bool(place & _TREE) is tree:
+                yield place, offset, length, plain
+            at += _SIZE
+
+    def _location(self, fields: tuple[int, int, int, int]) -> Location:
+        place, offset, length, plain = fields
+        return Location(self.packs[place & ~_TREE], offset, length, plain)
+
+    def _number(self, pack: bytes) -> int:
+        number = self._numbers.get(pack)
+        if number is None:
+            number = self._numbers[pack] = len(self.packs)
+            self.packs.append(pack)
+        return number
+
+    def _places(self) -> range:
+        return range(0, len(self._records), _SIZE)
+
+    @staticmethod
+    def _offsets(buckets: list[bytearray], number: int) -> set[int]:
+        found = set()
+        for bucket in buckets:
+            for _, place, offset, _, _ in RECORD.iter_unpack(bucket):
+                if place & ~_TREE == number:
+                    found.add(offset)
+        return found
+
+
+def fan_out(records: bytes) -> array[int]:
+    """For each value of an id's first two bytes, how many records come before it."""
+    counts = array("I", bytes(4 * (_FAN + 1)))
+    for first, second in zip(records[0::_SIZE], records[1::_SIZE], strict=True):
+        counts[(first << 8 | second) + 1] += 1
+    return array("I", accumulate(counts))
+
+
+def _entry(blob: bytes, place: int, offset: int, length: int, plain: int) -> PackEntry:
+    kind = BlobKind.TREE if place & _TREE else BlobKind.DATA
+    return PackEntry(kind, blob[:ID], offset, length, plain)

@@ -1,0 +1,126 @@
+"""Open packs and the thread that stores them: pack, then its index entry, then the next.
+
+Sealed blobs are gathered into one open pack for trees and one for data (never mixed). A full pack
+goes through a short queue to one thread that writes it durably and only then adds it to the index
+in memory. An index file is written every 50,000 blobs or every minute, so that a first snapshot
+that is killed resumes where its last index file ends.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.vault.blobs import BlobKind, PackEntry
+from holdfast.vault.files import save_file
+from holdfast.vault.index_file import LONGEST_WAIT, MOST_BLOBS, encode_index
+from holdfast.vault.pack import PackBuilder
+from holdfast.vault.storage.base import FileKind
+
+if TYPE_CHECKING:
+    from holdfast.vault.repo import Repository
+
+_WAITING = 2  # full packs in memory, beside the one that is being written
+
+
+class Packer:
+    """Takes sealed blobs, makes packs and index files of them."""
+
+    def __init__(
+        self, repository: Repository, guard: Callable[[], None], stored: Callable[[list[PackEntry]], None]
+    ) -> None:
+        self._repository, self._guard, self._stored = repository, guard, stored
+        self._open: dict[BlobKind, PackBuilder] = {}
+        self._mutex = threading.Lock()
+        self._full: queue.Queue[PackBuilder | None] = queue.Queue(_WAITING)
+        self._unsaved: list[tuple[bytes, list[PackEntry]]] = []
+        self._since = 0.0
+        self._thread: threading.Thread | None = None
+        self.error: BaseException | None = None
+        self.bytes_stored = 0
+
+    def add(self, kind: BlobKind, blobs: list[tuple[bytes, bytes, int]]) -> None:
+        """Blobs as id, sealed bytes and plain length (0: not compressed). Waits while the queue is full."""
+        full = []
+        with self._mutex:
+            for blob, sealed, plain in blobs:
+                builder = self._open.get(kind)
+                if builder is None:
+                    builder = self._open[kind] = PackBuilder(kind)
+                builder.append(blob, sealed, plain)
+                if builder.full:
+                    full.append(self._open.pop(kind))
+            if full and self._thread is None:
+                self._start()
+        for builder in full:
+            self._full.put(builder)
+
+    def flush(self) -> None:
+        """Every blob in a stored pack, every pack in a stored index; or the error that stopped it."""
+        with self._mutex:
+            rest = [self._open.pop(kind) for kind in list(self._open)]
+            if rest and self._thread is None:
+                self._start()
+        for builder in rest:
+            self._full.put(builder)
+        self._full.join()
+        if self.error is not None:
+            raise self.error
+        self._save_index()
+
+    def close(self) -> None:
+        """End the thread. What is stored but not indexed yet is indexed, so that it is not stored again."""
+        if self._thread is not None:
+            self._full.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def save_what_is_stored(self) -> None:
+        """After a failure or an interrupt: name the packs that did arrive. Never raises."""
+        self._full.join()
+        try:
+            self._save_index()
+        except Exception as error:  # the first error is the one to report
+            self.error = self.error or error
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="vault-packer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while (builder := self._full.get()) is not None:
+            try:
+                if self.error is None:
+                    self._store(builder)
+            except BaseException as error:
+                self.error = error
+            finally:
+                self._full.task_done()
+        self._full.task_done()
+
+    def _store(self, builder: PackBuilder) -> None:
+        self._guard()
+        name = builder.finish(self._repository.key)
+        self._repository.storage.write(FileKind.PACK, name, builder.data)
+        self.bytes_stored += len(builder.data)
+        builder.data = bytearray()
+        if not self._unsaved:
+            self._since = time.monotonic()
+        pack = bytes.fromhex(name)
+        self._unsaved.append((pack, builder.entries))
+        self._repository.index.add(pack, builder.entries)
+        self._stored(builder.entries)
+        waited = time.monotonic() - self._since
+        if waited >= LONGEST_WAIT or sum(len(entries) for _, entries in self._unsaved) >= MOST_BLOBS:
+            self._save_index()
+
+    def _save_index(self) -> None:
+        if not self._unsaved:
+            return
+        self._guard()
+        text = encode_index(self._unsaved)
+        save_file(self._repository.storage, self._repository.key, FileKind.INDEX, text)
+        self._unsaved = []

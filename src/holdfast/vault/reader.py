@@ -1,0 +1,150 @@
+"""A snapshot as a Source: its entries, parents first, with content that streams out of the packs.
+
+Damage stays local: a directory that cannot be read becomes a remark and everything beside it goes
+on; a file that cannot be read raises EntryLost when its bytes are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.core.entries import Content, Entry, EntryLost, Kind, Outcome, Remark
+from holdfast.vault.blobs import ID, BlobKind
+from holdfast.vault.errors import NoSuchSnapshot, VaultDamaged
+from holdfast.vault.snapshot import Snapshot
+from holdfast.vault.tree import Node
+
+if TYPE_CHECKING:
+    from holdfast.vault.repo import Repository
+
+_KINDS = {"file": Kind.FILE, "dir": Kind.DIRECTORY, "symlink": Kind.SYMLINK}
+
+
+class SnapshotSource:
+    """What one snapshot holds, below `under` (a path in the snapshot; empty: all of it)."""
+
+    ordered = False
+
+    def __init__(self, repository: Repository, snapshot: Snapshot, under: str = "") -> None:
+        self._repository, self.snapshot = repository, snapshot
+        self.remarks: list[Remark] = []
+        self._root = snapshot.tree
+        for part in filter(None, under.split("/")):
+            node = repository.load_tree(self._root).find(part)
+            if node is None or node.subtree is None:
+                raise NoSuchSnapshot(
+                    f"There is no directory `{under}` in snapshot {snapshot.short_id}",
+                    kept="Nothing was changed",
+                    next_steps=(f"See what it holds: `holdfast snapshot show {snapshot.short_id}`",),
+                )
+            self._root = node.subtree
+
+    def __iter__(self) -> Iterator[Entry]:
+        self.remarks.clear()
+        for path, node in walk(self._repository, self._root, self.remarks):
+            kind = _KINDS.get(node.type)
+            if kind is None:
+                reason = f"a {node.type}: there are no bytes to restore"
+                self.remarks.append(Remark(path, Outcome.PASSED_OVER, reason))
+            elif kind is Kind.FILE:
+                yield Entry(
+                    path,
+                    kind,
+                    node.mode,
+                    node.mtime_ns,
+                    node.size,
+                    open=_Opener(self._repository, path, node),
+                )
+            else:
+                yield Entry(path, kind, node.mode, node.mtime_ns, target=node.target)
+
+    def open(self, path: str) -> Node:
+        """The node of one path; NoSuchSnapshot where this snapshot has none."""
+        root, _, name = path.rpartition("/")
+        parent = SnapshotSource(self._repository, self.snapshot, root)._root if root else self._root
+        node = self._repository.load_tree(parent).find(name)
+        if node is None:
+            raise NoSuchSnapshot(
+                f"There is no `{path}` in snapshot {self.snapshot.short_id}",
+                kept="Nothing was changed",
+                next_steps=(f"See what it holds: `holdfast snapshot show {self.snapshot.short_id}`",),
+            )
+        return node
+
+
+def walk(
+    repository: Repository, tree: bytes, remarks: list[Remark], prefix: str = ""
+) -> Iterator[tuple[str, Node]]:
+    """Every node below a tree with its path, parents first, in the order of the names' bytes."""
+    stack: list[tuple[str, Iterator[Node]]] = []
+    _enter(repository, tree, prefix, remarks, stack)
+    while stack:
+        path, nodes = stack[-1]
+        node = next(nodes, None)
+        if node is None:
+            stack.pop()
+            continue
+        below = path + node.name
+        yield below, node
+        if node.subtree is not None:
+            _enter(repository, node.subtree, below + "/", remarks, stack)
+
+
+def _enter(
+    repository: Repository,
+    tree: bytes,
+    prefix: str,
+    remarks: list[Remark],
+    stack: list[tuple[str, Iterator[Node]]],
+) -> None:
+    try:
+        stack.append((prefix, iter(repository.load_tree(tree).nodes)))
+    except VaultDamaged as error:
+        reason = str(error.facts.get("reason", error.what))
+        remarks.append(Remark(prefix.rstrip("/"), Outcome.UNREADABLE, f"this directory is damaged: {reason}"))
+
+
+class StoredContent(Content):
+    """The bytes of one stored file, streaming."""
+
+    def __init__(self, repository: Repository, path: str, node: Node) -> None:
+        super().__init__()
+        self._repository, self._path, self._content = repository, path, node.content or b""
+        self.mtime_ns = node.mtime_ns
+        self.size = self._size(node)
+
+    def _size(self, node: Node) -> int:
+        """The exact size: of its blobs, since rustic and damaged writers may have put down another."""
+        total = 0
+        for at in range(0, len(self._content), ID):
+            blob = self._content[at : at + ID]
+            found = self._repository.index.lookup(BlobKind.DATA, blob)
+            if found is None:
+                return node.size  # lost or not indexed; reading it will tell
+            total += found.plain or found.length - 32
+        return total
+
+    def chunks(self) -> Iterator[bytes]:
+        try:
+            yield from self._repository.loader.stream(self._content)
+        except VaultDamaged as error:
+            reason = str(error.facts.get("reason", error.what))
+            raise EntryLost(
+                Remark(self._path, Outcome.UNREADABLE, f"damaged in the vault: {reason}")
+            ) from error
+
+    def close(self) -> None:
+        pass
+
+
+class _Opener:
+    """Opens a file's content late; holds the node, and with it 32 bytes for each of its blobs."""
+
+    __slots__ = ("_node", "_path", "_repository")
+
+    def __init__(self, repository: Repository, path: str, node: Node) -> None:
+        self._repository, self._path, self._node = repository, path, node
+
+    def __call__(self) -> Content:
+        return StoredContent(self._repository, self._path, self._node)

@@ -1,0 +1,139 @@
+"""A fresh checkout sets itself up: once, whole, quietly, wherever it stands and however it is called."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what a clone holds, in a directory with a blank in its name."""
+    place = str(tmp_path_factory.mktemp("fresh clone") / "hold fast")
+    wanted = ("holdfast", "workshop", "requirements.lock", "src")
+    os.mkdir(place)
+    for name in wanted:
+        source, target = os.path.join(CHECKOUT, name), os.path.join(place, name)
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, target, ignore=ignore) if os.path.isdir(source) else shutil.copy2(
+            source, target
+        )
+    return place
+
+
+def call(
+    checkout: str, *words: str, program: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program or os.path.join(checkout, "holdfast"), *words],
+        env={**os.environ, **environment},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_killed_set_up_is_made_anew_and_two_at_once_wait_for_each_other(checkout):
+    stamp = os.path.join(checkout, ".venv", "holdfast.lock")
+    first = subprocess.Popen(
+        [os.path.join(checkout, "holdfast"), "--version"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not os.path.exists(os.path.join(checkout, ".venv", "bin", "pip")):
+        assert time.monotonic() < deadline, "the set-up does not start"
+        time.sleep(0.02)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    assert not os.path.exists(stamp), "the set-up was over before it could be killed"
+
+    together = [
+        subprocess.Popen(
+            [os.path.join(checkout, "holdfast"), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    results = [process.communicate(timeout=240) for process in together]
+    assert [process.returncode for process in together] == [0, 0], results
+    assert all(output.startswith("holdfast, version ") for output, _ in results)
+    assert sorted(said.count("setting up") for _, said in results) == [0, 1], "one set-up, one wait"
+
+
+def test_a_later_call_is_quiet_and_quick(checkout):
+    call(checkout, "--version")
+    started = time.perf_counter()
+    result = call(checkout, "--version")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert time.perf_counter() - started < 2
+
+
+def test_it_works_through_links_and_beside_misleading_variables(checkout, tmp_path):
+    link = tmp_path / "first link"
+    link.symlink_to(os.path.join(checkout, "holdfast"))
+    relative = tmp_path / "second link"
+    relative.symlink_to("first link")
+    (tmp_path / "click.py").write_text("raise SystemExit('a stranger was imported')\n")
+    result = call(
+        checkout, "--version", program=str(relative), PYTHONPATH=str(tmp_path), PYTHONHOME="/nowhere"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_it_still_works_after_the_checkout_was_moved(checkout):
+    moved = checkout + " moved"
+    os.rename(checkout, moved)
+    try:
+        result = call(moved, "--version")
+        assert (result.returncode, result.stderr) == (0, "")
+    finally:
+        os.rename(moved, checkout)
+
+
+def test_it_runs_with_nothing_but_what_the_lock_names(checkout):
+    listed = subprocess.run(
+        [os.path.join(checkout, ".venv", "bin", "python"), "-I", "-m", "pip", "list", "--format=freeze"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    with open(os.path.join(checkout, "requirements.lock"), encoding="utf-8") as file:
+        locked = {line.split()[0].lower().replace("_", "-") for line in file if "==" in line}
+    installed = {line.lower().replace("_", "-").replace("ruamel.", "ruamel-") for line in listed}
+    assert {line for line in installed - locked if not line.startswith(("pip==", "setuptools=="))} == set()
+
+
+def test_without_a_new_enough_python_it_says_what_to_install(checkout, tmp_path):
+    for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("sh", "dirname"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    with open(os.path.join(checkout, "workshop", "prepare"), encoding="utf-8") as file:
+        script = file.read()
+    (tmp_path / "prepare").write_text(script.replace("/usr/bin/python3 /usr/local/bin/python3", ""))
+    result = subprocess.run(
+        ["/bin/sh", str(tmp_path / "prepare"), "run"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "needs Python 3.11 or newer" in result.stderr
+    assert "apt-get install python3 python3-venv" in result.stderr
+    assert "Nothing was changed" in result.stderr

@@ -1,0 +1,249 @@
+"""What is documented exists, what exists is documented, and every printed command parses."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import pkgutil
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+import holdfast
+from holdfast.cli.main import cli
+from holdfast.core.errors import ERROR_CODES
+from holdfast.settings import SETTINGS
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REFERENCE = os.path.join(CHECKOUT, "docs", "reference")
+EVERYWHERE = {"-h", "--help", "-V", "--version"}
+
+
+def read(*parts: str) -> str:
+    with open(os.path.join(CHECKOUT, *parts), encoding="utf-8") as file:
+        return file.read()
+
+
+def sections(text: str) -> dict[str, str]:
+    """`## name` -> what stands below it; names without backticks."""
+    found = re.split(r"^## (.+)$", text, flags=re.MULTILINE)[1:]
+    return {name.strip().strip("`"): body for name, body in zip(found[::2], found[1::2], strict=True)}
+
+
+def commands() -> dict[str, click.Command]:
+    context = click.Context(cli)
+    found = {}
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None, name
+        found[name] = command
+    return found
+
+
+def markdown_files() -> Iterator[str]:
+    for name in sorted(os.listdir(CHECKOUT)):
+        if name.endswith(".md"):
+            yield name
+    for top in ("docs", "benchmarks", "changes"):
+        for directory, _, names in sorted(os.walk(os.path.join(CHECKOUT, top))):
+            for name in sorted(names):
+                if name.endswith(".md"):
+                    yield os.path.relpath(os.path.join(directory, name), CHECKOUT)
+
+
+def import_everything() -> None:
+    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+# ── the reference ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_command_and_option_is_documented():
+    documented = sections(read("docs", "reference", "commands.md"))
+    missing = []
+    for name, command in commands().items():
+        body = documented.get(f"holdfast {name}", "")
+        if not body:
+            missing.append(f"holdfast {name}")
+        for parameter in command.params:
+            names = [*parameter.opts, *parameter.secondary_opts]
+            if isinstance(parameter, click.Argument):
+                continue
+            missing += [f"holdfast {name} {option}" for option in names if f"`{option}" not in body]
+    assert missing == []
+
+
+def test_no_command_or_option_is_documented_that_does_not_exist():
+    known = commands()
+    invented = []
+    for title, body in sections(read("docs", "reference", "commands.md")).items():
+        if not title.startswith("holdfast "):
+            continue
+        name = title.removeprefix("holdfast ")
+        if name not in known:
+            invented.append(title)
+            continue
+        options = {option for parameter in known[name].params for option in parameter.opts} | EVERYWHERE
+        rows = re.findall(r"^\| (`-[^|]*) \|", body, flags=re.MULTILINE)
+        written = {word for row in rows for word in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
+        invented += [f"{title} {option}" for option in sorted(written - options)]
+    assert invented == []
+
+
+def test_every_setting_is_documented_with_its_variable_and_default():
+    body = read("docs", "reference", "settings.md")
+    rows = {
+        cells[1].strip().strip("`"): cells
+        for cells in (line.split("|") for line in body.splitlines() if line.startswith("| `"))
+    }
+    missing = [setting.name for setting in SETTINGS if setting.name not in rows]
+    assert missing == []
+    for setting in SETTINGS:
+        cells = rows[setting.name]
+        assert f"`{setting.variable}`" in cells[2], setting.name
+        wanted = {"": "empty", "[]": "empty"}.get(str(setting.default), str(setting.default))
+        assert wanted.removesuffix(".0") in cells[3], (setting.name, cells[3])
+
+
+def test_every_error_code_is_documented_with_its_exit_code():
+    import_everything()
+    documented = sections(read("docs", "reference", "errors.md"))
+    ours = {code: kind for code, kind in ERROR_CODES.items() if kind.__module__.startswith("holdfast.")}
+    assert sorted(ours.keys() - documented.keys()) == [], "not documented"
+    codes = {title for title in documented if re.fullmatch(r"[a-z]+(-[a-z]+)*", title)}
+    assert sorted(codes - ours.keys() - {"usage"}) == [], "documented, but no such error"
+    wrong = [code for code, kind in ours.items() if f"Exit code {kind.exit_code}" not in documented[code]]
+    assert wrong == [], "the documented exit code is not the one in the code"
+
+
+# ── printed commands ───────────────────────────────────────────────────────────────────────────────
+
+
+def commands_in_markdown(text: str) -> Iterator[str]:
+    """Inline code, and lines of code blocks, that call holdfast."""
+    fence = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    for block in fence.findall(text):
+        for line in block.splitlines()[1:-1]:
+            call = re.match(r"^(?:\$ )?(?:\./)?holdfast( .*)?$", line)
+            if call and "[" not in line:
+                yield "holdfast" + (call.group(1) or "").split(" #")[0]
+    for call in re.findall(r"`(?:\./)?(holdfast [^`\n]+)`", fence.sub("", text)):
+        yield call
+
+
+def texts_in(tree: ast.Module) -> Iterator[str]:
+    """Every string of a module, the values inside f-strings as a plain word."""
+    inside = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            inside |= {id(part) for part in ast.walk(node) if part is not node}
+            yield "".join(
+                part.value if isinstance(part, ast.Constant) else "VALUE"
+                for part in node.values  # type: ignore[misc]
+            )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            yield node.value
+
+
+def printed_commands() -> dict[str, str]:
+    """Every command that the documentation or the program prints, and one place where it does."""
+    found: dict[str, str] = {}
+    for name in markdown_files():
+        for call in commands_in_markdown(read(name)):
+            found.setdefault(call, name)
+    for directory, _, names in os.walk(os.path.join(CHECKOUT, "src")):
+        for name in sorted(names):
+            if name.endswith(".py"):
+                path = os.path.join(directory, name)
+                for text in texts_in(ast.parse(read(path))):
+                    for call in re.findall(r"`(holdfast [^`\n]+)`", text):
+                        found.setdefault(call, os.path.relpath(path, CHECKOUT))
+    return found
+
+
+def parse(call: str) -> None:
+    """Parse a command line as click would, without running it."""
+    words = shlex.split(call)[1:]
+    words = [
+        {"N": "3", "…": "word", "...": "word"}.get(word, word) for word in words if word not in EVERYWHERE
+    ]
+    if not words or words[0] == "VALUE":
+        return
+    command = cli.get_command(click.Context(cli), words[0])
+    if command is None:
+        raise click.UsageError(f"no command {words[0]}")
+    with click.Context(cli, info_name="holdfast") as parent:
+        command.make_context(words[0], words[1:], parent=parent).close()
+
+
+def test_every_printed_command_parses():
+    broken = []
+    for call, place in printed_commands().items():
+        try:
+            parse(call)
+        except click.MissingParameter as error:
+            # A page may name a command by its two words; what the program prints must run.
+            if not (place.endswith(".md") and len(call.split()) == 2):
+                broken.append(f"{place}: `{call}`: {error.format_message()}")
+        except click.UsageError as error:
+            broken.append(f"{place}: `{call}`: {error.format_message()}")
+    assert broken == []
+    assert len(printed_commands()) > 10, "the search for printed commands finds too little to be right"
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["holdfast snapshot list", "holdfast backup --nope", "holdfast import", "holdfast backup --keep many"],
+)
+def test_a_command_that_does_not_exist_is_caught(call):
+    with pytest.raises(click.UsageError):
+        parse(call)
+
+
+def test_commands_are_found_in_prose_blocks_and_code():
+    text = "Run `holdfast undo`.\n```console\n$ ./holdfast backup -o x  # note\nholdfast demo\n```\n"
+    assert sorted(commands_in_markdown(text)) == ["holdfast backup -o x ", "holdfast demo", "holdfast undo"]
+    tree = ast.parse("x = f'See `holdfast import {path} --dry-run`'\ny = 'a `holdfast undo`'")
+    assert sorted(texts_in(tree)) == ["See `holdfast import VALUE --dry-run`", "a `holdfast undo`"]
+
+
+# ── the pages themselves ───────────────────────────────────────────────────────────────────────────
+
+
+def anchors(text: str) -> set[str]:
+    """How a heading is linked to."""
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_every_link_between_pages_leads_somewhere():
+    broken = []
+    for name in markdown_files():
+        for target in re.findall(r"\]\(([^)\s]+)\)", read(name)):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            full = (
+                os.path.normpath(os.path.join(CHECKOUT, os.path.dirname(name), path))
+                if path
+                else os.path.join(CHECKOUT, name)
+            )
+            if not os.path.exists(full) or (anchor and anchor not in anchors(read(full))):
+                broken.append(f"{name}: {target}")
+    assert broken == []
+
+
+def test_no_page_is_an_orphan():
+    """Every page below docs/ is linked from another page."""
+    linked = set()
+    for name in markdown_files():
+        for target in re.findall(r"\]\(([^)\s#]+)", read(name)):
+            linked.add(os.path.normpath(os.path.join(os.path.dirname(name), target)))
+    assert [name for name in markdown_files() if name.startswith("docs/") and name not in linked] == []

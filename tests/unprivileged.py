@@ -1,0 +1,54 @@
+"""Doing something as a user without rights: tests often run as root, who may read everything."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+NOBODY = 65534
+Answer = TypeVar("Answer")
+
+
+def as_nobody(action: Callable[[], Answer]) -> Answer:
+    """Run an action in a child that gave its rights away, and return what it returned."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            with os.fdopen(writing, "wb") as pipe:
+                pickle.dump(action(), pipe)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    assert status == 0, "the action failed in the child"
+    answer: Answer = pickle.loads(data)
+    return answer
+
+
+@pytest.fixture
+def nobodys() -> Iterator[str]:
+    """A directory that belongs to the user without rights and that he can reach."""
+    place = tempfile.mkdtemp(prefix="holdfast-nobody-")
+    os.chmod(place, 0o755)
+    if os.getuid() == 0:
+        os.chown(place, NOBODY, NOBODY)
+    yield os.path.realpath(place)
+    for parent, directories, _ in os.walk(place):
+        for name in directories:
+            os.chmod(os.path.join(parent, name), 0o755)
+    shutil.rmtree(place)
