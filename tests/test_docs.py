@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import os
-import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from collections.abc import Iterator
 import click
 import pytest
 
-import holdfast
 from holdfast.cli.main import cli
 from holdfast.core.errors import ERROR_CODES
 from holdfast.settings import SETTINGS
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-REFERENCE = os.path.join(CHECKOUT, "docs", "reference")
+SOURCE = os.path.join(CHECKOUT, "src", "holdfast")
 EVERYWHERE = {"-h", "--help", "-V", "--version"}
 
 
@@ -55,10 +53,47 @@ def markdown_files() -> Iterator[str]:
                     yield os.path.relpath(os.path.join(directory, name), CHECKOUT)
 
 
-def import_everything() -> None:
-    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+def every_module() -> dict[str, str]:
+    """`holdfast.core.errors` -> its path, for every module there is."""
+    found = {}
+    for directory, _, names in os.walk(SOURCE):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(directory, name)
+                parts = os.path.relpath(path, os.path.dirname(SOURCE)).removesuffix(".py").split(os.sep)
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(name: str, path: str) -> Iterator[str]:
+    """Every name that a module imports, also inside functions, in full."""
+    package = name.split(".") if path.endswith("__init__.py") else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(read(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def reachable_modules() -> dict[str, str]:
+    """The modules that a command can reach. A room that no face opens yet promises nothing yet."""
+    known = every_module()
+    waiting = [name for name in known if name.startswith(("holdfast.cli", "holdfast.settings"))]
+    found: dict[str, str] = {}
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in found:
+            found[name] = known[name]
+            waiting += imports_of(name, known[name])
+            waiting.append(name.rpartition(".")[0])
+    # A module that is run as a process of its own is reached by its name in a text.
+    for name, path in known.items():
+        if name not in found and any(name in text for text in map(read, list(found.values()))):
+            found[name] = path
+    return found
 
 
 # ── the reference ──────────────────────────────────────────────────────────────────────────────────
@@ -112,14 +147,31 @@ def test_every_setting_is_documented_with_its_variable_and_default():
 
 
 def test_every_error_code_is_documented_with_its_exit_code():
-    import_everything()
     documented = sections(read("docs", "reference", "errors.md"))
-    ours = {code: kind for code, kind in ERROR_CODES.items() if kind.__module__.startswith("holdfast.")}
+    reachable = reachable_modules()
+    for module in reachable:
+        importlib.import_module(module)
+    ours = {code: kind for code, kind in ERROR_CODES.items() if kind.__module__ in reachable}
+    assert len(ours) > 30, "the search for errors finds too little to be right"
     assert sorted(ours.keys() - documented.keys()) == [], "not documented"
     codes = {title for title in documented if re.fullmatch(r"[a-z]+(-[a-z]+)*", title)}
     assert sorted(codes - ours.keys() - {"usage"}) == [], "documented, but no such error"
     wrong = [code for code, kind in ours.items() if f"Exit code {kind.exit_code}" not in documented[code]]
     assert wrong == [], "the documented exit code is not the one in the code"
+
+
+def test_every_key_of_a_layout_is_documented():
+    body = re.sub(r"^```.*?^```", "", read("docs", "reference", "layouts.md"), flags=re.MULTILINE | re.DOTALL)
+    asked = set()
+    for node in ast.walk(ast.parse(read("src", "holdfast", "home", "layout_file.py"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            key = node.args[0]
+            reads = {"string", "strings", "patterns", "pattern", "flag", "table", "tables"}
+            if node.func.attr in reads and isinstance(key, ast.Constant) and isinstance(key.value, str):
+                asked.add(key.value)
+    assert len(asked) > 20, "the search for keys finds too little to be right"
+    documented = set(re.findall(r"[\w-]+", " ".join(re.findall(r"`[^`]+`", body))))
+    assert sorted(asked - documented) == []
 
 
 # ── printed commands ───────────────────────────────────────────────────────────────────────────────
@@ -158,13 +210,10 @@ def printed_commands() -> dict[str, str]:
     for name in markdown_files():
         for call in commands_in_markdown(read(name)):
             found.setdefault(call, name)
-    for directory, _, names in os.walk(os.path.join(CHECKOUT, "src")):
-        for name in sorted(names):
-            if name.endswith(".py"):
-                path = os.path.join(directory, name)
-                for text in texts_in(ast.parse(read(path))):
-                    for call in re.findall(r"`(holdfast [^`\n]+)`", text):
-                        found.setdefault(call, os.path.relpath(path, CHECKOUT))
+    for path in sorted(reachable_modules().values()):
+        for text in texts_in(ast.parse(read(path))):
+            for call in re.findall(r"`(holdfast [^`\n]+)`", text):
+                found.setdefault(call, os.path.relpath(path, CHECKOUT))
     return found
 
 

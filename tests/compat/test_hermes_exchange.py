@@ -14,7 +14,12 @@ def hermes_run(hermes, user, home, *arguments):
     os.makedirs(user, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(user), "HERMES_HOME": str(home), "NO_COLOR": "1"}
     done = subprocess.run(
-        [hermes, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        [hermes, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -89,8 +89,8 @@ def too_large(path: str, reason: str) -> ArchiveTooLarge:
         f"`{path}` {reason}",
         kept=NOTHING_CHANGED,
         next_steps=(
-            "If you know who made it, unpack it by hand on a disk with room",
-            "Otherwise do not use it",
+            "Do not use it unless you know who made it",
+            "If you do, and there is room for it: `holdfast import FILE --no-limits`",
         ),
         path=path,
         reason=reason,

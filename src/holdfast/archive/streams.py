@@ -77,11 +77,12 @@ def _members(handle: Handle, codec: str) -> Iterator[bytes]:
             if not data and unpacker.needs_input:
                 data = handle.some(offset, _READ)
                 offset += len(data)
-                if not data:
-                    raise damaged(handle.path, "it ends too early")
             chunk = unpacker.decompress(data, CHUNK)
             if chunk:
                 yield chunk
+            elif not data and not unpacker.eof and offset >= handle.size:
+                # igzip may hold output back while it asks for input, so only now it is sure.
+                raise damaged(handle.path, "it ends too early")
     except lzma.LZMAError as error:
         if "emory" in str(error):
             raise unsupported(handle.path, "it needs too much memory to unpack") from None

@@ -179,11 +179,11 @@ class MemberContent(Content):
                 if unpacker.needs_input:
                     data = handle.read(offset, min(_READ, end - offset)) if offset < end else b""
                     offset += len(data)
-                    if not data:
-                        break
                 chunk = unpacker.decompress(data, CHUNK)
                 if chunk:
                     yield chunk
+                elif not data and offset >= end:
+                    break  # igzip may hold output back while it asks for input, so this is the only end
         except (DeflateError, OSError, ValueError, EOFError, lzma.LZMAError) as error:
             raise damaged(handle.path, f"its data is broken ({error})", member.name) from None
         if (not unpacker.eof and member.method != LZMA) or offset != end or unpacker.unused_data:

@@ -132,9 +132,13 @@ def no_content() -> Content:
     raise TypeError("directories and links have no content")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
-    """One file, directory or symlink: its name, its metadata, and a way to read its bytes."""
+    """One file, directory or symlink: its name, its metadata, and a way to read its bytes.
+
+    To be read, not changed. It is not frozen because that triples the price of making one, and a
+    home has tens of thousands.
+    """
 
     path: str
     kind: Kind

@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.core.entries import Content
 from holdfast.home.layout import Layout
 from holdfast.home.rules import Count
+from holdfast.home.yaml_nodes import compose, leaves, members
 
 #: A document beyond this is not counted: no real one comes near, and parsing it would cost memory.
 LARGEST = 8 << 20
@@ -137,31 +138,10 @@ def _count_json(document: Any, key: str) -> int | None:
 
 
 def _count_yaml(text: str, sections: bool) -> int | None:
-    """Values in a YAML document, each written one once: an alias adds nothing."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-    from ruamel.yaml.nodes import MappingNode, ScalarNode
-
-    try:
-        root = YAML(typ="safe").compose(text)
-    except YAMLError:
-        return None
+    root = compose(text)
     if root is None:
         return 0
-    if not isinstance(root, MappingNode):
+    top = members(root)
+    if top is None:
         return None
-    if sections:
-        return len(root.value)
-    leaves, seen, waiting = 0, set[int](), [root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, ScalarNode):
-            leaves += 1
-        elif isinstance(node, MappingNode):
-            waiting.extend(value for _, value in node.value)
-        else:
-            waiting.extend(node.value)
-    return leaves
+    return len(top) if sections else leaves(root)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.core.entries import Outcome, Remark
 from holdfast.home.layout import Layout
 from holdfast.home.rules import External
+from holdfast.home.yaml_nodes import compose, text_at
 
 _LARGEST_SETTINGS = 8 << 20
 
@@ -59,7 +60,7 @@ def _roots(home: str, layout: Layout, profile: str) -> list[str]:
     return roots
 
 
-def _setting(path: str, external: External) -> Any:
+def _setting(path: str, external: External) -> str | None:
     """One dotted setting out of a YAML file; None where there is none or it cannot be understood."""
     try:
         with open(path, "rb") as file:
@@ -68,18 +69,10 @@ def _setting(path: str, external: External) -> Any:
         return None
     if external.equals.encode() not in data:  # most homes: no parser needed
         return None
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    reader = YAML(typ="safe")
-    reader.allow_duplicate_keys = True
     try:
-        value = reader.load(data.decode("utf-8-sig"))
-    except (YAMLError, ValueError, RecursionError):
+        return text_at(compose(data.decode("utf-8-sig")), external.key)
+    except ValueError:
         return None
-    for key in external.key.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _place(

@@ -203,9 +203,16 @@ def _external(table: Table) -> External:
 
 
 def _profiles(table: Table) -> dict[str, Any]:
+    directory, name = table.string("directory").strip("/"), table.string("name") or r"[^/]+"
+    if "/" in directory or directory in (".", ".."):
+        raise table.fail("directory", "must be a single name at the root of the home")
+    try:
+        re.compile(name)
+    except re.error as error:
+        raise table.fail("name", f"is not a regular expression: {error}") from error
     return {
-        "profiles": table.string("directory").strip("/"),
-        "profile_name": table.string("name") or r"[^/]+",
+        "profiles": directory,
+        "profile_name": name,
         "profile_reserved": frozenset(table.strings("reserved")),
         "profile_proof": table.strings("proof"),
         "wrapper_directory": table.string("wrapper_directory"),

@@ -109,7 +109,7 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
         raise HomeUnreadable(
             f"the {layout.title} home `{home}`{said} cannot be read: {error.strerror}",
             kept=nothing,
-            next_steps=("Run holdfast as the user who owns the home", f"Or look at it: `ls -ld {home}`"),
+            next_steps=("Run holdfast as the user who owns the home",),
             home=home,
         ) from error
     if empty:

@@ -62,7 +62,7 @@ def check(
         for number, pack in enumerate(chosen):
             listener(Event("read", number, len(chosen), "packs"))
             check_pack(repository, report, pack, packs[pack], sizes[pack.hex()])
-    trees.trace(snapshots)
+    trees.conclude(snapshots)
     return report
 
 
@@ -128,7 +128,7 @@ def _check_presence(
             report.add("pack-mixed", file, text, note=True)
     for name, size in sizes.items():
         if bytes.fromhex(name) not in packs:
-            text = f"Pack {name[:8]} ({size} bytes) is in no index: left by an interrupted snapshot"
+            text = f"Pack {name[:8]} ({size} bytes) is in no index, and no snapshot needs it"
             report.add("pack-unreferenced", stored_name(FileKind.PACK, name), text, note=True)
 
 

@@ -5,14 +5,17 @@ Directories are shared between snapshots, so each is read once, whatever the len
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.vault.blobs import ID, BlobKind
 from holdfast.vault.errors import VaultDamaged
-from holdfast.vault.findings import DAMAGE, Report, Touched
+from holdfast.vault.findings import DAMAGE, Finding, Report, Touched
 from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.tree import TYPES, Tree
+from holdfast.vault.storage.base import FileKind, stored_name
+from holdfast.vault.tree import TYPES, Node, Tree
 
 if TYPE_CHECKING:
     from holdfast.vault.repo import Repository
@@ -21,13 +24,13 @@ _SHOWN = 20
 
 
 class TreeCheck:
-    """Checks the directories of snapshots one after the other."""
+    """Checks the directories of snapshots one after the other; `conclude` writes the findings."""
 
     def __init__(self, repository: Repository, report: Report) -> None:
         self._repository, self._report = repository, report
         self._seen: set[bytes] = set()
-        self._reported: set[bytes] = set()
-        self._touched: dict[bytes, bool] = {}
+        self._missing: set[bytes] = set()
+        self._unindexed: dict[bytes, set[bytes]] = defaultdict(set)  # pack -> needed blobs
 
     def check(self, snapshot: Snapshot) -> None:
         """Read all its directories that no earlier snapshot shared; look every blob up."""
@@ -37,87 +40,122 @@ class TreeCheck:
             if tree in self._seen:
                 continue
             self._seen.add(tree)
-            found = self._load(tree)
-            for node in found.nodes if found else ():
+            self._look_up(BlobKind.TREE, tree)
+            if tree in self._missing:
+                continue
+            try:
+                nodes = self._repository.load_tree(tree).nodes
+            except VaultDamaged as error:
+                text = f"A directory ({tree.hex()[:8]}) cannot be read: {error.facts['reason']}"
+                self._report.add("tree-unreadable", "", text, blobs=frozenset({tree}))
+                continue
+            for node in nodes:
                 if node.subtree is not None:
                     waiting.append(node.subtree)
                 if node.type not in TYPES:
                     text = f"A directory ({tree.hex()[:8]}) holds `{node.name}` of unknown type {node.type}"
                     self._report.add("tree-unreadable", "", text, blobs=frozenset({tree}))
-                self._look_up(node.content or b"")
+                content = node.content or b""
+                for at in range(0, len(content), ID):
+                    self._look_up(BlobKind.DATA, content[at : at + ID])
 
-    def trace(self, snapshots: list[Snapshot]) -> None:
-        """Say of every damage which files of which snapshots it touches."""
+    def conclude(self, snapshots: list[Snapshot]) -> None:
+        """The findings that need the whole picture, and for each what it touches."""
+        if self._missing:
+            text = f"{len(self._missing)} pieces that snapshots need are in no pack of this vault"
+            self._report.add("blob-missing", "", text, blobs=frozenset(self._missing))
         for finding in self._report.findings:
-            if finding.severity != DAMAGE or not finding.blobs:
-                continue
-            lost = {blob for blob in finding.blobs if not self._elsewhere(blob, finding.file)}
-            self._touched = {}
-            touches = []
-            for snapshot in snapshots:
-                paths = list(self._paths(snapshot.tree, "", lost))
-                if paths:
-                    touches.append(Touched(snapshot.id, tuple(paths[:_SHOWN]), len(paths)))
-            finding.touches = tuple(touches)
+            name = finding.file.rpartition("/")[2]
+            needed = self._unindexed.get(bytes.fromhex(name)) if finding.code == "pack-unreferenced" else None
+            if needed:
+                finding.code, finding.severity, finding.blobs = "pack-not-indexed", DAMAGE, frozenset(needed)
+                finding.what = (
+                    f"Pack {name[:8]} is in no index, but snapshots need {len(needed)} pieces in it; "
+                    "they can be restored, but the index must be rebuilt"
+                )
+        self._trace([item for item in self._report.findings if item.severity == DAMAGE], snapshots)
 
-    def _load(self, tree: bytes) -> Tree | None:
-        try:
-            return self._repository.load_tree(tree)
-        except VaultDamaged as error:
-            reason = error.facts.get("reason", error.what)
-            code = "tree-unreadable"
-            if not self._repository.index.has(BlobKind.TREE, tree):
-                code = "blob-missing"
-            if tree not in self._reported:
-                self._reported.add(tree)
-                text = f"A directory ({tree.hex()[:8]}) cannot be read: {reason}"
-                self._report.add(code, "", text, blobs=frozenset({tree}))
-            return None
+    def _look_up(self, kind: BlobKind, blob: bytes) -> None:
+        if self._repository.index.has(kind, blob) or blob in self._missing:
+            return
+        places = self._repository.locations(kind, blob)
+        if places:
+            self._unindexed[places[0].pack].add(blob)
+        else:
+            self._missing.add(blob)
 
-    def _look_up(self, content: bytes) -> None:
-        for at in range(0, len(content), ID):
-            blob = content[at : at + ID]
-            if self._repository.index.has(BlobKind.DATA, blob) or blob in self._reported:
-                continue
-            self._reported.add(blob)
-            if self._repository.locations(BlobKind.DATA, blob):
-                text = f"A piece of data ({blob.hex()[:8]}) is in a pack, but in no index"
-                self._report.add("blob-not-indexed", "", text, blobs=frozenset({blob}))
-            else:
-                text = f"A piece of data ({blob.hex()[:8]}) is in no pack and in no index"
-                self._report.add("blob-missing", "", text, blobs=frozenset({blob}))
+    def _trace(self, findings: list[Finding], snapshots: list[Snapshot]) -> None:
+        causes: dict[bytes, list[Finding]] = defaultdict(list)
+        for finding in findings:
+            for blob in finding.blobs:
+                causes[blob].append(finding)
+        # A blob that another, sound pack holds as well is not lost.
+        for blob in [blob for blob in causes if self._sound_elsewhere(blob, causes[blob])]:
+            del causes[blob]
+        if not causes:
+            return
+        clean: set[bytes] = set()
+        for snapshot in snapshots:
+            paths: dict[int, list[str]] = defaultdict(list)
+            for path, blob in self._needing(snapshot.tree, causes, clean):
+                for finding in causes[blob]:
+                    if not paths[id(finding)] or paths[id(finding)][-1] != path:
+                        paths[id(finding)].append(path)
+            for finding in findings:
+                if found := paths.get(id(finding)):
+                    touched = Touched(snapshot.id, tuple(found[:_SHOWN]), len(found))
+                    finding.touches = (*finding.touches, touched)
 
-    def _elsewhere(self, blob: bytes, file: str) -> bool:
-        """Whether another pack holds the same blob: then nothing is lost."""
-        if not file:
+    def _sound_elsewhere(self, blob: bytes, causes: list[Finding]) -> bool:
+        damaged = {finding.file for finding in causes}
+        if "" in damaged or any(finding.code == "pack-not-indexed" for finding in causes):
             return False
-        damaged = {finding.file for finding in self._report.findings if blob in finding.blobs}
-        for kind in BlobKind:
-            for location in self._repository.index.lookup_all(kind, blob):
-                name = location.pack.hex()
-                if f"data/{name[:2]}/{name}" not in damaged:
-                    return True
-        return False
+        return any(
+            stored_name(FileKind.PACK, place.pack.hex()) not in damaged
+            for kind in BlobKind
+            for place in self._repository.index.lookup_all(kind, blob)
+        )
 
-    def _paths(self, tree: bytes, prefix: str, lost: set[bytes]) -> Iterable[str]:
-        if tree in lost:
-            yield prefix or "/"
-            return
-        if self._touched.get(tree) is False:
-            return
-        found, any_here = self._quietly(tree), False
-        for node in found.nodes if found else ():
+    def _needing(
+        self, tree: bytes, causes: dict[bytes, list[Finding]], clean: set[bytes]
+    ) -> Iterator[tuple[str, bytes]]:
+        """Every path below a tree that needs a blob with a cause; trees that need none go to `clean`."""
+        if tree in causes:
+            yield "/", tree
+        stack = [_Level(tree, "", iter(self._nodes(tree)))]
+        while stack:
+            level = stack[-1]
+            node = next(level.nodes, None)
+            if node is None:
+                stack.pop()
+                if not level.touched:
+                    clean.add(level.tree)
+                elif stack:
+                    stack[-1].touched = True
+                continue
+            hits = [blob for blob in node.blobs() if blob in causes]
             if node.subtree is not None:
-                for path in self._paths(node.subtree, f"{prefix}{node.name}/", lost):
-                    any_here = True
-                    yield path
-            elif node.content and not lost.isdisjoint(node.blobs()):
-                any_here = True
-                yield prefix + node.name
-        self._touched[tree] = any_here
+                path = f"{level.path}{node.name}/"
+                if node.subtree in causes:
+                    level.touched = True
+                    yield path, node.subtree
+                if node.subtree not in clean:
+                    stack.append(_Level(node.subtree, path, iter(self._nodes(node.subtree))))
+            for blob in hits:
+                level.touched = True
+                yield level.path + node.name, blob
 
-    def _quietly(self, tree: bytes) -> Tree | None:
+    def _nodes(self, tree: bytes) -> list[Node]:
         try:
-            return self._repository.load_tree(tree)
+            found: Tree = self._repository.load_tree(tree)
         except VaultDamaged:
-            return None
+            return []
+        return found.nodes
+
+
+@dataclass(slots=True)
+class _Level:
+    tree: bytes
+    path: str
+    nodes: Iterator[Node]
+    touched: bool = False

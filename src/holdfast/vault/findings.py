@@ -22,7 +22,7 @@ class Finding:
     """One thing that is not as it should be.
 
     Codes: index-unreadable, snapshot-unreadable, key-unreadable, pack-missing, pack-truncated,
-    pack-damaged, blob-damaged, blob-missing, blob-not-indexed, tree-unreadable, index-disagrees;
+    pack-damaged, pack-not-indexed, blob-damaged, blob-missing, tree-unreadable, index-disagrees;
     as notes: pack-unreferenced, pack-indexed-twice, pack-mixed, lock-left-behind.
     """
 

@@ -40,6 +40,7 @@ class Repository:
         self.loader = BlobLoader(self)
         self._cache = IndexCache(cache, key, config.id) if cache else None
         self._index: Index | None = None
+        self._index_names: set[str] = set()
         self._rescue: Index | None = None
         self._mutex = threading.Lock()
 
@@ -78,10 +79,20 @@ class Repository:
 
         Shared for snapshots and restores, exclusive for whatever deletes packs or rewrites snapshots.
         """
-        return acquire(self.storage, self.key, exclusive=exclusive, wait=wait)
+        lock = acquire(self.storage, self.key, exclusive=exclusive, wait=wait)
+        # Before we had it, others may have added packs, or pruned some that our index still names.
+        try:
+            names = {name for name, _ in self.storage.list(FileKind.INDEX)}
+            with self._mutex:
+                if self._index is not None and names != self._index_names:
+                    self._index = self._rescue = None
+        except BaseException:
+            lock.release()
+            raise
+        return lock
 
     def saver(self, lock: Lock | None, *, level: int = 3, workers: int = 2) -> BlobSaver:
-        """The way to store blobs; see BlobSaver. Load the index after the lock was taken."""
+        """The way to store blobs; see BlobSaver."""
         self.require_writable()
         return BlobSaver(self, lock.check if lock else None, level=level, workers=workers)
 
@@ -107,6 +118,7 @@ class Repository:
 
     def _load_index(self) -> Index:
         names = {name for name, _ in self.storage.list(FileKind.INDEX)}
+        self._index_names = names
         index, covered = Index(), set[str]()
         if self._cache is not None and (found := self._cache.load(names)) is not None:
             index, covered = found

@@ -180,6 +180,8 @@ def test_a_users_layout_is_added_and_one_of_the_same_name_replaces(tmp_path: obj
             "plain path",
         ),
         (MINIMAL + "markers = []", "markers", "must be a dict"),
+        (MINIMAL + "[profiles]\ndirectory = 'a/b'", "profiles.directory", "single name"),
+        (MINIMAL + "[profiles]\nname = '['", "profiles.name", "not a regular expression"),
     ],
 )
 def test_a_wrong_layout_is_refused_naming_file_and_key(

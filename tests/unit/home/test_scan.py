@@ -455,6 +455,13 @@ def test_settings_that_cannot_be_understood_bring_nothing(tmp_path: object, text
     assert paths(look(f"{user}/.hermes", user_home=user)) == ["config.yaml"]
 
 
+def test_of_a_setting_given_twice_the_last_one_holds(tmp_path: object) -> None:
+    text = "memory: {provider: honcho}\nmemory:\n  provider: hindsight\n"
+    user = plant(tmp_path, {".hermes/config.yaml": text, ".honcho/x": "x", ".hindsight/x": "x"})
+    assert "_external/.hindsight/x" in paths(look(f"{user}/.hermes", user_home=user))
+    assert "_external/.honcho/x" not in paths(look(f"{user}/.hermes", user_home=user))
+
+
 def test_events_tell_how_far_the_scan_is(tmp_path: object) -> None:
     home = plant(tmp_path, {f"d{number % 7}/f{number}": "x" for number in range(1500)})
     events: list[object] = []

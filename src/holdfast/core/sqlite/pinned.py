@@ -98,6 +98,11 @@ class Raw(Pinned):
     def read(self, start: int, length: int) -> bytes:
         return os.pread(self.descriptors.main, length, start)
 
+    def settle(self) -> None:
+        status = os.fstat(self.descriptors.main)
+        if (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns):
+            self.remarks.append(Remark(self.name, Outcome.CHANGED, "changed while it was read"))
+
     def close(self) -> None:
         self.descriptors.close()
 

@@ -30,7 +30,7 @@ def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.sta
                 return True
 
 
-def already_there(tree: Tree, item: Item, sha256: str) -> os.stat_result | None:
+def already_there(tree: Tree, item: Item) -> os.stat_result | None:
     """The facts of a target that has the recorded hash, and mode and time as well; None if it has not.
 
     Nobody can have changed it between the facts and the bytes: both come from one descriptor.
@@ -48,11 +48,23 @@ def already_there(tree: Tree, item: Item, sha256: str) -> os.stat_result | None:
                 digest.update(data)
     except OSError:
         return None
-    if digest.hexdigest() != sha256 or (facts.st_ino, facts.st_ctime_ns) != (now.st_ino, now.st_ctime_ns):
+    if digest.hexdigest() != item.sha256 or (facts.st_ino, facts.st_ctime_ns) != (
+        now.st_ino,
+        now.st_ctime_ns,
+    ):
         return None
     if is_database(head) and any(tree.look(item.place + suffix) is not None for suffix in SIDECARS):
         return None  # a log beside it may hold more than the file does
     return facts
+
+
+def untouched(now: os.stat_result | None, then: os.stat_result) -> bool:
+    """Whether nothing at all happened to a file since: a change of any kind moves its change time."""
+    return now is not None and (now.st_dev, now.st_ino, now.st_ctime_ns) == (
+        then.st_dev,
+        then.st_ino,
+        then.st_ctime_ns,
+    )
 
 
 @contextlib.contextmanager

@@ -38,6 +38,7 @@ class Item:
     mtime_ns: int
     size: int
     target: str = ""
+    sha256: str = ""
     leading: bool = False  # a directory above what was asked for: made if missing, else left alone
     sidecar: bool = False  # by its name: staged, and judged once its database is known
 
@@ -116,6 +117,7 @@ def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -
         mtime_ns=entry.mtime_ns,
         size=entry.size if entry.kind is Kind.FILE else 0,
         target=entry.target,
+        sha256=entry.sha256,
         leading=leading,
         sidecar=entry.kind is Kind.FILE and database_of(entry.path) != "",
     )

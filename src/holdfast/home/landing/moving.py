@@ -25,11 +25,9 @@ def same_thing(first: os.stat_result, second: os.stat_result) -> bool:
     """One object under two names, or, across filesystems, an untouched copy of it."""
     if first.st_dev == second.st_dev:
         return first.st_ino == second.st_ino
-    return (first.st_size, first.st_mtime_ns, stat.S_IFMT(first.st_mode)) == (
-        second.st_size,
-        second.st_mtime_ns,
-        stat.S_IFMT(second.st_mode),
-    )
+    if (first.st_mode, first.st_mtime_ns) != (second.st_mode, second.st_mtime_ns):
+        return False
+    return stat.S_ISDIR(first.st_mode) or first.st_size == second.st_size
 
 
 def link(source: Tree, path: str, destination: Tree, name: str) -> bool:
@@ -83,7 +81,11 @@ def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) 
     """Rename, or copy and then remove."""
     if not rename(source, path, destination, name):
         copy(source, path, destination, name, temporary)
-        remove(source, path)
+        # Out of the way at once, and only then removed: what has its own name is never half a tree.
+        parent, last = source.parent(path)
+        os.rename(last, temporary, src_dir_fd=parent, dst_dir_fd=parent)
+        source.forget(path)
+        remove(source, beside(path, temporary))
     source.forget(path)
     destination.forget(name)
 

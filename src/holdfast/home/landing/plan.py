@@ -1,11 +1,13 @@
 """The plan of a landing: what would be done, as a value that can be printed, tested and shown.
 
-Making a plan changes nothing. It looks at every target once, by `lstat`, and never at bytes: a
-file counts as the same where size, time and mode agree, and the landing itself compares the bytes.
+Making a plan changes nothing. It looks at every target once, by `lstat`. A file counts as the same
+where size, time and mode agree and its bytes have the recorded hash; where none was recorded, the
+landing itself compares the bytes.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +15,7 @@ from holdfast.core.entries import Kind, Source
 from holdfast.core.files import free_bytes
 from holdfast.home.layout import Layout
 
+from .comparing import already_there
 from .holding import describe, is_database_file, who_holds
 from .items import Item, collect, database_of
 from .record import Root
@@ -43,6 +46,7 @@ class LandingPlan:
     needed: int = 0  # room on the home's filesystem
     free: int = 0
     items: dict[str, Item] = field(default_factory=dict, repr=False)
+    unchanged: dict[str, os.stat_result] = field(default_factory=dict, repr=False)  # the same by hash
     removals: Removals = field(default_factory=Removals, repr=False)
     roots: list[Root] = field(default_factory=list, repr=False)
     layout: Layout | None = field(default=None, repr=False)
@@ -114,8 +118,12 @@ def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: La
     if item.sidecar and database_of(item.path) in plan.items:
         return  # folded into its database, which is listed itself
     if now is not None and item.looks_like(now):
-        plan.same.append(item.path)
-        return
+        unchanged = already_there(tree, item) if item.sha256 else None
+        if unchanged is not None:
+            plan.unchanged[item.path] = unchanged
+        if unchanged is not None or not item.sha256:
+            plan.same.append(item.path)
+            return
     (plan.create if now is None else plan.replace).append(item.path)
     if item.root:
         plan.outside.append(places.outside(item.root, item.place))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.entries import Content
+from holdfast.core.entries import Content, EntryLost
 from holdfast.core.files import write_all
-from holdfast.core.sqlite import CaptureOptions, capture, fold, restore_into
+from holdfast.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, capture, fold, restore_into
 
 from .ground import Ground
+from .holding import refuse_held, who_holds
 from .moving import beside, copy, remove
 from .record import LandingRecord, Step, append_note
 from .tree import Tree
@@ -26,14 +27,22 @@ def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> 
     facts = target.look(step.path)
     if facts is None:
         raise FileNotFoundError(target.full(step.path))
-    keep_present(ground, record, step, ground.kept(step), deadline)
+    try:
+        keep_present(ground, record, step, ground.kept(step), deadline)
+    except EntryLost as lost:
+        found = who_holds(target.full(step.path))
+        raise refuse_held(step.entry, found, f"it cannot be kept first ({lost.remark.reason})") from lost
     staged = ground.staged.full(step.staged)
     if step.carries:  # the staged files of an undo are second names of kept ones: fold a copy
         staged = fold_copy(
             ground.staged, step.staged, list(step.carries), ground.staged, f"folded-{step.number}"
         )
     append_note(ground.directory.record, "pouring", step.number)
-    restore_into(staged, target.full(step.path), deadline)
+    try:
+        restore_into(staged, target.full(step.path), deadline)
+    except (DatabaseHeld, DatabaseLocked):
+        append_note(ground.directory.record, "unpoured", step.number)  # SQLite left it as it was
+        raise
     made = ground.staged.look(step.staged)
     if made is not None:
         _dress_live(target, step.path, made)

@@ -20,7 +20,7 @@ from holdfast.core.events import Event, Listener
 from holdfast.core.files import write_all
 from holdfast.core.sqlite import is_database
 
-from .comparing import already_there
+from .comparing import untouched
 from .items import Item
 from .plan import LandingPlan
 from .tree import Tree
@@ -150,26 +150,24 @@ def stage(
 ) -> Staging:
     """Write every chosen entry below `directory`. `ready` is called for each, from its own thread.
 
-    A file that is already there, by its recorded hash, is only noted.
+    A file that the plan found to be there already, byte for byte, is only noted.
 
     Unordered sources are read by two threads: the largest files in one, the small ones in the other.
     """
     staging = Staging(directory)
     tell = _progress(listener, plan.bytes)
-    items, likely = plan.items, frozenset(plan.same)
+    items = plan.items
     with contextlib.ExitStack() as stack:
         trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
 
         def landable(entry: Entry) -> bool:
             if entry.kind is Kind.DIRECTORY or entry.path not in items:
                 return False
-            if entry.sha256 and entry.path in likely:
-                item = items[entry.path]
-                facts = already_there(trees[item.root], item, entry.sha256)
-                if facts is not None:
-                    staging.same[entry.path] = facts
-                    tell(item.size, entry.path)
-                    return False
+            then, item = plan.unchanged.get(entry.path), items[entry.path]
+            if then is not None and untouched(trees[item.root].look(item.place), then):
+                staging.same[entry.path] = then
+                tell(item.size, entry.path)
+                return False
             return True
 
         if source.ordered:

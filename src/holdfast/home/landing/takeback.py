@@ -16,6 +16,7 @@ import contextlib
 import os
 import stat
 
+from holdfast.core.entries import EntryLost
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import sync_filesystem
 from holdfast.core.sqlite import SIDECARS, restore_into
@@ -47,7 +48,7 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
         for step in reversed(record.steps):
             try:
                 back.undo(step)
-            except (OSError, HoldfastError) as error:
+            except (OSError, HoldfastError, EntryLost) as error:
                 failures.append(f"`{step.entry}`: {getattr(error, 'what', error)}")
         for before in reversed(record.directories):
             try:
@@ -68,7 +69,7 @@ class _Back:
         self.aside: list[str] = []
         self._had = record.noted("had")
         self._vanished = record.noted("vanished")
-        self._poured = record.noted("pouring")
+        self._poured = record.noted("pouring") - record.noted("unpoured")
         self._taken_away = {(step.root, step.path) for step in record.steps if step.do == AWAY}
 
     def undo(self, step: Step) -> None:

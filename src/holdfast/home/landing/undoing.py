@@ -65,7 +65,7 @@ def _choose(home: str, operation: str) -> PastLanding:
             raise NothingToUndo(
                 f"there is no import to take back in `{home}`",
                 kept="Nothing was changed",
-                next_steps=("See what was done: `holdfast log`",),
+                next_steps=("Import a backup instead: `holdfast import FILE`",),
             )
         past = open_ones[-1]
     if not past.replaced:

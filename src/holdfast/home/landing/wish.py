@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from holdfast.core.errors import HoldfastError
 from holdfast.core.sqlite import SIDECARS
 
-from .comparing import same_content
+from .comparing import same_content, untouched
 from .ground import Ground
 from .holding import is_database_file, refuse_held, who_holds
 from .record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, Step
@@ -110,8 +110,7 @@ class Builder:
         return self.out
 
     def _still_the_same(self, unchanged: Unchanged) -> None:
-        now, then = self._look((unchanged.root, unchanged.path)), unchanged.facts
-        if now is None or (now.st_ino, now.st_ctime_ns) != (then.st_ino, then.st_ctime_ns):
+        if not untouched(self._look((unchanged.root, unchanged.path)), unchanged.facts):
             raise HomeChanged(
                 f"`{unchanged.entry}` was changed while the landing was being prepared",
                 kept="The home is as it was",

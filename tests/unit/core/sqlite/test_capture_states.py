@@ -376,6 +376,18 @@ def test_a_file_that_is_no_database_any_more_is_stored_raw_and_marked(home, tmp_
     assert taken.remarks[0].outcome is Outcome.DAMAGED
 
 
+def test_a_foreign_file_that_shrinks_while_it_is_read_keeps_its_promised_size_and_says_so(home, tmp_path):
+    (home / "x.db").write_bytes(b"BoltDB" * 500_000)
+    settings = CaptureOptions(scratch=str(tmp_path), isolated=False)
+    with capture(str(home / "x.db"), "x.db", settings) as content:
+        chunks = content.chunks()
+        taken = next(chunks)
+        os.truncate(home / "x.db", 1_500_000)
+        taken += b"".join(chunks)
+    assert len(taken) == content.size == 3_000_000
+    assert [remark.outcome for remark in content.remarks] == [Outcome.CHANGED, Outcome.DAMAGED]
+
+
 NAMES = ["a?b.db", "a#b.db", "a%41b.db", "a b.db", "a\nb.db", "äöü.db", "\udcff\udcfe.db", "a&mode=rw.db"]
 
 

@@ -1,0 +1,56 @@
+"""Looking into an agent's YAML settings: what is written there, without building what it means.
+
+Only the tree of nodes is read, so no tag can construct anything, an alias counts once and a loop
+ends. Where a key is given twice the last one holds, as in the parser that Hermes uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def compose(text: str) -> Any:
+    """The root node of a document, or None where it is empty. Raises ValueError if it is not YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe").compose(text)
+    except (YAMLError, RecursionError) as error:
+        raise ValueError(f"not YAML: {error}") from error
+
+
+def members(node: Any) -> dict[str, Any] | None:
+    """The keys and value nodes of a mapping; None for anything else."""
+    from ruamel.yaml.nodes import MappingNode
+
+    if not isinstance(node, MappingNode):
+        return None
+    return {str(key.value): value for key, value in node.value}
+
+
+def text_at(node: Any, dotted: str) -> str | None:
+    """The text of the single value at `a.b.c`, or None where there is no such value."""
+    from ruamel.yaml.nodes import ScalarNode
+
+    for key in dotted.split("."):
+        node = (members(node) or {}).get(key)
+    return str(node.value) if isinstance(node, ScalarNode) else None
+
+
+def leaves(root: Any) -> int:
+    """How many single values a document holds."""
+    from ruamel.yaml.nodes import ScalarNode
+
+    found, seen, waiting = 0, set[int](), [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        inner = members(node)
+        if isinstance(node, ScalarNode):
+            found += 1
+        else:
+            waiting.extend(node.value if inner is None else inner.values())
+    return found

@@ -1,0 +1,115 @@
+"""What every storage promises; a new one is added to STORAGES and passes or is not a storage."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+
+import pytest
+
+from faulty_storage import FaultyStorage
+from holdfast.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
+
+STORAGES = {
+    "local": lambda path: LocalStorage(os.path.join(str(path), "vault")),
+    "memory": lambda path: MemoryStorage(),
+    "faulty": lambda path: FaultyStorage(MemoryStorage()),
+}
+CONTENT = bytes(range(256)) * 40
+NAME = hashlib.sha256(CONTENT).hexdigest()
+KINDS = [kind for kind in FileKind if kind is not FileKind.CONFIG]
+
+
+@pytest.fixture(params=sorted(STORAGES))
+def storage(request, tmp_path):
+    made = STORAGES[request.param](tmp_path)
+    made.create()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_written_is_listed_and_read(storage, kind):
+    storage.write(kind, NAME, CONTENT)
+    assert list(storage.list(kind)) == [(NAME, len(CONTENT))]
+    assert storage.read(kind, NAME) == CONTENT
+    assert storage.size(kind, NAME) == len(CONTENT)
+    assert [other for other in KINDS if other is not kind and list(storage.list(other))] == []
+
+
+def test_parts_are_read_exactly_and_end_with_the_file(storage):
+    storage.write(FileKind.PACK, NAME, bytearray(CONTENT))
+    assert storage.read(FileKind.PACK, NAME, 100, 50) == CONTENT[100:150]
+    assert storage.read(FileKind.PACK, NAME, 100) == CONTENT[100:]
+    assert storage.read(FileKind.PACK, NAME, len(CONTENT) - 5, 100) == CONTENT[-5:]
+    assert storage.read(FileKind.PACK, NAME, len(CONTENT) + 5, 100) == b""
+    assert storage.read(FileKind.PACK, NAME, 5, 0) == b""
+
+
+def test_a_taken_name_is_refused_and_never_replaced(storage):
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    with pytest.raises(AlreadyStored):
+        storage.write(FileKind.PACK, NAME, b"other")
+    assert storage.read(FileKind.PACK, NAME) == CONTENT
+
+
+def test_the_config_has_no_name_and_is_written_once(storage):
+    assert not storage.exists(FileKind.CONFIG)
+    assert list(storage.list(FileKind.CONFIG)) == []
+    storage.write(FileKind.CONFIG, "", b"one")
+    with pytest.raises(AlreadyStored):
+        storage.write(FileKind.CONFIG, "", b"two")
+    assert storage.read(FileKind.CONFIG) == b"one"
+    assert list(storage.list(FileKind.CONFIG)) == [("", 3)]
+
+
+def test_what_is_not_there_is_not_stored(storage):
+    for look in (storage.read, storage.size):
+        with pytest.raises(NotStored):
+            look(FileKind.SNAPSHOT, NAME)
+    assert not storage.exists(FileKind.SNAPSHOT, NAME)
+
+
+def test_a_delete_can_be_repeated(storage):
+    storage.write(FileKind.INDEX, NAME, CONTENT)
+    storage.delete(FileKind.INDEX, NAME)
+    storage.delete(FileKind.INDEX, NAME)
+    assert list(storage.list(FileKind.INDEX)) == []
+    storage.write(FileKind.INDEX, NAME, CONTENT)
+    assert storage.exists(FileKind.INDEX, NAME)
+
+
+def test_create_can_be_repeated_and_loses_nothing(storage):
+    storage.write(FileKind.KEY, NAME, CONTENT)
+    storage.create()
+    assert storage.read(FileKind.KEY, NAME) == CONTENT
+
+
+@pytest.mark.parametrize("name", ["", "abc", "../../etc/passwd", NAME.upper(), NAME + "0", NAME[:-1] + "/"])
+def test_names_of_another_shape_are_refused(storage, name):
+    for call in (
+        lambda: storage.write(FileKind.PACK, name, b"x"),
+        lambda: storage.read(FileKind.PACK, name),
+        lambda: storage.delete(FileKind.PACK, name),
+    ):
+        with pytest.raises(ValueError, match="not a name"):
+            call()
+
+
+def test_many_threads_may_write_at_once(storage):
+    contents = [os.urandom(2000) for _ in range(40)]
+    names = [hashlib.sha256(content).hexdigest() for content in contents]
+
+    def write(part):
+        for name, content in part:
+            storage.write(FileKind.PACK, name, content)
+
+    pairs = list(zip(names, contents, strict=True))
+    threads = [threading.Thread(target=write, args=(pairs[at::4],)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(storage.list(FileKind.PACK)) == sorted((name, 2000) for name in names)
+    assert all(storage.read(FileKind.PACK, name) == content for name, content in pairs)

@@ -1,0 +1,74 @@
+"""Every key that `--json` prints is documented, so that a script can rely on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from homes import make_hermes_home
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture
+def documented():
+    with open(os.path.join(CHECKOUT, "docs", "reference", "json.md"), encoding="utf-8") as file:
+        parts = re.split(r"^## (\w+)$", file.read(), flags=re.MULTILINE)
+    return {
+        name: set(re.findall(r"`([a-z_]+)`", body))
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+@pytest.fixture
+def home(tmp_path):
+    make_hermes_home(str(tmp_path / "user" / ".hermes"))
+
+
+def keys(document: dict[str, object], inside: tuple[str, ...] = ()) -> set[str]:
+    found = set(document)
+    for name in inside:
+        if isinstance(document.get(name), dict):
+            found |= set(document[name])
+    return found
+
+
+def run(holdfast, *words: str, code: int = 0) -> dict[str, object]:
+    result = holdfast(*words, "--json")
+    assert result.returncode == code, (result.stdout, result.stderr)
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def test_backup(holdfast, home, documented):
+    made = run(holdfast, "backup")
+    assert keys(made) - documented["backup"] == set()
+    assert keys(run(holdfast, "backup", "--dry-run")) - documented["backup"] == set()
+    for remark in made["remarks"]:
+        assert set(remark) - documented["Remarks"] == set()
+
+
+def test_import_and_undo(holdfast, home, documented):
+    archive = run(holdfast, "backup")["path"]
+    planned = run(holdfast, "import", archive, "--dry-run")
+    assert keys(planned, ("plan",)) - documented["import"] == set()
+    done = run(holdfast, "import", archive, "--force")
+    assert keys(done, ("plan", "landed")) - documented["import"] - documented["undo"] == set()
+    for wrapper in done["wrappers"]:
+        assert set(wrapper) - documented["import"] == set()
+
+
+def test_demo(holdfast, documented):
+    assert keys(run(holdfast, "demo")) - documented["demo"] == set()
+
+
+def test_errors(holdfast, documented):
+    failed = run(holdfast, "import", "missing.zip", code=1)
+    assert failed["error"]["code"] == "archive-not-found"
+    wrong = run(holdfast, "backup", "--nope", code=2)
+    assert wrong["error"]["code"] == "usage"
+    text = " ".join(sorted(documented["Errors"]))
+    assert all(name in text for name in ("retry", "facts", "what"))

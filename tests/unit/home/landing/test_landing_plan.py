@@ -1,0 +1,178 @@
+"""A plan says exactly what would be done, and making one changes nothing."""
+
+import os
+
+import pytest
+
+from holdfast.core.errors import HoldfastError
+from landing_support import TIME, directory, facts, file, plan, symlink, write
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = str(tmp_path / ".hermes")
+    write(f"{home}/config.yaml", "old: 1\n")
+    write(f"{home}/same.md", "same")
+    write(f"{home}/gateway_state.json", "{}")
+    write(f"{home}/extra/note.md", "only here")
+    return home
+
+
+def test_plan_sorts_every_entry_and_changes_nothing(home, tmp_path):
+    before = facts(str(tmp_path))
+    made = plan(
+        home,
+        [
+            file("config.yaml", "new: 1\n"),
+            file("same.md", "same"),
+            file("gateway_state.json", "{}"),
+            file("SOUL.md", "fresh"),
+            file("plugins/x/__init__.py", "import os"),
+            directory("empty"),
+            file("_external/.honcho/config.json", "{}"),
+        ],
+        {"_external/.honcho": str(tmp_path / ".honcho")},
+    )
+    assert made.create == ["SOUL.md", "_external/.honcho/config.json", "plugins/x/__init__.py"]
+    assert made.replace == ["config.yaml"]
+    assert made.same == ["same.md"]
+    assert made.kept == ["gateway_state.json"]
+    assert made.remove == []
+    assert made.outside == [str(tmp_path / ".honcho/config.json")]
+    assert made.executable == ["plugins/x/__init__.py"]
+    assert made.links == [] and made.held == []
+    assert made.bytes == sum(map(len, ("new: 1\n", "same", "fresh", "import os", "{}")))
+    assert made.needed >= made.bytes
+    assert facts(str(tmp_path)) == before
+
+
+def test_plan_as_a_document_has_every_list(home):
+    document = plan(home, [file("SOUL.md", "x")]).as_dict()
+    assert document["create"] == ["SOUL.md"]
+    assert set(document) >= {
+        "replace",
+        "same",
+        "kept",
+        "remove",
+        "outside",
+        "executable",
+        "held",
+        "needed_bytes",
+    }
+
+
+@pytest.mark.parametrize("change", ["data", "mode", "time", "kind"])
+def test_a_file_is_the_same_only_if_everything_is(home, change):
+    entry = {
+        "data": file("same.md", "other"),
+        "mode": file("same.md", "same", mode=0o600),
+        "time": file("same.md", "same", mtime_ns=TIME + 1),
+        "kind": symlink("same.md", "same"),
+    }[change]
+    assert plan(home, [entry]).replace == ["same.md"]
+
+
+def test_exact_removes_what_a_backup_would_hold_and_nothing_else(home):
+    write(f"{home}/hermes-agent/main.py", "code")
+    write(f"{home}/backups/old.zip", "zip")
+    write(f"{home}/cron.pid", "412")
+    write(f"{home}/.holdfast/landings/x/plan.jsonl", "ours")
+    os.mkfifo(f"{home}/pipe")
+    made = plan(home, [file("config.yaml", "new")], exact=True)
+    assert made.remove == ["extra/note.md", "same.md"]
+    assert made.removals.directories == ["extra"]
+
+
+def test_exact_with_only_removes_only_there(home):
+    made = plan(home, [file("extra/other.md", "x")], exact=True, only=["extra"])
+    assert made.remove == ["extra/note.md"]
+
+
+def test_exact_onto_nothing_removes_nothing(tmp_path):
+    os.mkdir(tmp_path / "empty")
+    for name in ("empty", "missing"):
+        assert plan(str(tmp_path / name), [file("SOUL.md", "x")], exact=True).remove == []
+
+
+@pytest.mark.parametrize("wanted", ["skills", "skills/", "./skills", "{home}/skills"])
+def test_only_takes_a_directory_whole(home, wanted):
+    entries = [
+        directory("skills"),
+        file("skills/a.md", "a"),
+        file("skills/b/c.md", "c"),
+        file("SOUL.md", "x"),
+    ]
+    made = plan(home, entries, only=[wanted.replace("{home}", home)])
+    assert made.create == ["skills/a.md", "skills/b/c.md"]
+
+
+def test_only_a_name_that_begins_alike_is_not_taken(home):
+    made = plan(home, [file("skill", "a"), file("skills/b", "b")], only=["skill"])
+    assert made.create == ["skill"]
+
+
+def test_only_something_that_is_not_there_is_an_error(home):
+    with pytest.raises(HoldfastError) as caught:
+        plan(home, [file("SOUL.md", "x")], only=["SOUL.md", "sould.md"])
+    error = caught.value
+    assert error.code == "nothing-matches"
+    assert error.what == "there is nothing called `sould.md` in what is to be restored"
+    assert error.kept == "Nothing was changed"
+    assert error.next_steps == ("List what it holds: `holdfast import FILE --dry-run --json`",)
+
+
+def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path):
+    entries = [
+        directory("_external"),
+        file("_external/.bashrc", "evil"),
+        file("_external/.ssh/authorized_keys", "evil"),
+        file("_external/.honchos/x", "evil"),
+        file("_external/.honcho/config.json", "fine"),
+    ]
+    with pytest.raises(HoldfastError) as caught:
+        plan(home, entries, {"_external/.honcho": str(tmp_path / ".honcho")})
+    error = caught.value
+    assert error.code == "import-outside-home"
+    assert error.what == (
+        "3 files would be written outside the home, to places that this layout does not declare: "
+        "`_external/.bashrc`, `_external/.ssh/authorized_keys`, `_external/.honchos/x`"
+    )
+    assert error.kept == "Nothing was changed"
+    assert "holdfast import FILE --into DIR" in error.next_steps[1]
+    assert not os.path.exists(tmp_path / ".honcho")
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ([file("../x", "")], "is not a plain path below the home"),
+        ([file("a/../../x", "")], "is not a plain path below the home"),
+        ([file("/etc/x", "")], "is not a plain path below the home"),
+        ([file("a//b", "")], "is not a plain path below the home"),
+        ([file("a\0b", "")], "is not a plain path below the home"),
+        ([file("a", "1"), file("a", "2")], "appears twice"),
+        ([file("a", "1"), file("a/b", "2")], "lies below `a`, which is not a directory"),
+        ([symlink("a", "/etc"), file("a/b", "2")], "lies below `a`, which is not a directory"),
+    ],
+)
+def test_names_that_leave_the_home_or_contradict_are_refused(home, entries, why):
+    before = facts(home)
+    with pytest.raises(HoldfastError) as caught:
+        plan(home, entries)
+    assert caught.value.code == "unsafe-entry"
+    assert why in caught.value.what
+    assert caught.value.kept == "Nothing was changed"
+    assert facts(home) == before
+
+
+def test_a_link_where_a_directory_is_needed_is_named_in_the_plan(home, tmp_path):
+    os.mkdir(tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", f"{home}/skills")
+    made = plan(home, [directory("skills"), file("skills/a/run.md", "x"), file("SOUL.md", "x")])
+    assert made.links == [f"{home}/skills"]
+    assert made.create == ["SOUL.md"]
+
+
+def test_our_own_members_of_an_archive_do_not_land(home):
+    made = plan(home, [file(".holdfast/manifest.json", "{}"), file("SOUL.md", "x")])
+    assert made.create == ["SOUL.md"]

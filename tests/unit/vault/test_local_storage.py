@@ -1,0 +1,116 @@
+"""The local storage writes as restic's does: durable, private, read-only, and leaves nothing half done."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import subprocess
+
+import pytest
+
+from holdfast.core.files import NoRoom
+from holdfast.vault.errors import VaultUnreachable
+from holdfast.vault.storage import FileKind, LocalStorage, NotStored
+from holdfast.vault.storage import local as local_module
+
+CONTENT = b"content" * 1000
+NAME = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def storage(tmp_path):
+    made = LocalStorage(str(tmp_path / "vault"))
+    made.create()
+    return made
+
+
+def test_files_are_read_only_and_directories_private(storage):
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    storage.write(FileKind.CONFIG, "", b"config")
+    for directory, _, names in os.walk(storage.path):
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700, directory
+        for name in names:
+            assert stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o400, name
+    assert os.path.exists(os.path.join(storage.path, "data", NAME[:2], NAME))
+
+
+def test_a_write_is_synced_before_it_has_its_name(storage, monkeypatch):
+    events = []
+    for name in ("fsync", "rename"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, _r=real, _n=name: (events.append(_n), _r(*a))[1])
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    assert events[-3:] == ["fsync", "rename", "fsync"]
+
+
+@pytest.mark.parametrize("name", ["fsync", "rename", "write", "fchmod"])
+def test_a_full_disk_leaves_no_name_and_no_leftover(storage, monkeypatch, name):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    storage.write(FileKind.PACK, hashlib.sha256(b"x").hexdigest(), b"x")
+    monkeypatch.setattr(os, name, fail)
+    with pytest.raises(NoRoom) as caught:
+        storage.write(FileKind.PACK, NAME, CONTENT)
+    monkeypatch.undo()
+    assert "no room left for the vault" in caught.value.what
+    assert "whole" in caught.value.kept
+    assert caught.value.next_steps
+    leftovers = [name for _, _, names in os.walk(storage.path) for name in names]
+    assert leftovers == [hashlib.sha256(b"x").hexdigest()]
+
+
+def test_a_really_full_disk_is_named(small_filesystem):
+    storage = LocalStorage(os.path.join(small_filesystem(512), "vault"))
+    storage.create()
+    with pytest.raises(NoRoom):
+        storage.write(FileKind.PACK, NAME, bytes(1 << 20))
+    assert list(storage.list(FileKind.PACK)) == []
+
+
+def test_a_vault_that_is_gone_is_not_made_anew_by_a_write(storage):
+    os.rename(storage.path, storage.path + "-unmounted")
+    with pytest.raises(VaultUnreachable) as caught:
+        storage.write(FileKind.PACK, NAME, CONTENT)
+    assert "mounted" in caught.value.next_steps[0]
+    assert not os.path.exists(storage.path)
+    with pytest.raises(NotStored):
+        storage.read(FileKind.CONFIG)
+
+
+def test_foreign_and_temporary_files_are_not_listed(storage):
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    for path in ("data/README", f"data/{NAME[:2]}/{NAME}-tmp-123", "data/zz/" + NAME, "data/ab", "index/x"):
+        os.makedirs(os.path.dirname(os.path.join(storage.path, path)), exist_ok=True)
+        with open(os.path.join(storage.path, path), "wb"):
+            pass
+    assert [name for name, _ in storage.list(FileKind.PACK)] == [NAME]
+    assert list(storage.list(FileKind.INDEX)) == []
+
+
+def test_sweeping_takes_only_what_a_dead_process_of_this_machine_left(storage, tmp_path):
+    child = subprocess.run(["true"], check=True)
+    assert child.returncode == 0
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    host = local_module._HOST
+    old = [f"{NAME}-tmp-{dead.pid}-{host}-aa", f"config-tmp-{dead.pid}-{host}-bb"]
+    stay = [
+        f"{NAME}-tmp-{os.getpid()}-{host}-aa",  # alive
+        f"{NAME}-tmp-{dead.pid}-00000000-aa",  # of another machine
+        f"{NAME}-tmp-1234",  # restic's
+        NAME,
+    ]
+    for name in old + stay:
+        directory = storage.path if name.startswith("config") else os.path.join(storage.path, "index")
+        path = os.path.join(directory, name)
+        with open(path, "wb"):
+            pass
+        os.utime(path, (0, 0))
+    fresh = os.path.join(storage.path, "index", f"{NAME}-tmp-{dead.pid}-{host}-cc")
+    with open(fresh, "wb"):
+        pass
+    assert sorted(map(os.path.basename, storage.sweep())) == sorted(old)
+    assert sorted(os.listdir(os.path.join(storage.path, "index"))) == sorted([*stay, os.path.basename(fresh)])

@@ -1,0 +1,104 @@
+"""Small vaults for tests: quick to make, with files given as a dictionary."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from holdfast.core.entries import EntryLost, Kind
+from holdfast.vault.blobs import BlobKind
+from holdfast.vault.keys import Cost, Secret
+from holdfast.vault.locks import Lock
+from holdfast.vault.reader import SnapshotSource
+from holdfast.vault.repo import Repository
+from holdfast.vault.saver import BlobSaver
+from holdfast.vault.snapshot import Snapshot
+from holdfast.vault.snapshots import list_snapshots
+from holdfast.vault.storage.base import Storage
+from holdfast.vault.tree import Node
+
+SECRET = Secret("only-for-tests", generated=True)
+CHEAP = Cost(2, 8, 1)
+MTIME = 1_700_000_000_123_456_789
+
+
+def new_vault(storage: Storage) -> Repository:
+    return Repository.init(storage, SECRET, cost=CHEAP)
+
+
+def save_directory(saver: BlobSaver, files: Mapping[str, bytes], block: int = 16384) -> bytes:
+    """Store files by path, in blocks of a fixed size; the id of the root tree."""
+    nodes, below = [], {}
+    for path, data in sorted(files.items()):
+        name, slash, rest = path.partition("/")
+        if slash:
+            below.setdefault(name, {})[rest] = data
+            continue
+        ids = [saver.save(BlobKind.DATA, data[at : at + block]) for at in range(0, len(data), block)]
+        nodes.append(Node(name, "file", 0o600, MTIME, size=len(data), links=1, content=b"".join(ids)))
+    for name, inner in below.items():
+        tree = save_directory(saver, inner, block)
+        nodes.append(Node(name, "dir", 0o700, MTIME, subtree=tree))
+    return saver.save_tree(nodes)
+
+
+def save_files(
+    repository: Repository,
+    files: Mapping[str, bytes],
+    *,
+    tags: tuple[str, ...] = (),
+    lock: Lock | None = None,
+    time_ns: int = 0,
+) -> Snapshot:
+    with repository.saver(lock) as saver:
+        tree = save_directory(saver, files)
+        return saver.finish(
+            Snapshot(time_ns or time.time_ns(), tree, ("/home/u/.hermes",), "host", "u", tags=tags)
+        )
+
+
+def read_files(repository: Repository, snapshot: Snapshot) -> tuple[dict[str, bytes], list[str]]:
+    """Every file that can be read, and the paths of those that cannot."""
+    found, lost = {}, []
+    source = SnapshotSource(repository, snapshot)
+    for entry in source:
+        if entry.kind is Kind.FILE:
+            try:
+                with entry.open() as content:
+                    data = b"".join(content.chunks())
+                    assert len(data) == content.size
+                found[entry.path] = data
+            except EntryLost as error:
+                assert error.remark.incomplete
+                lost.append(entry.path)
+    return found, lost + [remark.path for remark in source.remarks if remark.incomplete]
+
+
+def read_all(repository: Repository) -> list[dict[str, bytes]]:
+    """The files of every snapshot, oldest first; nothing may be lost."""
+    snapshots, damaged = list_snapshots(repository)
+    assert not damaged
+    result = []
+    for snapshot in snapshots:
+        found, lost = read_files(repository, snapshot)
+        assert not lost, lost
+        result.append(found)
+    return result
+
+
+def some_files(seed: int, count: int = 6) -> dict[str, bytes]:
+    """Text, noise, an empty file and a large one."""
+    import random
+
+    source = random.Random(seed)
+    files = {"empty": b"", "SOUL.md": b"be kind\n" * 20, f"noise-{seed}": source.randbytes(70_000)}
+    for number in range(count):
+        words = (f"word{source.randrange(500)} " for _ in range(source.randrange(10, 3000)))
+        files[f"memories/{number % 3}/note-{number}.md"] = "".join(words).encode()
+    return files
+
+
+def fixture_directory() -> str:
+    checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.join(os.path.dirname(checkout), "shared", "fixtures", "restic")
