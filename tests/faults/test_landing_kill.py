@@ -55,7 +55,7 @@ def old_home(place):
 def new_entries(scratch):
     data = database_bytes(scratch)
     return [
-        file("config.yaml", "model: new\n", 0o644, NEW),
+        file("config.yaml", "model: new\n", 0o600, OLD),  # agrees in all but the bytes
         file("same.md", "same\n", 0o640, NEW),
         file("gateway_state.json", "{'machine': 'other'}", 0o644, NEW),
         directory("memories", 0o700, NEW),
@@ -146,7 +146,7 @@ def landing_storm(tmp_path, count, seed):
             assert now == old, f"step {step}: {differences(old, now)}"
         assert recover(storm.home) == []
         assert_nothing_left(storm.home)
-    assert outcomes["old"] > count * 0.8
+    assert outcomes["old"] > 0.8 * sum(outcomes.values()), "the storm hardly killed anything"
     return outcomes
 
 
@@ -201,7 +201,7 @@ def test_killed_landing_leaves_the_old_home_or_the_new_one(tmp_path):
 
 
 def test_killed_undo_leaves_the_new_home_or_the_old_one(tmp_path):
-    undo_storm(tmp_path, SAMPLE, seed=21)
+    undo_storm(tmp_path, SAMPLE - 10, seed=21)
 
 
 @pytest.mark.soak("archive")

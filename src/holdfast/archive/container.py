@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from holdfast.archive.account import Account, Spool
-from holdfast.archive.lanes import Batch, Sink
+from holdfast.archive.lanes import Batch, Job, Sink
 from holdfast.archive.manifest import Record
 from holdfast.archive.output import Output
 from holdfast.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcome, Remark
@@ -61,7 +61,7 @@ class Container(ABC):
 
     # -- the lane of large entries ---------------------------------------------------------------
 
-    def add_large(self, job: tuple[Entry, Content | None]) -> None:
+    def add_large(self, job: Job) -> None:
         """One entry of any size, from opening to its last byte."""
         entry, content = job
         try:

@@ -12,10 +12,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.core.entries import Content, Entry
+
 #: Finished bytes of small entries that may wait while a large one is being written.
 WAITING_LIMIT = 24 << 20
 #: Batches that may still be in the hands of a compressor while the caller goes on.
 _BEING_PACKED = 3
+
+
+#: An entry, and its content where it was opened already.
+Job = tuple[Entry, Content | None]
 
 
 class Batch(Protocol):
@@ -85,15 +91,15 @@ class Sink:
 class LargeLane:
     """One thread that works through large entries, in the order given."""
 
-    def __init__(self, sink: Sink, work: Callable[[object], None]) -> None:
+    def __init__(self, sink: Sink, work: Callable[[Job], None]) -> None:
         self._sink, self._work = sink, work
-        self._jobs: deque[object] = deque()
+        self._jobs: deque[Job] = deque()
         self._ready = threading.Condition()
         self._closing = False
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
-    def add(self, job: object) -> None:
+    def add(self, job: Job) -> None:
         self.check()
         with self._ready:
             self._jobs.append(job)
@@ -120,6 +126,10 @@ class LargeLane:
         self._close()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
+        while self._jobs:
+            content = self._jobs.popleft()[1]
+            if content is not None:
+                content.close()
 
     def _close(self) -> None:
         with self._ready:

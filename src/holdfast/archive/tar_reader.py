@@ -158,9 +158,9 @@ class TarReader:
                     )
                 )
             else:
-                directories.append(
-                    Entry(name, record.kind, record.mode, record.mtime_ns, target=record.target)
-                )
+                self._note_link(name, record.target)
+                entry = Entry(name, record.kind, record.mode, record.mtime_ns, target=record.target)
+                directories.append(entry)
         directories.sort(key=lambda entry: entry.path)
         return directories + files
 
@@ -265,11 +265,14 @@ class TarReader:
             target = member.target.decode("utf-8", "surrogateescape") if kind is Kind.SYMLINK else ""
             if kind is Kind.SYMLINK and (not target or "\0" in target):
                 raise damaged(self.path, "its link target is not one", name)
-            if target and leaves_target(name, target):
-                self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
+            self._note_link(name, target)
             plain[name] = Entry(name, kind, member.mode, member.mtime_ns, target=target)
         copies = self._hard_links(links, plain, files, book)
         return sorted(plain.values(), key=lambda entry: entry.path) + list(files.values()) + copies
+
+    def _note_link(self, name: str, target: str) -> None:
+        if target and leaves_target(name, target):
+            self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
 
     def _hard_links(
         self,

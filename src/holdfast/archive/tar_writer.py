@@ -23,11 +23,28 @@ from holdfast.archive.tar_trailer import make_trailer
 from holdfast.core.entries import CHUNK, Content, EntryLost, Kind
 from holdfast.core.events import Listener
 
-#: Measured: 4 MiB frames at this level are smaller than what `zstd -3 -T0` makes of the same tar.
-LEVEL = 2
 FRAME = 4 << 20
 
 _ZEROS = bytes(CHUNK)
+
+
+def _parameters() -> zstandard.ZstdCompressionParameters:
+    """How hard to try.
+
+    Measured on two homes of 0.1 GB: the fast strategy with a larger table and longer matches than any
+    numbered level has. As quick as level 2, twice as quick as level 3, and 0.2 to 2.5 % larger than
+    `zstd -3 -T0` makes of the same tar, where level 2 is 3 to 6 % larger.
+    """
+    return zstandard.ZstdCompressionParameters(
+        window_log=22,
+        hash_log=17,
+        chain_log=15,
+        search_log=1,
+        min_match=7,
+        strategy=zstandard.STRATEGY_FAST,
+        write_checksum=1,
+        write_content_size=1,
+    )
 
 
 class TarBatch:
@@ -80,9 +97,7 @@ class TarContainer(Container):
         """One frame; each thread has a compressor of its own."""
         packer: zstandard.ZstdCompressor | None = getattr(self._local, "packer", None)
         if packer is None:
-            packer = self._local.packer = zstandard.ZstdCompressor(
-                level=LEVEL, write_checksum=True, write_content_size=True
-            )
+            packer = self._local.packer = zstandard.ZstdCompressor(compression_params=_parameters())
         return packer.compress(data)
 
     def frame(self, packed: bytes) -> None:

@@ -137,7 +137,7 @@ def _container(form: str, output: Output, listener: Listener) -> Container:
 
 
 def _fill(source: Source, container: Container) -> None:
-    lane = LargeLane(container.sink, container.add_large)  # type: ignore[arg-type]
+    lane = LargeLane(container.sink, container.add_large)
     try:
         for entry in source:
             _add(entry, container, lane, source.ordered)

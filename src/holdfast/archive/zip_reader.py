@@ -54,6 +54,7 @@ class ZipReader:
         self.handle, self.path, self._hash_large = handle, handle.path, hash_large
         self.remarks: list[Remark] = []
         self.head: dict[str, object] | None = None
+        self._rest: list[Member] = []
         self._threads, self._pool = threads, None  # type: int, ThreadPoolExecutor | None
         directory = Directory(handle)
         budget = Budget(self.path, handle.size, limits)
@@ -89,7 +90,10 @@ class ZipReader:
             self._pool = None
 
     def finish(self) -> None:
-        """Nothing lies outside the members and the directory."""
+        """Read what no entry stands for: the rest of the manifest's members."""
+        for member in self._rest:
+            for _ in self._content(member).chunks():
+                pass
 
     # -- ours ------------------------------------------------------------------------------------
 
@@ -111,9 +115,10 @@ class ZipReader:
             self._own_entry(record, by_name, book) for record in parse_records(self.path, content.chunks())
         ]
         check_entries(self.path, self.head, content.size, content.digest)
-        for name in by_name:
+        for name, member in by_name.items():
             if not name.startswith(PREFIX):
                 raise damaged(self.path, "it is not in the manifest", name)
+            self._rest.append(member)
         return entries
 
     def _own_entry(self, record: Record, by_name: dict[str, Member], book: NameBook) -> Entry:
@@ -122,6 +127,7 @@ class ZipReader:
             raise damaged(self.path, "its list of entries has a name that is not plain", record.path)
         book.add(name, record.kind)
         if record.kind is Kind.SYMLINK:
+            self._note_link(name, record.target)
             return Entry(name, Kind.SYMLINK, record.mode, record.mtime_ns, target=record.target)
         if record.kind is Kind.DIRECTORY:
             if by_name.pop(name + "/", None) is None:
@@ -180,8 +186,7 @@ class ZipReader:
             if not raw or b"\0" in raw:
                 raise damaged(self.path, "its link target is not one", name)
             target = raw.decode("utf-8", "surrogateescape")
-            if leaves_target(name, target):
-                self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
+            self._note_link(name, target)
             return Entry(name, Kind.SYMLINK, 0o777, mtime_ns, target=target)
         if kind not in (0, stat.S_IFREG):
             self.remarks.append(Remark(name, Outcome.PASSED_OVER, "neither a file, a directory nor a link"))
@@ -194,6 +199,10 @@ class ZipReader:
             size=member.size,
             open=partial(self._content, member),
         )
+
+    def _note_link(self, name: str, target: str) -> None:
+        if leaves_target(name, target):
+            self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
 
     # -- content ---------------------------------------------------------------------------------
 

@@ -64,12 +64,13 @@ def cli(ctx: click.Context) -> None:
 
 def program() -> str:
     """How this program was called: the launcher, or plain `holdfast` where that is on the PATH."""
+    import shlex
     import shutil
 
     launcher = os.environ.get("HOLDFAST_LAUNCHER", "")
     if not launcher or shutil.which("holdfast"):
         return "holdfast"
-    return launcher
+    return shlex.quote(launcher)
 
 
 def handle_signals() -> None:

@@ -42,7 +42,7 @@ Care:
 
     check(repository, read_data=None | 0.0…1.0)      # check.py: Report(findings, …); findings are values
     unlock(storage, key, everything=False)           # locks.py
-    repository.keys / add_key / remove_key / change_key
+    repository.list_keys / add_key / remove_key / change_key
     repository.save_snapshot / delete_snapshot       # under an exclusive lock
     save_file(storage, key, FileKind.INDEX, encode_index(packs))        # files.py, index_file.py: for prune
 

@@ -104,6 +104,7 @@ def _check_indexes(repository: Repository, report: Report) -> dict[bytes, list[P
             else:
                 text = f"Two index files say different things of pack {pack.hex()[:8]}"
                 report.add("index-disagrees", file, text)
+                packs[pack] = sorted({*packs[pack], *entries}, key=lambda entry: entry.offset)
     report.packs, report.blobs = len(packs), sum(map(len, packs.values()))
     return packs
 

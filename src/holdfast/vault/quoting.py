@@ -25,7 +25,7 @@ _LONG = {short[1]: char.encode() for char, short in _SHORT.items()}
 _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\\"'])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3}))"
 )
-_HTML = re.compile("[<>&\u2028\u2029]")
+_ALWAYS = re.compile("[<>&\u2028\u2029]|[\ud800-\udfff]")
 
 
 def quote(name: str) -> str:
@@ -79,8 +79,16 @@ def _bare(text: str) -> bytes:
 
 
 def json_text(text: str) -> str:
-    """A JSON string as Go's encoder writes it: raw UTF-8, but five characters always escaped."""
+    """A JSON string as Go's encoder writes it: raw UTF-8, but five characters always escaped.
+
+    A byte that is not UTF-8 (decoded with `surrogateescape`) becomes `\\ufffd`, as in Go.
+    """
     encoded = json.dumps(text, ensure_ascii=False)
-    if _HTML.search(encoded):
-        encoded = _HTML.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
+    if _ALWAYS.search(encoded):
+        encoded = _ALWAYS.sub(_escaped, encoded)
     return encoded
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return "\\ufffd" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"

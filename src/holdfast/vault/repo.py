@@ -197,7 +197,7 @@ class Repository:
 
     # Keys
 
-    def keys(self) -> list[KeyFile | tuple[str, str]]:
+    def list_keys(self) -> list[KeyFile | tuple[str, str]]:
         """Every key file; one that cannot be read as its name and the reason."""
         return [
             (name, str(found)) if isinstance(found, BadKeyFile) else found

@@ -124,8 +124,7 @@ def _texts(fields: dict[str, Any], name: str) -> tuple[str, ...]:
 def _go(value: Any) -> str:
     """JSON as Go's encoder writes it."""
     if isinstance(value, str):
-        # Paths may hold bytes that are not UTF-8; Go's encoder replaces them as well.
-        return json_text(value.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+        return json_text(value)
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(str(key))}:{_go(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -117,14 +117,14 @@ def encode_node(node: Node) -> str:
     parts.append(f',"uid":{node.uid},"gid":{node.gid}')
     for name in ("user", "group"):
         if text := getattr(node, name):
-            parts.append(f',"{name}":{json_text(_sendable(text)[0])}')
+            parts.append(f',"{name}":{json_text(text)}')
     for name in ("inode", "device_id", "size", "links"):
         if number := getattr(node, name):
             parts.append(f',"{name}":{number}')
     if node.target:
-        text, raw = _sendable(node.target)
-        parts.append(f',"linktarget":{json_text(text)}')
-        if raw:
+        parts.append(f',"linktarget":{json_text(node.target)}')
+        raw = os.fsencode(node.target)
+        if raw.decode("utf-8", "replace") != node.target:  # what Go could not say in JSON
             parts.append(f',"linktarget_raw":"{base64.b64encode(raw).decode()}"')
     if node.extended:
         items = ",".join(
@@ -151,16 +151,6 @@ def _encode_content(node: Node) -> str:
     if not node.content:
         return "[]"
     return '["' + node.content.hex('"', ID).replace('"', '","') + '"]'
-
-
-def _sendable(text: str) -> tuple[str, bytes]:
-    """Text for JSON; where its bytes are not UTF-8, what Go makes of it, and the bytes."""
-    try:
-        text.encode()
-        return text, b""
-    except UnicodeEncodeError:
-        raw = text.encode("utf-8", "surrogateescape")
-        return "".join("\ufffd" if 0xDC80 <= ord(char) <= 0xDCFF else char for char in text), raw
 
 
 def decode_tree(text: bytes) -> Tree:

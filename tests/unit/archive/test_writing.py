@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,37 @@ def test_content_that_is_not_the_size_it_says_is_not_stored(form, size, real, tm
     assert read(tmp_path / "x") == {}
     assert "bytes came out of" in written.remarks[0].reason
     assert not written.complete
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_file_that_grew_since_it_was_listed_is_stored_as_it_is_now(form, tmp_path):
+    data = os.urandom(3 * CHUNK)
+    entry = Entry("log", Kind.FILE, 0o644, WHEN, 10, open=lambda: UnevenContent(data, CHUNK))
+    assert write([entry, file("a", b"1")], tmp_path / "x", form).bytes == 3 * CHUNK + 1
+    assert read(tmp_path / "x")["log"][4] == data
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_contents_that_were_never_read_are_closed_when_writing_fails(form, tmp_path):
+    closed = []
+
+    class Watched(UnevenContent):
+        def close(self):
+            closed.append(self)
+
+    entries = [
+        failing("big", 4 * CHUNK, CHUNK, ZeroDivisionError()),
+        *(
+            Entry(f"g{number}", Kind.FILE, 0o644, WHEN, 1, open=lambda: Watched(bytes(2 * CHUNK), CHUNK))
+            for number in range(5)
+        ),
+    ]
+    opened = []
+    for number, entry in enumerate(entries[1:], 1):
+        entries[number] = replace(entry, open=lambda entry=entry: opened.append(entry.open()) or opened[-1])
+    with pytest.raises(ZeroDivisionError):
+        write(entries, tmp_path / "x", form)
+    assert sorted(map(id, opened)) == sorted(map(id, set(closed)))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -54,7 +54,7 @@ def test_a_second_key_opens_the_same_vault_and_can_be_removed():
     vault = new_vault(storage)
     added = vault.add_key(OTHER, cost=CHEAP)
     assert Repository.open(storage, OTHER).key == vault.key
-    assert {key.id for key in vault.keys()} == {vault.key_id, added}
+    assert {key.id for key in vault.list_keys()} == {vault.key_id, added}
     assert vault.remove_key(added[:10]) == added
     with pytest.raises(WrongKey):
         Repository.open(storage, OTHER)
@@ -68,7 +68,7 @@ def test_the_key_in_use_and_unknown_keys_are_not_removed():
     for prefix in ("", "zz", "0" * 64):
         with pytest.raises(NoSuchKey):
             vault.remove_key(prefix)
-    assert len(vault.keys()) == 1
+    assert len(vault.list_keys()) == 1
 
 
 def test_a_changed_key_replaces_the_old_one():
@@ -110,7 +110,7 @@ def test_no_more_than_twenty_keys_are_tried():
     vault = new_vault(storage)
     for number in range(30):
         vault.add_key(Secret(f"key {number}", generated=True), cost=CHEAP)
-    assert len(vault.keys()) == 20
+    assert len(vault.list_keys()) == 20
 
 
 def test_the_costs_are_those_that_restic_reads():

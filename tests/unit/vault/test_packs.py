@@ -143,7 +143,8 @@ def test_the_same_pack_in_two_index_files_counts_once():
     "text",
     [
         b"", b"{}", b"[]", b'{"packs":[{}]}', b'{"packs":[{"id":"00","blobs":[]}]}',
-        b'{"packs":[{"id":"' + b"00" * 32 + b'","blobs":[{"id":"00","type":"data","offset":0,"length":50}]}]}',
+        b'{"packs":[{"id":"' + b"00" * 32
+        + b'","blobs":[{"id":"00","type":"data","offset":0,"length":50}]}]}',
         b'{"packs":[{"id":"' + b"00" * 32 + b'","blobs":[{"id":"' + b"00" * 32
         + b'","type":"data","offset":-1,"length":50}]}]}',
         b'{"packs":[{"id":"' + b"00" * 32 + b'","blobs":[{"id":"' + b"00" * 32
@@ -173,7 +174,8 @@ def test_the_cache_gives_the_same_index_or_none(tmp_path):
     # An index file that it was made of is gone: a pack of it may be too.
     assert cache.load(set(sorted(names)[1:])) is None
     assert IndexCache(str(tmp_path), Key.generate(), "ab" * 32).load(names) is None
-    whole = open(cache.path, "rb").read()
+    with open(cache.path, "rb") as file:
+        whole = file.read()
     for at in [*range(0, 90), *random.Random(3).sample(range(len(whole)), 200)]:
         with open(cache.path, "r+b") as file:
             file.seek(at)

@@ -308,7 +308,8 @@ def test_a_snapshot_survives_with_what_others_added():
     text = json.dumps(
         {
             "time": "2024-02-03T04:05:06.7+05:30", "tree": "ab" * 32, "paths": ["/a<b"], "tags": ["x"],
-            "label": "rustic's", "delete": {"After": "x"}, "program_version": "rustic 1", "summary": {"files_new": 3},
+            "label": "rustic's", "delete": {"After": "x"}, "program_version": "rustic 1",
+            "summary": {"files_new": 3},
         }
     ).encode()  # fmt: skip
     snapshot = Snapshot.from_json("cd" * 32, text)

@@ -178,7 +178,8 @@ def test_two_nodes_of_one_name_are_refused():
         b"", b"{}", b"[]", b"null", b'{"nodes":[{}]}', b'{"nodes":[{"name":"d","type":"dir"}]}',
         b'{"nodes":[{"name":"f","type":"file","content":["00"]}]}',
         b'{"nodes":[{"name":"f","type":"file","mtime":"yesterday"}]}',
-        b'{"nodes":[{"name":"\\\\q","type":"file"}]}', b'{"nodes":[3]}', b'{"nodes":[{"name":"\\ud800","type":"file"}]}',
+        b'{"nodes":[{"name":"\\\\q","type":"file"}]}', b'{"nodes":[3]}',
+        b'{"nodes":[{"name":"\\ud800","type":"file"}]}',
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_a_bad_tree(text):

@@ -20,6 +20,7 @@ MARGIN = 16 << 20
 
 #: Compared at a time: small enough to stay in the processor's cache.
 _COMPARED = 1 << 18
+_MATCHERS = 4
 
 _COPY_UNABLE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -59,19 +60,30 @@ class Spool:
     def match(self, source: int, length: int) -> None:
         """Make a copy that was made beside a writer equal to the source, which now holds still.
 
-        Only what differs is written, so this costs reading from memory and little else.
+        Only what differs is written, so this costs reading from memory and little else; in
+        several threads, because the writer waits meanwhile and reading lets go of the interpreter.
         """
-        theirs, ours = bytearray(_COMPARED), bytearray(_COMPARED)
-        for start in range(0, length, _COMPARED):
-            wanted = min(_COMPARED, length - start)
-            got = os.preadv(source, [memoryview(theirs)[:wanted]], start)
-            if os.preadv(self.descriptor, [memoryview(ours)[:wanted]], start) != got or theirs != ours:
-                try:
-                    os.pwrite(self.descriptor, memoryview(theirs)[:got], start)
-                except OSError as error:
-                    raise _as_room(error, self.directory, self.needed) from error
-                ours[:got] = theirs[:got]
+        from concurrent.futures import ThreadPoolExecutor
+
+        share = -(-length // (_MATCHERS * _COMPARED)) * _COMPARED
+        ranges = [(start, min(start + share, length)) for start in range(0, length, share or 1)]
+        with ThreadPoolExecutor(_MATCHERS) as threads:
+            done = [threads.submit(self._match, source, start, end) for start, end in ranges]
+        try:
+            for part in done:
+                part.result()
+        except OSError as error:
+            raise _as_room(error, self.directory, self.needed) from error
         os.ftruncate(self.descriptor, length)
+
+    def _match(self, source: int, start: int, end: int) -> None:
+        theirs, ours = bytearray(_COMPARED), bytearray(_COMPARED)
+        for offset in range(start, end, _COMPARED):
+            wanted = min(_COMPARED, end - offset)
+            got = os.preadv(source, [memoryview(theirs)[:wanted]], offset)
+            if os.preadv(self.descriptor, [memoryview(ours)[:wanted]], offset) != got or theirs != ours:
+                os.pwrite(self.descriptor, memoryview(theirs)[:got], offset)
+                ours[:] = theirs
 
     def fill_sidecar(self, source: int, suffix: str) -> None:
         """Copy a whole sidecar beside the spool."""

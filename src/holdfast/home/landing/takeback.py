@@ -97,7 +97,7 @@ class _Back:
             if not self._had_something(step) and self._was_put(step, now):
                 self._clear(step, step.path, now)
             return
-        if now is not None and same_thing(old, now):
+        if now is not None and self._still_old(step, old, now):
             remove(kept, step.path)
             return
         if now is not None and (
@@ -115,7 +115,7 @@ class _Back:
         if old is None:
             self._database_that_was_not_there(step, now, suffixes)
             return
-        if now is None or not same_thing(old, now):
+        if now is None or not self._still_old(step, old, now):
             if now is not None and who_holds(target.full(step.path)):
                 self._back_under_holder(step, suffixes)
                 return
@@ -198,6 +198,16 @@ class _Back:
             return not same_thing(kept, facts)
         carried = suffix in step.carries and self.ground.staged.look(step.staged + suffix) is None
         return carried or now is not None
+
+    def _still_old(self, step: Step, old: os.stat_result, now: os.stat_result) -> bool:
+        """Whether the old thing never left: what is kept is its second name, or a copy of it.
+
+        Across filesystems a new file may agree with the copy in all its facts, so there the staged
+        one has to be looked at: as long as it is there, nothing was put in place.
+        """
+        if old.st_dev == now.st_dev or step.do != PUT:
+            return same_thing(old, now)
+        return self.ground.staged.look(step.staged) is not None
 
     def _kept(self, step: Step) -> os.stat_result | None:
         """What this step itself kept; where it had nothing, what is there belongs to another step."""

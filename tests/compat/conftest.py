@@ -1,0 +1,81 @@
+"""The real restic, and the repositories that others wrote."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+
+import pytest
+
+from vaults import fixture_directory
+
+MISSING = "MISSING REAL PART: "
+
+
+def missing_part(what: str) -> None:
+    """Skip loudly; fail where nothing may be skipped."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(MISSING + what)
+    pytest.skip(MISSING + what)
+
+
+class Restic:
+    """Runs restic on one repository with one password."""
+
+    def __init__(self, program: str, repository: str, password: str, cache: str) -> None:
+        self.program, self.repository, self.password, self.cache = program, repository, password, cache
+
+    def __call__(self, *words: str, cwd: str | None = None) -> str:
+        done = self.run(*words, cwd=cwd)
+        assert done.returncode == 0, f"restic {' '.join(words)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def run(
+        self, *words: str, cwd: str | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        settings = {
+            **os.environ,
+            "RESTIC_REPOSITORY": self.repository,
+            "RESTIC_PASSWORD": self.password,
+            "RESTIC_CACHE_DIR": self.cache,
+            **environment,
+        }
+        return subprocess.run(
+            [self.program, *words], env=settings, cwd=cwd, capture_output=True, text=True, timeout=120
+        )
+
+
+@pytest.fixture(scope="session")
+def restic_program() -> str:
+    found = shutil.which("restic")
+    if found is None:
+        missing_part("restic is not installed; `apt-get install restic` brings it")
+    return str(found)
+
+
+@pytest.fixture
+def restic(restic_program: str, tmp_path: object) -> Callable[[str, str], Restic]:
+    """`restic(path, password)` gives a runner for that repository."""
+    cache = os.path.join(str(tmp_path), "restic-cache")
+    os.makedirs(cache, exist_ok=True)
+    return lambda path, password: Restic(restic_program, path, password, cache)
+
+
+@pytest.fixture
+def unpacked(tmp_path: object) -> Callable[[str], str]:
+    """`unpacked(name)` gives the path of a fixture's repository."""
+
+    def unpack(name: str) -> str:
+        archive = os.path.join(fixture_directory(), f"{name}.tar.gz")
+        if not os.path.exists(archive):
+            missing_part(f"the fixture {archive} is not here")
+        place = os.path.join(str(tmp_path), name)
+        with tarfile.open(archive) as file:
+            file.extractall(place, filter="data")
+        (root,) = [directory for directory, _, names in os.walk(place) if "config" in names]
+        return root
+
+    return unpack

@@ -1,0 +1,246 @@
+"""Locks: restic's rules, names of holders, nothing left behind, and no writing without one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from holdfast.vault import locks as locks_module
+from holdfast.vault.check import check
+from holdfast.vault.errors import LockLost, VaultLocked
+from holdfast.vault.files import save_file
+from holdfast.vault.lock_file import LockFile, read_locks
+from holdfast.vault.locks import unlock
+from holdfast.vault.repo import Repository
+from holdfast.vault.storage import FileKind, MemoryStorage
+from vaults import SECRET, new_vault, save_files, some_files
+
+
+@pytest.fixture
+def vault():
+    with new_vault(MemoryStorage()) as made:
+        yield made
+
+
+def foreign(vault, **changes):
+    """A lock that somebody else wrote."""
+    fields = {
+        "id": "", "time_ns": time.time_ns(), "exclusive": False, "hostname": "kasimir", "username": "u",
+        "pid": 4121,
+    } | changes  # fmt: skip
+    return save_file(vault.storage, vault.key, FileKind.LOCK, LockFile(**fields).to_json())
+
+
+def dead_pid():
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+def names(vault):
+    return [name for name, _ in vault.storage.list(FileKind.LOCK)]
+
+
+def test_a_lock_is_a_file_that_goes_away_again(vault):
+    with vault.lock() as lock:
+        assert names(vault) == [lock.name]
+        (found,) = read_locks(vault.storage, vault.key)
+        assert (found.pid, found.hostname, found.exclusive) == (os.getpid(), os.uname().nodename, False)
+        assert not found.stale
+    assert names(vault) == []
+    lock.release()
+
+
+def test_many_may_share_and_only_one_may_have_it_alone(vault):
+    with vault.lock(), vault.lock():
+        with pytest.raises(VaultLocked):
+            vault.lock(exclusive=True)
+        assert len(names(vault)) == 2
+    with vault.lock(exclusive=True):
+        for exclusive in (True, False):
+            with pytest.raises(VaultLocked):
+                vault.lock(exclusive=exclusive)
+        assert len(names(vault)) == 1
+
+
+def test_the_error_names_the_holder_and_what_to_do(vault):
+    foreign(vault, exclusive=True)
+    with pytest.raises(VaultLocked) as caught:
+        vault.lock()
+    assert caught.value.exit_code == 11
+    assert caught.value.retry
+    assert "by pid 4121 on `kasimir` since " in caught.value.what
+    assert "Nothing was written" in caught.value.kept
+    assert "`holdfast vault unlock --all`" in caught.value.next_steps[1]
+    assert len(names(vault)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "stale"),
+    [
+        ({}, False),
+        ({"time_ns": time.time_ns() - 29 * 60 * 10**9}, False),
+        ({"time_ns": time.time_ns() - 31 * 60 * 10**9}, True),
+        ({"time_ns": time.time_ns() + 3600 * 10**9}, False),  # our clock was set back
+        ({"hostname": os.uname().nodename, "pid": os.getpid()}, False),
+        ({"hostname": os.uname().nodename, "pid": dead_pid()}, True),
+    ],
+)
+def test_a_lock_left_behind_wedges_nothing(vault, changes, stale):
+    foreign(vault, exclusive=True, **changes)
+    if stale:
+        with vault.lock(exclusive=True) as lock:
+            assert names(vault) == [lock.name]
+    else:
+        with pytest.raises(VaultLocked):
+            vault.lock()
+    assert [finding.code for finding in check(vault).findings] == []
+
+
+def test_unlock_removes_what_is_left_behind_or_everything(vault):
+    live, old = foreign(vault), foreign(vault, time_ns=0)
+    vault.storage.write(FileKind.LOCK, "0" * 64, b"torn")
+    codes = [finding.code for finding in check(vault).findings]
+    assert codes == ["lock-left-behind"] * 2
+    assert {lock.id for lock in unlock(vault.storage, vault.key)} == {old, "0" * 64}
+    assert names(vault) == [live]
+    assert [lock.id for lock in unlock(vault.storage, vault.key, everything=True)] == [live]
+    assert names(vault) == []
+
+
+def test_an_unreadable_lock_stops_only_what_deletes(vault):
+    vault.storage.write(FileKind.LOCK, "0" * 64, b"torn")
+    vault.storage.files["locks/" + "1" * 64] = b""
+    with vault.lock():
+        pass
+    with pytest.raises(VaultLocked) as caught:
+        vault.lock(exclusive=True)
+    assert "cannot be read" in caught.value.what
+    assert caught.value.next_steps == ("If nobody works on this vault, run `holdfast vault unlock`",)
+
+
+def test_waiting_gets_the_lock_when_the_other_is_done(vault):
+    other = vault.lock(exclusive=True)
+    timer = threading.Timer(0.3, other.release)
+    timer.start()
+    started = time.monotonic()
+    with vault.lock(wait=10):
+        assert time.monotonic() - started >= 0.25
+    timer.join()
+    with vault.lock(exclusive=True):
+        started = time.monotonic()
+        with pytest.raises(VaultLocked):
+            vault.lock(wait=0.3)
+        assert 0.3 <= time.monotonic() - started < 5
+
+
+def test_two_that_come_at_once_never_both_have_it_alone(vault):
+    inside, most, errors = [0], [0], []
+
+    def work():
+        for _ in range(10):
+            try:
+                with vault.lock(exclusive=True, wait=30):
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                    time.sleep(0.001)
+                    inside[0] -= 1
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (errors, most[0], names(vault)) == ([], 1, [])
+
+
+def test_a_refresh_puts_a_new_file_before_it_takes_the_old(vault):
+    changes = []
+    storage = vault.storage
+    with vault.lock() as lock:
+        old = lock.name
+        for verb in ("write", "delete"):
+            real = getattr(storage, verb)
+            setattr(storage, verb, lambda *a, _r=real, _v=verb: (changes.append((_v, a[1])), _r(*a))[1])
+        lock.refresh()
+        assert changes == [("write", lock.name), ("delete", old)]
+        assert names(vault) == [lock.name]
+        lock.check()
+
+
+def test_the_thread_refreshes_by_itself(vault, monkeypatch):
+    monkeypatch.setattr(locks_module, "REFRESH", 0.02)
+    with vault.lock() as lock:
+        first = lock.name
+        deadline = time.monotonic() + 10
+        while lock.name == first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert lock.name != first
+    assert names(vault) == []
+
+
+def test_a_lock_that_somebody_removed_protects_nothing_and_nothing_is_written(vault):
+    with vault.lock() as lock:
+        vault.storage.delete(FileKind.LOCK, lock.name)
+        lock.refresh()
+        before = dict(vault.storage.files)
+        with pytest.raises(LockLost) as caught:
+            save_files(vault, some_files(1), lock=lock)
+        assert "somebody removed it" in caught.value.what
+        assert vault.storage.files == before
+
+
+@pytest.mark.parametrize("came", [True, False])
+def test_after_a_long_sleep_the_lock_is_taken_anew_or_given_up(vault, monkeypatch, came):
+    with vault.lock() as lock:
+        old = lock.name
+        real = locks_module.uptime
+        monkeypatch.setattr(locks_module, "uptime", lambda: real() + 23 * 60)
+        if came:
+            foreign(vault, exclusive=True)
+            with pytest.raises(LockLost, match="somebody else came"):
+                lock.check()
+        else:
+            lock.check()
+            assert lock.name != old
+            assert names(vault) == [lock.name]
+
+
+def test_an_index_from_before_the_lock_is_not_trusted(vault):
+    other = Repository.open(vault.storage, SECRET)
+    assert len(vault.index) == 0
+    save_files(other, some_files(2))
+    with vault.lock():
+        assert len(vault.index) == len(other.index) > 0
+
+
+def test_a_hangup_does_not_end_a_holder():
+    code = """
+import os, signal, sys
+from vaults import new_vault
+from holdfast.vault.storage import MemoryStorage
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+vault = new_vault(MemoryStorage())
+one, two = vault.lock(), vault.lock()
+os.kill(os.getpid(), signal.SIGHUP)
+one.release()
+os.kill(os.getpid(), signal.SIGHUP)
+two.release()
+print("alive", flush=True)
+os.kill(os.getpid(), signal.SIGHUP)
+print("not reached")
+"""
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.stdout == "alive\n", done.stderr
+    assert done.returncode == -signal.SIGHUP
