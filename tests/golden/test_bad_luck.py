@@ -20,7 +20,8 @@ ROOT = (".",)
 #: Becomes an ordinary user, once everything is imported: this machine's Python may lie in /root.
 AS_NOBODY = """
 import importlib, os, pkgutil, sys
-import bz2, difflib, encodings.utf_8_sig, tempfile, traceback, concurrent.futures.thread, isal.igzip, isal.isal_zlib, lzma, ruamel.yaml, sqlite3, zstandard
+import bz2, difflib, encodings.utf_8_sig, tempfile, traceback, concurrent.futures.thread
+import isal.igzip, isal.isal_zlib, lzma, ruamel.yaml, sqlite3, zstandard
 import holdfast
 for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
     if not module.name.endswith("__main__"):

@@ -206,11 +206,3 @@ def test_content_of_any_size_in_any_chunks(form, size, step, tmp_path):
 def test_home_without_entries(form, tmp_path):
     write([], tmp_path / "a", form)
     assert read(tmp_path / "a") == {}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_more_members_than_sixteen_bits_count(form, tmp_path):
-    entries = [file(f"d{number % 100}/f{number}", b"") for number in range(66_000)]
-    write(entries, tmp_path / "a", form)
-    with open_archive(str(tmp_path / "a")) as archive:
-        assert len(archive) == 66_000

@@ -266,6 +266,10 @@ class Builder:
                 self.out.directories.append(
                     DirectoryBefore(root, path, stat.S_IMODE(facts.st_mode), facts.st_mtime_ns)
                 )
+                # It had its recorded time until now; landing in it changes that.
+                known = self.wish.directories.get((root, path))
+                if known is not None:
+                    self.out.finish.setdefault((root, path), known)
 
     @staticmethod
     def _step(do: str, place: Place, entry: str, **facts: object) -> Step:
