@@ -1,6 +1,6 @@
 """The writer of the capture storms: an agent that never stops writing its database.
 
-Run as a script: PATH MODE SEED STEADY PUBLISHED REPORT. Every transaction keeps two invariants (the
+Run as a script: PATH MODE SEED STEADY PUBLISHED REPORT SYNCHRONOUS. Every transaction keeps two invariants (the
 sum of all balances; `counter` equals the number of ledger rows), and after every commit the id of
 the last committed ledger row is published in a shared file, so that a capture can be asked for
 every row that was committed before it began. Ends when its standard input ends; then writes how
@@ -20,11 +20,11 @@ import time
 ACCOUNTS, BALANCE = 64, 1000
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str, synchronous: str = "OFF") -> sqlite3.Connection:
     # No busy handler: its sleeps of up to 100 ms would be measured as if they were stalls.
     connection = sqlite3.connect(path, isolation_level=None, timeout=0)
     connection.execute("PRAGMA cache_size=40")  # spills early
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA wal_autocheckpoint=100")
     return connection
 
@@ -58,11 +58,13 @@ def set_up(path: str, mode: str, megabytes: int) -> None:
 
 
 class Writer:
-    def __init__(self, path: str, mode: str, seed: int, steady: bool, published: str) -> None:
-        self.path, self.mode, self.steady = path, mode, steady
+    def __init__(
+        self, path: str, mode: str, seed: int, steady: bool, published: str, synchronous: str
+    ) -> None:
+        self.path, self.mode, self.steady, self.synchronous = path, mode, steady, synchronous
         self.random = random.Random(seed)
         self.published = os.open(published, os.O_RDWR | os.O_CREAT, 0o600)
-        self.connection = connect(path)
+        self.connection = connect(path, synchronous)
         self.last = self.connection.execute("SELECT coalesce(max(id), 0) FROM ledger").fetchone()[0]
         self.times: list[tuple[float, float]] = []
 
@@ -119,12 +121,12 @@ class Writer:
                 self.connection.execute(f"PRAGMA wal_checkpoint({kind})").fetchone()
         elif not self.steady:
             self.connection.close()
-            self.connection = connect(self.path)
+            self.connection = connect(self.path, self.synchronous)
 
 
 def main() -> None:
-    path, mode, seed, steady, published, report = sys.argv[1:7]
-    writer = Writer(path, mode, int(seed), steady == "steady", published)
+    path, mode, seed, steady, published, report, synchronous = sys.argv[1:8]
+    writer = Writer(path, mode, int(seed), steady == "steady", published, synchronous)
     writer.commit(1)
     print("writing", flush=True)
     while not select.select([0], [], [], 0)[0]:

@@ -147,6 +147,30 @@ def texts(path: str) -> list[str]:
 
 
 @contextlib.contextmanager
+def holding(path: str, statement: str = "") -> Iterator[int]:
+    """Another process that has the database open, in a transaction if asked."""
+    ready, tell = os.pipe()
+    wait, stop = os.pipe()
+    child = os.fork()
+    if not child:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("select count(*) from notes").fetchone()
+        if statement:
+            connection.execute(statement)
+        os.write(tell, b"x")
+        os.close(stop)
+        os.read(wait, 1)
+        os._exit(0)
+    os.read(ready, 1)
+    try:
+        yield child
+    finally:
+        for descriptor in (ready, tell, wait, stop):
+            os.close(descriptor)
+        os.waitpid(child, 0)
+
+
+@contextlib.contextmanager
 def unprivileged() -> Iterator[None]:
     """As somebody who is not root, where we are."""
     if os.geteuid() != 0:

@@ -13,6 +13,9 @@ import pytest
 from vaults import fixture_directory
 
 MISSING = "MISSING REAL PART: "
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+#: Debian's next release, unpacked from its package (0.18.0).
+NEWER = os.path.join(CHECKOUT, ".setup", "restic-0.18.0")
 
 
 def missing_part(what: str) -> None:
@@ -48,8 +51,14 @@ class Restic:
         )
 
 
-@pytest.fixture(scope="session")
-def restic_program() -> str:
+@pytest.fixture(scope="session", params=["installed", "newer"])
+def restic_program(request: pytest.FixtureRequest) -> str:
+    """The distribution's restic (0.14.0 or newer), and a newer one where the set-up could fetch it."""
+    if request.param == "newer":
+        found = shutil.which("restic", path=NEWER)
+        if found is None:
+            pytest.skip(f"{MISSING}there is no newer restic in {NEWER}")
+        return str(found)
     found = shutil.which("restic")
     if found is None:
         missing_part("restic is not installed; `apt-get install restic` brings it")

@@ -30,7 +30,15 @@ WRITER = Path(capture_writer.__file__)
 class Storm:
     """A database, and a writer on it in another process."""
 
-    def __init__(self, directory: Path, mode: str, megabytes: int = 8, steady: bool = True, seed: int = 1):
+    def __init__(
+        self,
+        directory: Path,
+        mode: str,
+        megabytes: int = 8,
+        steady: bool = True,
+        seed: int = 1,
+        synchronous: str = "OFF",  # more commits in less time; no power is cut here
+    ):
         self.path = str(directory / "state.db")
         self.scratch = directory / "scratch"
         self.scratch.mkdir(exist_ok=True)
@@ -40,7 +48,7 @@ class Storm:
             set_up(self.path, mode, megabytes)
         arguments = [self.path, mode, str(seed), "steady" if steady else "restless"]
         self.process = subprocess.Popen(
-            [sys.executable, str(WRITER), *arguments, self.published, self.report],
+            [sys.executable, str(WRITER), *arguments, self.published, self.report, synchronous],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -190,7 +198,7 @@ def percentile(durations: list[float], share: float) -> float:
 def measure(directory: Path, mode: str, megabytes: int, rounds: int, method: str):
     """Transaction times with and without captures, in turns, so that a noisy machine hits both."""
     spans: list[tuple[float, float]] = []
-    with storm(directory, mode, megabytes=megabytes, seed=11) as running:
+    with storm(directory, mode, megabytes=megabytes, seed=11, synchronous="NORMAL") as running:
         settings = CaptureOptions(scratch=str(running.scratch), isolated=False, method=method)
         for _ in range(rounds):
             running.wait_for_commits(60)

@@ -14,9 +14,12 @@ from landing_support import (
     directory,
     facts,
     file,
+    holding,
     killed_at,
     landed,
+    read,
     symlink,
+    texts,
     write,
 )
 
@@ -194,6 +197,43 @@ def undo_storm(tmp_path, count, seed):
         assert len([past for past in landings(storm.home) if not past.undone_by]) == 1
         undo(storm.home)
         assert storm.state() == new, f"undo of the undo after step {step}"
+
+
+def held_storm(tmp_path, count, seed):
+    """The database is open in another process all the time: old rows or new rows, never a mix."""
+    os.makedirs(tmp_path / "scratch")
+    data = database_bytes(str(tmp_path / "scratch"))
+    entries = [file("config.yaml", "new"), file("state.db", data), file("kanban.db", data)]
+    old, new = [f"old {n}" for n in range(10)], [f"new {n}" for n in range(20)]
+
+    def round_of(step):
+        home = str(tmp_path / f"home-{step}" / ".hermes")
+        write(f"{home}/config.yaml", "old")
+        database(f"{home}/state.db", 10)
+        database(f"{home}/kanban.db", 10, journal="delete")
+        inodes = [os.stat(f"{home}/{name}.db").st_ino for name in ("state", "kanban")]
+        with holding(f"{home}/state.db"), holding(f"{home}/kanban.db"):
+            changes = killed_at(step, lambda: landed(home, entries))
+            recover(home)
+            committed = landings(home) != []
+            assert read(f"{home}/config.yaml") == (b"new" if committed else b"old"), f"step {step}"
+            for name, inode in zip(("state", "kanban"), inodes, strict=True):
+                assert texts(f"{home}/{name}.db") == (new if committed else old), f"{name}.db, step {step}"
+                assert os.stat(f"{home}/{name}.db").st_ino == inode
+        return changes
+
+    total = round_of(0)
+    for step in steps(total, count, seed):
+        assert round_of(step) == -1
+
+
+def test_killed_landing_into_databases_that_are_open_leaves_old_rows_or_new_ones(tmp_path):
+    held_storm(tmp_path, 8, seed=24)
+
+
+@pytest.mark.soak("archive")
+def test_killed_landing_into_databases_that_are_open_at_every_point(tmp_path):
+    held_storm(tmp_path, FULL, seed=25)
 
 
 def test_killed_landing_leaves_the_old_home_or_the_new_one(tmp_path):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
-from holdfast.archive.errors import ArchiveDamaged, damaged, unsupported
+from holdfast.archive.errors import ArchiveDamaged, damaged, too_large, unsupported
 from holdfast.core.entries import Kind, Remark
 
 FORMAT = "holdfast-archive"
@@ -26,7 +26,9 @@ HEAD = PREFIX + "manifest.json"
 ENTRIES = PREFIX + "entries.jsonl"
 README = PREFIX + "README.txt"
 #: A head is small; a member that claims to be one and is larger than this is not read.
-HEAD_LIMIT = 256 << 20
+HEAD_LIMIT = 64 << 20
+#: The longest line: a file of ten terabytes has a list of pieces about that long.
+_LINE_LIMIT = 64 << 20
 
 #: The size of the pieces that large zip members are cut into; each can be inflated on its own.
 PIECE = 1 << 20
@@ -63,9 +65,9 @@ class Record:
         return (text + "}\n").encode("ascii")
 
 
-def parse_records(archive: str, chunks: Iterable[bytes]) -> Iterator[Record]:
+def parse_records(archive: str, chunks: Iterable[bytes], limit: int) -> Iterator[Record]:
     """The records of `entries.jsonl`; every field is checked, since anybody can write such a file."""
-    rest = b""
+    rest, count = b"", 0
     for chunk in chunks:
         lines, newline, rest = (rest + chunk).rpartition(b"\n")
         if newline:
@@ -74,8 +76,13 @@ def parse_records(archive: str, chunks: Iterable[bytes]) -> Iterator[Record]:
                 batch = json.loads("[" + lines.decode("ascii").replace("\n", ",") + "]")
             except (ValueError, RecursionError):
                 raise _not_understood(archive) from None
+            count += len(batch)
+            if count > limit:
+                raise too_large(archive, f"holds more than {limit:,} members")
             for fields in batch:
                 yield _record(archive, fields)
+        elif len(rest) > _LINE_LIMIT:
+            raise _not_understood(archive)
     if rest:
         raise damaged(archive, "its list of entries ends in the middle of a line", ENTRIES)
 

@@ -8,7 +8,6 @@ order they are still right, only slower.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -63,7 +62,6 @@ class TarReader:
         self._records: list[Record] = []
         self._lost: frozenset[str] = frozenset()
         self._threads, self._pool = threads, None  # type: int, ThreadPoolExecutor | None
-        self._lock = threading.RLock()
         self._parser: TarParser | None = None
         self._position = 0  # how many members the pass under way has returned
         self._trailer = read_trailer(handle) if codec == "zstd" else None
@@ -80,11 +78,10 @@ class TarReader:
         return len(self._entries)
 
     def close(self) -> None:
-        with self._lock:
-            self._stop()
-            if self._pool is not None:
-                self._pool.shutdown(wait=True, cancel_futures=True)
-                self._pool = None
+        self._stop()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
 
     # -- listing ---------------------------------------------------------------------------------
 
@@ -131,7 +128,7 @@ class TarReader:
                     digest.update(chunk)
                     yield chunk
 
-            self._records = list(parse_records(self.path, hashed()))
+            self._records = list(parse_records(self.path, hashed(), self.limits.count))
             check_entries(self.path, self.head, member.size, digest.hexdigest())
 
     def _own(self, book: NameBook) -> list[Entry]:
@@ -359,15 +356,18 @@ class TarReader:
 
     def finish(self) -> None:
         """Read what follows the last entry, to the very end of the file."""
-        with self._lock:
-            parser = self._parser or self._begin()
-            while self._step(parser) is not None:
-                pass
-            if self.head is not None and self._position != len(self._records):
-                missing = self._records[self._position].path
-                raise damaged(self.path, "it is in the manifest, but not in the archive", missing)
-            parser.feed.drain()
-            self._stop()
+        parser = self._parser or self._begin()
+        while self._step(parser) is not None:
+            pass
+        if self.head is not None and self._position != len(self._records):
+            missing = self._records[self._position].path
+            raise damaged(self.path, "it is in the manifest, but not in the archive", missing)
+        parser.feed.drain()
+        self._stop()
+
+    def stands_at(self, parser: TarParser, index: int) -> bool:
+        """Whether nobody opened another entry meanwhile."""
+        return self._parser is parser and self._position == index + 1
 
 
 class TarContent(Content):
@@ -382,16 +382,17 @@ class TarContent(Content):
 
     def chunks(self) -> Iterator[bytes]:
         reader = self.reader
-        with reader._lock:
-            parser, member = reader.seek(self.index)
-            if member.size != self.size:
-                raise damaged(reader.path, "its size has changed since it was listed", str(member.name))
-            wanted = self.sha256 and (reader.hash_large or self.size <= CHUNK)
-            sha = hashlib.sha256() if wanted else None
-            for chunk in parser.body(member):
-                if sha is not None:
-                    sha.update(chunk)
-                yield chunk
-            if sha is not None and sha.hexdigest() != self.sha256:
-                name = member.name.decode("utf-8", "replace")
-                raise damaged(reader.path, "its SHA-256 is not the one in the manifest", name)
+        parser, member = reader.seek(self.index)
+        name = member.name.decode("utf-8", "replace")
+        if member.size != self.size:
+            raise damaged(reader.path, "its size has changed since it was listed", name)
+        wanted = self.sha256 and (reader.hash_large or self.size <= CHUNK)
+        sha = hashlib.sha256() if wanted else None
+        for chunk in parser.body(member):
+            if sha is not None:
+                sha.update(chunk)
+            yield chunk
+            if not reader.stands_at(parser, self.index):
+                raise RuntimeError(f"another entry was opened while {name} was being read")
+        if sha is not None and sha.hexdigest() != self.sha256:
+            raise damaged(reader.path, "its SHA-256 is not the one in the manifest", name)

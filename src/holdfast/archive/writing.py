@@ -76,7 +76,7 @@ def write_archive(
         container = _container(form, output, listener)
         _fill(source, container)
         account = container.account
-        remarks = [*source.remarks, *account.remarks]
+        remarks = list(dict.fromkeys([*source.remarks, *account.remarks]))
         complete = not any(remark.incomplete for remark in remarks)
         counts = {
             "files": account.files,

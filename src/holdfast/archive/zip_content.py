@@ -12,7 +12,7 @@ import lzma
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -47,7 +47,7 @@ class MemberContent(Content):
         self,
         handle: Handle,
         member: Member,
-        pool: Callable[[], ThreadPoolExecutor] | None = None,
+        pool: ThreadPoolExecutor | None = None,
         record: Record | None = None,
         hash_it: bool | None = None,
     ) -> None:
@@ -154,7 +154,7 @@ class MemberContent(Content):
     def _inflated(self, offset: int) -> Iterator[bytes]:
         member = self.member
         if self.pool is not None and self.record is not None and self.record.pieces is not None:
-            yield from self._pieces(offset, self.record.pieces, self.pool())
+            yield from self._pieces(offset, self.record.pieces, self.pool)
         elif member.method == STORED:
             if member.size != member.deflated:
                 raise damaged(self.handle.path, "its sizes disagree", member.name)

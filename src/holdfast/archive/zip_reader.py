@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from holdfast.archive.errors import damaged, has_password, unsupported
+from holdfast.archive.errors import damaged, has_password, unsafe, unsupported
 from holdfast.archive.handle import Handle
 from holdfast.archive.limits import Budget, Limits
 from holdfast.archive.manifest import (
@@ -55,7 +55,7 @@ class ZipReader:
         self.remarks: list[Remark] = []
         self.head: dict[str, object] | None = None
         self._rest: list[Member] = []
-        self._threads, self._pool = threads, None  # type: int, ThreadPoolExecutor | None
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-unpack")
         directory = Directory(handle)
         budget = Budget(self.path, handle.size, limits)
         members: list[Member] = []
@@ -85,9 +85,7 @@ class ZipReader:
         return len(self._entries)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def finish(self) -> None:
         """Read what no entry stands for: the rest of the manifest's members."""
@@ -101,8 +99,7 @@ class ZipReader:
         by_name: dict[str, Member] = {}
         for member in members:
             if member.name in by_name:
-                book.add(member.name, Kind.FILE)
-                book.add(member.name, Kind.FILE)
+                raise unsafe(self.path, member.name, "the same name twice")
             by_name[member.name] = member
         head, listing = by_name.pop(HEAD, None), by_name.pop(ENTRIES, None)
         if head is None or listing is None:
@@ -112,7 +109,8 @@ class ZipReader:
         self.head = parse_head(self.path, b"".join(self._content(head).chunks()))
         content = self._content(listing, hash_it=True)
         entries = [
-            self._own_entry(record, by_name, book) for record in parse_records(self.path, content.chunks())
+            self._own_entry(record, by_name, book)
+            for record in parse_records(self.path, content.chunks(), book.limits.count)
         ]
         check_entries(self.path, self.head, content.size, content.digest)
         for name, member in by_name.items():
@@ -211,9 +209,4 @@ class ZipReader:
     ) -> MemberContent:
         if record is not None and not self._hash_large and record.size > CHUNK:
             hash_it = False
-        return MemberContent(self.handle, member, self.pool, record, hash_it)
-
-    def pool(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="holdfast-unpack")
-        return self._pool
+        return MemberContent(self.handle, member, self._pool, record, hash_it)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.vault.blobs import Buffer, PackEntry, blob_id
 from holdfast.vault.compression import BadCompression, decompress_many
 from holdfast.vault.crypto import Unauthentic
+from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.findings import Report
 from holdfast.vault.pack import BadPack, read_header
 from holdfast.vault.storage.base import FileKind, NotStored, stored_name
@@ -31,6 +32,10 @@ def check_pack(
             data = repository.storage.read(FileKind.PACK, name)
         except NotStored:
             return  # reported as missing, or pruned meanwhile
+        except VaultDamaged as error:
+            # Somewhere in it; which pieces can still be read is found out by reading each.
+            problems = {str(error.facts["reason"]): _unreadable(repository, name, entries)}
+            continue
         report.bytes_read += len(data)
         problems = _problems(repository, name, data, entries)
         if not problems:
@@ -39,6 +44,18 @@ def check_pack(
     for text, blobs in problems.items():
         code = "blob-damaged" if blobs else "pack-damaged"
         report.add(code, file, f"Pack {name[:8]}: {text}", blobs=blobs)
+
+
+def _unreadable(repository: Repository, name: str, entries: list[PackEntry]) -> frozenset[bytes]:
+    bad = set()
+    for entry in entries:
+        try:
+            stored = repository.storage.read(FileKind.PACK, name, entry.offset, entry.length)
+        except (NotStored, VaultDamaged):
+            stored = b""
+        if not _sound(repository, stored, entry._replace(offset=0)):
+            bad.add(entry.id)
+    return frozenset(bad)
 
 
 def _problems(

@@ -39,6 +39,8 @@ def compress_many(blobs: Sequence[Buffer], level: int) -> list[Buffer]:
 
 def decompress_many(frames: Sequence[Buffer], sizes: Sequence[int]) -> list[Buffer]:
     """The content of each frame, exactly as long as promised; BadCompression otherwise."""
+    if len(frames) == 1:  # a small file: the batch call costs more than the work
+        return [_decompress_one(frames[0], sizes[0])]
     try:
         packed = struct.pack(f"={len(sizes)}Q", *sizes)
         found = _decompressor().multi_decompress_to_buffer(list(frames), decompressed_sizes=packed, threads=1)
@@ -50,6 +52,20 @@ def decompress_many(frames: Sequence[Buffer], sizes: Sequence[int]) -> list[Buff
         if memoryview(content).nbytes != size:
             raise BadCompression(f"{memoryview(content).nbytes} bytes where {size} were promised")
     return result
+
+
+def _decompress_one(frame: Buffer, size: int) -> bytes:
+    try:
+        if zstandard.frame_content_size(frame) == size:
+            content = _decompressor().decompress(frame, read_across_frames=False, allow_extra_data=False)
+            if len(content) == size:
+                return content
+    except zstandard.ZstdError as error:
+        raise BadCompression(str(error)) from error
+    content = decompress(frame, size)
+    if len(content) != size:
+        raise BadCompression(f"{len(content)} bytes where {size} were promised")
+    return content
 
 
 def decompress(data: Buffer, limit: int) -> bytes:

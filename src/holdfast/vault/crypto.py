@@ -11,12 +11,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from holdfast.vault.blobs import Buffer
@@ -24,6 +25,8 @@ from holdfast.vault.blobs import Buffer
 OVERHEAD = 32
 _IV = 16
 _TAG = 16
+_KEPT = 8  # keys whose ciphers a thread keeps
+_local = threading.local()
 
 
 class Unauthentic(Exception):
@@ -77,14 +80,14 @@ class Key:
     def seal_many(self, plains: Sequence[Buffer]) -> list[bytes]:
         """One envelope for each; a fresh random IV for each."""
         random = os.urandom(_IV * len(plains))
-        nonces = self._nonces(random)
-        cipher, sealed = algorithms.AES(self.encrypt), []
+        cipher, nonces, sealed = *self._ciphers(random), []
         for number, plain in enumerate(plains):
             start = number * _IV
             iv = random[start : start + _IV]
             if not any(iv):  # rejected by every reader; once in 2^128
                 return self.seal_many(plains)
-            body = Cipher(cipher, modes.CTR(iv)).encryptor().update(plain)
+            cipher.reset_nonce(iv)
+            body = cipher.update(plain)
             tag = Poly1305.generate_tag(self.mac_r + nonces[start : start + _IV], body)
             sealed.append(b"".join((iv, body, tag)))
         return sealed
@@ -98,8 +101,7 @@ class Key:
         ivs = [bytes(view[:_IV]) for view in views]
         if any(len(view) < OVERHEAD for view in views):
             raise Unauthentic("too short for an envelope")
-        nonces = self._nonces(b"".join(ivs))
-        cipher, plains = algorithms.AES(self.encrypt), []
+        cipher, nonces, plains = *self._ciphers(b"".join(ivs)), []
         for number, (view, iv) in enumerate(zip(views, ivs, strict=True)):
             body = view[_IV:-_TAG]
             try:
@@ -109,9 +111,22 @@ class Key:
                 raise Unauthentic("the authentication tag does not match") from None
             if not any(iv):
                 raise Unauthentic("an all-zero IV")
-            plains.append(Cipher(cipher, modes.CTR(iv)).decryptor().update(body))
+            cipher.reset_nonce(iv)
+            plains.append(cipher.update(body))
         return plains
 
-    def _nonces(self, ivs: bytes) -> bytes:
-        # ECB on purpose: Poly1305-AES encrypts each nonce once with a key of its own.
-        return Cipher(algorithms.AES(self.mac_k), modes.ECB()).encryptor().update(ivs)  # noqa: S305
+    def _ciphers(self, ivs: bytes) -> tuple[CipherContext, bytes]:
+        """The counter-mode cipher of this thread (each way is the same), and a one-time key for each IV.
+
+        Ciphers are kept: making one costs more than sealing a small file.
+        """
+        kept: dict[Key, tuple[CipherContext, CipherContext]] = _local.__dict__.setdefault("ciphers", {})
+        if self not in kept:
+            if len(kept) >= _KEPT:
+                kept.clear()
+            counter = Cipher(algorithms.AES(self.encrypt), modes.CTR(bytes(_IV))).encryptor()
+            # ECB on purpose: Poly1305-AES encrypts each nonce once with a key of its own.
+            nonce = Cipher(algorithms.AES(self.mac_k), modes.ECB()).encryptor()  # noqa: S305
+            kept[self] = (counter, nonce)
+        counter, nonce = kept[self]
+        return counter, nonce.update(ivs)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.vault.crypto import Key, Unauthentic
+from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.storage.base import FileKind, NotStored, Storage
 from holdfast.vault.times import format_time
 
@@ -155,6 +156,8 @@ def read_key_files(storage: Storage) -> Iterator[tuple[str, KeyFile | BadKeyFile
             yield name, KeyFile.parse(name, text)
         except BadKeyFile as bad:
             yield name, bad
+        except VaultDamaged as error:
+            yield name, BadKeyFile(str(error.facts["reason"]))
         except NotStored:
             continue  # removed meanwhile
 

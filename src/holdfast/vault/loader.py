@@ -157,6 +157,8 @@ class BlobLoader:
             return window[offset - start : offset - start + length]
         except NotStored:
             raise _Unsound(f"pack {name[:12]} is missing") from None
+        except VaultDamaged as error:
+            raise _Unsound(f"pack {name[:12]}: {error.facts['reason']}") from error
 
 
 class _Unsound(Exception):

@@ -29,16 +29,7 @@ class SnapshotSource:
     def __init__(self, repository: Repository, snapshot: Snapshot, under: str = "") -> None:
         self._repository, self.snapshot = repository, snapshot
         self.remarks: list[Remark] = []
-        self._root = snapshot.tree
-        for part in filter(None, under.split("/")):
-            node = repository.load_tree(self._root).find(part)
-            if node is None or node.subtree is None:
-                raise NoSuchSnapshot(
-                    f"There is no directory `{under}` in snapshot {snapshot.short_id}",
-                    kept="Nothing was changed",
-                    next_steps=(f"See what it holds: `holdfast snapshot show {snapshot.short_id}`",),
-                )
-            self._root = node.subtree
+        self._root = self._descend(snapshot.tree, under)
 
     def __iter__(self) -> Iterator[Entry]:
         self.remarks.clear()
@@ -59,18 +50,28 @@ class SnapshotSource:
             else:
                 yield Entry(path, kind, node.mode, node.mtime_ns, target=node.target)
 
-    def open(self, path: str) -> Node:
-        """The node of one path; NoSuchSnapshot where this snapshot has none."""
-        root, _, name = path.rpartition("/")
-        parent = SnapshotSource(self._repository, self.snapshot, root)._root if root else self._root
-        node = self._repository.load_tree(parent).find(name)
+    def node(self, path: str) -> Node:
+        """The node of one path below `under`; NoSuchSnapshot where this snapshot has none."""
+        directory, _, name = path.rpartition("/")
+        node = self._repository.load_tree(self._descend(self._root, directory)).find(name)
         if node is None:
-            raise NoSuchSnapshot(
-                f"There is no `{path}` in snapshot {self.snapshot.short_id}",
-                kept="Nothing was changed",
-                next_steps=(f"See what it holds: `holdfast snapshot show {self.snapshot.short_id}`",),
-            )
+            raise self._nothing(path)
         return node
+
+    def _descend(self, tree: bytes, path: str) -> bytes:
+        for part in filter(None, path.split("/")):
+            node = self._repository.load_tree(tree).find(part)
+            if node is None or node.subtree is None:
+                raise self._nothing(path)
+            tree = node.subtree
+        return tree
+
+    def _nothing(self, path: str) -> NoSuchSnapshot:
+        return NoSuchSnapshot(
+            f"There is no `{path}` in snapshot {self.snapshot.short_id}",
+            kept="Nothing was changed",
+            next_steps=(f"See what it holds: `holdfast snapshot show {self.snapshot.short_id}`",),
+        )
 
 
 def walk(

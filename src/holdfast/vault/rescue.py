@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from holdfast.vault.blobs import PackEntry
 from holdfast.vault.crypto import Key
+from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.index import Index
 from holdfast.vault.pack import BadPack, header_span, read_header
 from holdfast.vault.storage.base import FileKind, NotStored, Storage
@@ -22,7 +23,7 @@ def unindexed_packs(storage: Storage, key: Key, index: Index) -> Iterator[tuple[
         if not index.has_pack(bytes.fromhex(name)):
             try:
                 yield bytes.fromhex(name), load_header(storage, key, name, size)
-            except (BadPack, NotStored):
+            except (BadPack, NotStored, VaultDamaged):
                 continue
 
 

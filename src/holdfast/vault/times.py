@@ -41,7 +41,7 @@ def parse_time(text: str) -> tuple[int, int]:
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"not a time: {text!r}")
-    year, month, day, hour, minute, second = (int(match[number]) for number in range(1, 7))
+    year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
     # Go writes year 0 for its zero time's neighbours; dates know no year 0.
     days = datetime.date(year, month, day).toordinal() - _EPOCH if year else _EARLIEST // 86400
     offset = 0

@@ -12,7 +12,7 @@ import zlib
 import pytest
 import zstandard
 
-from archive_support import FORMS, file, read, sample_home, write
+from archive_support import FORMS, file, link, read, sample_home, write
 from holdfast.archive import Limits, open_archive
 from holdfast.archive.errors import (
     ArchiveDamaged,
@@ -293,6 +293,16 @@ def test_own_archive_of_a_highly_compressible_home_is_not_taken_for_a_bomb(tmp_p
     entry = file("disk.img", bytes(40 << 20))
     write([entry], tmp_path / "a", "tar.zst")
     assert len(read(tmp_path / "a", Limits(ratio_floor=1 << 20))) == 1
+
+
+def test_manifest_that_lists_more_than_there_are_members_is_bounded(tmp_path):
+    """Links are no members of a zip, so only the manifest says how many there are."""
+    path = tmp_path / "a.zip"
+    write([link(f"l{number}", "x") for number in range(50)], path)
+    assert len(read(path, Limits(count=50))) == 50
+    refused(path, ArchiveTooLarge, f"`{path}` holds more than 49 members", Limits(count=49))
+    write([link(f"l{number}", "x") for number in range(50)], path, "tar.zst")
+    refused(path, ArchiveTooLarge, f"`{path}` holds more than 49 members", Limits(count=49))
 
 
 def test_overlapping_members(tmp_path):

@@ -154,6 +154,20 @@ def test_entries_can_be_opened_out_of_order(form, tmp_path):
         assert facts(backwards) == facts(entry for entry in entries if entry.kind is Kind.FILE)
 
 
+def test_tar_content_that_was_left_alone_half_way_stops_nothing(tmp_path):
+    path = tmp_path / "a"
+    entries = sample_home()
+    write(entries, path, "tar.zst")
+    with open_archive(str(path)) as archive:
+        files = {entry.path: entry for entry in archive if entry.kind is Kind.FILE}
+        unfinished = files["state.db"].open().chunks()
+        next(unfinished)
+        assert facts([files["sessions.jsonl"]]) == facts(e for e in entries if e.path == "sessions.jsonl")
+        with pytest.raises(RuntimeError, match="another entry was opened"):
+            next(unfinished)
+        assert facts(archive) == facts(entries)
+
+
 def test_zip_entries_can_be_read_from_many_threads(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.vault.blobs import BlobKind, blob_id
 from holdfast.vault.check import check
+from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.files import save_file
 from holdfast.vault.index_file import encode_index
 from holdfast.vault.keys import Secret
@@ -172,6 +173,22 @@ def test_a_share_of_the_packs_is_chosen_at_random_and_repeatable(vault):
     assert some.packs_read == again.packs_read == round(some.packs * 0.25)
     assert some.bytes_read == again.bytes_read
     assert check(reopened(vault), read_data=0.0001).packs_read == 1
+
+
+def test_a_bad_sector_costs_what_lies_on_it(vault, monkeypatch):
+    path, location = place(vault, "sub/b.md")
+
+    def read(storage, kind, name="", offset=0, length=None):
+        data = real(storage, kind, name, offset, length)
+        if name == path[-64:] and offset <= location.offset + 50 < offset + len(data):
+            raise VaultDamaged.file(path, "the disk cannot read it")
+        return data
+
+    real = MemoryStorage.read
+    monkeypatch.setattr(MemoryStorage, "read", read)
+    (finding,) = check(reopened(vault), read_data=1.0).damage
+    assert (finding.code, finding.what) == ("blob-damaged", f"Pack {path[-64:-56]}: the disk cannot read it")
+    assert [item.paths for item in finding.touches] == [("sub/b.md",)] * 2
 
 
 def test_check_changes_nothing(vault):

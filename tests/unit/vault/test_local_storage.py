@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from holdfast.core.files import NoRoom
-from holdfast.vault.errors import VaultUnreachable
+from holdfast.vault.errors import VaultDamaged, VaultUnreachable
 from holdfast.vault.storage import FileKind, LocalStorage, NotStored
 from holdfast.vault.storage import local as local_module
 
@@ -78,6 +78,18 @@ def test_a_vault_that_is_gone_is_not_made_anew_by_a_write(storage):
     assert not os.path.exists(storage.path)
     with pytest.raises(NotStored):
         storage.read(FileKind.CONFIG)
+
+
+def test_a_bad_sector_is_damage_of_one_file(storage, monkeypatch):
+    storage.write(FileKind.PACK, NAME, CONTENT)
+
+    def fail(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "pread", fail)
+    with pytest.raises(VaultDamaged) as caught:
+        storage.read(FileKind.PACK, NAME)
+    assert caught.value.facts == {"file": f"data/{NAME[:2]}/{NAME}", "reason": "the disk cannot read it"}
 
 
 def test_foreign_and_temporary_files_are_not_listed(storage):

@@ -275,10 +275,15 @@ def test_entries_come_parents_first_with_their_metadata(vault):
         assert not parent or parent in seen
         seen.add(entry.path)
         assert entry.mode == (0o700 if entry.kind == "directory" else 0o600)
+    assert SnapshotSource(vault, snapshot).node("memories/1/note-1.md").type == "file"
+    assert SnapshotSource(vault, snapshot, under="memories").node("1").type == "dir"
+    for path in ("memories/1/none", "none/x", "SOUL.md/x", ""):
+        with pytest.raises(NoSuchSnapshot):
+            SnapshotSource(vault, snapshot).node(path)
     inner = list(SnapshotSource(vault, snapshot, under="memories/1"))
     assert inner
     assert all("/" not in entry.path for entry in inner)
-    with pytest.raises(NoSuchSnapshot, match="no directory `memories/nowhere`"):
+    with pytest.raises(NoSuchSnapshot, match="There is no `memories/nowhere`"):
         SnapshotSource(vault, snapshot, under="memories/nowhere")
 
 

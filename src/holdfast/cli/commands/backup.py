@@ -127,15 +127,18 @@ def _show_result(console: Console, result: BackupResult) -> int:
     return 0 if written.complete else 3
 
 
+#: Counts that a machine compares and a person need not read.
+_DETAILS = frozenset({"settings_sections"})
+
+
 def census_lines(census: Mapping[str, object]) -> list[str]:
     """One line per profile: `12 sessions, 840 messages, …`; what is unknown says so."""
     lines = []
     for profile, counts in census.items():
         if not isinstance(counts, dict) or not counts:
             continue
-        parts = [
-            f"{name} unknown" if count is None else f"{count:,} {name}" for name, count in counts.items()
-        ]
+        shown = {name: count for name, count in counts.items() if count != 0 and name not in _DETAILS}
+        parts = [_counted(name.replace("_", " "), count) for name, count in shown.items()]
         lines.append(("" if profile == "default" else f"{profile}: ") + ", ".join(parts))
     return lines
 

@@ -58,7 +58,7 @@ class Demo:
             "PATH": os.environ.get("PATH", os.defpath),
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             "HOLDFAST_LAUNCHER": console.program,
-            **({"NO_COLOR": "1"} if os.environ.get("NO_COLOR") else {}),
+            **{name: os.environ[name] for name in ("NO_COLOR", "TERM", "COLUMNS") if name in os.environ},
         }
 
     def play(self) -> int:
@@ -106,17 +106,16 @@ class Demo:
 
     def _holdfast(self, *arguments: str) -> None:
         self.console.line(f"$ {self.console.program} {' '.join(arguments)}")
+        sys.stdout.flush()
         done = subprocess.run(
             [sys.executable, "-m", "holdfast", *arguments],
             env=self.environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
+            # The command speaks to the screen itself, with its colours and its progress.
+            stdout=subprocess.DEVNULL if self.console.as_json else None,
         )
-        for line in done.stdout.splitlines():
-            self.console.line(line)
         if done.returncode != 0:
-            raise _failed(f"`holdfast {arguments[0]}` ended with {done.returncode}: {done.stderr.strip()}")
+            raise _failed(f"`holdfast {arguments[0]}` ended with exit code {done.returncode}")
 
     def _break(self) -> None:
         for folder in ("memories", "skills"):

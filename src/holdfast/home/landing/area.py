@@ -55,6 +55,14 @@ class LandingDirectory:
         return os.path.join(self.path, "set-aside")
 
     @property
+    def owner(self) -> tuple[int, int] | None:
+        """Who the landing belongs to, where we are root and have to say so; else None."""
+        if os.geteuid() != 0:
+            return None
+        facts = os.stat(self.path)
+        return facts.st_uid, facts.st_gid
+
+    @property
     def state(self) -> str:
         """The record that is there: INTENT, LANDED, TAKEN_BACK, or empty before any of them."""
         for name in (LANDED, TAKEN_BACK, INTENT):
@@ -88,7 +96,11 @@ class Area:
     @contextlib.contextmanager
     def lock(self, doing: str) -> Iterator[None]:
         """One landing per home at a time; raises AlreadyRunning, naming the holder."""
-        with process_lock(os.path.join(self.path, "lock"), doing):
+        path = os.path.join(self.path, "lock")
+        with process_lock(path, doing):
+            if os.geteuid() == 0:  # the owner of the home must be able to take it later
+                facts = os.stat(self.path)
+                os.chown(path, facts.st_uid, facts.st_gid, follow_symlinks=False)
             yield
 
     def begin(self, operation: str, owner: tuple[int, int] | None) -> LandingDirectory:
@@ -131,18 +143,28 @@ def existing_areas(home: str) -> list[Area]:
 
 def open_area(home: str) -> Area:
     """The area for a new landing, made where it is missing; on the home's filesystem."""
+    owner = owner_of(home)
     home = real_home(home)
     beside = home + SUFFIX
     if _beside_is_possible(home):
         with contextlib.suppress(PermissionError):
             private_directory(beside)
             if _ours(beside):
-                _close_to_others(beside)
+                _settle_in(beside, owner)
                 return Area(beside)
     inside = os.path.join(home, SUFFIX)
     private_directory(inside)
-    _close_to_others(inside)
+    _settle_in(inside, owner)
     return Area(inside)
+
+
+def owner_of(home: str) -> tuple[int, int]:
+    """Who a home belongs to; for one that does not exist, who the place belongs to."""
+    place = real_home(home)
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    facts = os.stat(place)
+    return facts.st_uid, facts.st_gid
 
 
 def is_area(path: str) -> bool:
@@ -167,6 +189,9 @@ def _ours(path: str) -> bool:
     return stat.S_ISDIR(facts.st_mode) and (facts.st_uid == os.geteuid() or os.geteuid() == 0)
 
 
-def _close_to_others(path: str) -> None:
+def _settle_in(path: str, owner: tuple[int, int]) -> None:
+    """Closed to others, and the home's owner's own even where root made it."""
+    if os.geteuid() == 0:
+        os.chown(path, *owner, follow_symlinks=False)
     if stat.S_IMODE(os.lstat(path).st_mode) != 0o700:
         os.chmod(path, 0o700)

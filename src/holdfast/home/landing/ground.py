@@ -18,6 +18,7 @@ class Ground:
     def __init__(self, directory: LandingDirectory, roots: list[Root]) -> None:
         self.directory = directory
         self.roots = roots
+        self._owner = directory.owner  # what root makes here belongs to whom the area belongs
         self._stack = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
             self.targets = [stack.enter_context(Tree(root.base)) for root in roots]
@@ -53,8 +54,11 @@ class Ground:
             return False
         return self.set_aside(root).look(path) is not None
 
-    @staticmethod
-    def _kept(stack: contextlib.ExitStack, place: str, root: Root) -> Tree:
+    def _kept(self, stack: contextlib.ExitStack, place: str, root: Root) -> Tree:
         path = os.path.join(place, root.label)
-        os.makedirs(path, 0o700, exist_ok=True)
-        return stack.enter_context(Tree(path, make=True))
+        for made in (place, path):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(made, 0o700)
+                if self._owner is not None:
+                    os.chown(made, *self._owner, follow_symlinks=False)
+        return stack.enter_context(Tree(path, make=True, owner=self._owner))

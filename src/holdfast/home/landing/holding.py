@@ -53,7 +53,7 @@ def refuse_held(path: str, found: list[Holder], why: str) -> HeldDatabase:
     return HeldDatabase(
         f"`{path}` is in use by {describe(found)}: {why}",
         kept="The home is as it was",
-        next_steps=("Stop that program (for Hermes: `hermes gateway stop`), then run the command again",),
+        next_steps=("Stop that program, then run the command again",),
         path=path,
         holders=[{"pid": one.pid, "command": one.command, "how": one.how} for one in found],
     )

@@ -19,12 +19,12 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import NoRoom, free_bytes, sync_filesystem
 
-from .area import INTENT, LANDED, Area, LandingDirectory, open_area
+from .area import INTENT, LANDED, Area, LandingDirectory, open_area, owner_of
 from .ground import Ground
 from .plan import LandingPlan
 from .proving import prove, prover
 from .record import AWAY, LandingRecord, Root, write_record
-from .recovery import clear_away, owner_of, settle
+from .recovery import clear_away, settle
 from .staging import Staging, stage
 from .swap import swap
 from .takeback import take_back
@@ -158,6 +158,8 @@ class Work:
             self.clock("swap")
             with Ground(directory, roots) as ground:
                 steps = Builder(ground, wish).build()
+                if not steps.steps and not steps.finish:
+                    return self._nothing_to_do(directory, steps, kept, wanted_bytes, staging)
                 record = LandingRecord(
                     self.operation,
                     self.home,
@@ -169,7 +171,7 @@ class Work:
                     steps.directories,
                     steps.steps,
                 )
-                write_record(os.path.join(directory.path, INTENT), record)
+                write_record(os.path.join(directory.path, INTENT), record, self.owner)
                 swap(ground, record, steps, self.owner, self.deadline, self.listener)
                 landed = self._landed(ground, record, steps, kept, wanted_bytes, staging)
         except BaseException:
@@ -181,6 +183,26 @@ class Work:
             undoes.sweep("replaced")
         self.clock("")
         return landed
+
+    def _nothing_to_do(
+        self, directory: LandingDirectory, steps: Steps, kept: int, wanted_bytes: int, staging: Staging | None
+    ) -> Landed:
+        """Everything is there already. No record is left: an undo is for what was really done."""
+        directory.sweep()
+        return Landed(
+            operation=self.operation,
+            home=self.home,
+            created=0,
+            replaced=0,
+            removed=0,
+            same=steps.same,
+            kept=kept,
+            bytes=wanted_bytes,
+            seconds=time.monotonic() - self.started,
+            replaced_in="",
+            remarks=list(staging.remarks) if staging is not None else [],
+            timings=self.timings,
+        )
 
     def _abandon(self, directory: LandingDirectory) -> None:
         """Take back what was begun. One that is already marked landed stays: the home is the new one."""

@@ -73,8 +73,15 @@ def copy_beside(source: Tree, path: str, destination: Tree, name: str, temporary
 def copy(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
     """Copy a file, a link or a whole directory; it appears under `name` whole and durable."""
     copy_beside(source, path, destination, name, temporary)
-    parent, last = destination.parent(name)
+    name_it(destination, name, temporary)
+
+
+def name_it(tree: Tree, path: str, temporary: str) -> None:
+    """Rename a temporary name to the final one, durably: another filesystem than the home's is not
+    covered by the one sync at the end."""
+    parent, last = tree.parent(path)
     os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
+    _sync(parent)
 
 
 def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
@@ -84,6 +91,7 @@ def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) 
         # Out of the way at once, and only then removed: what has its own name is never half a tree.
         parent, last = source.parent(path)
         os.rename(last, temporary, src_dir_fd=parent, dst_dir_fd=parent)
+        _sync(parent)
         source.forget(path)
         remove(source, beside(path, temporary))
     source.forget(path)
@@ -120,6 +128,14 @@ def discard(path: str) -> None:
             _discard(descriptor, name)
         finally:
             os.close(descriptor)
+
+
+def _sync(parent: int) -> None:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _discard(parent: int, name: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from holdfast.core.entries import Kind, Source
 from holdfast.core.files import free_bytes
 from holdfast.home.layout import Layout
+from holdfast.home.places import HomeNotDirectory
 
 from .comparing import already_there
 from .holding import describe, is_database_file, who_holds
@@ -79,6 +80,13 @@ def plan_landing(
     Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
     are part of the plan, and refused when it is carried out.
     """
+    if os.path.exists(targets.home) and not os.path.isdir(targets.home):
+        raise HomeNotDirectory(
+            f"`{targets.home}` is not a directory, so nothing can be restored into it",
+            kept="Nothing was changed",
+            next_steps=("Name another place: `holdfast import FILE --into DIR`",),
+            home=targets.home,
+        )
     places = Places(targets)
     chosen = collect(source, places, layout, only)
     plan = LandingPlan(places.home, exact, chosen.only, items=chosen.items, roots=places.roots, layout=layout)
@@ -114,16 +122,19 @@ def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: La
             plan.links.append(tree.full(item.place))
         return
     plan.bytes += item.size
-    plan.needed += -(-item.size // _BLOCK) * _BLOCK
+    room = -(-item.size // _BLOCK) * _BLOCK
     if item.sidecar and database_of(item.path) in plan.items:
+        plan.needed += room
         return  # folded into its database, which is listed itself
     if now is not None and item.looks_like(now):
         unchanged = already_there(tree, item) if item.sha256 else None
         if unchanged is not None:
             plan.unchanged[item.path] = unchanged
         if unchanged is not None or not item.sha256:
+            plan.needed += 0 if unchanged is not None else room
             plan.same.append(item.path)
             return
+    plan.needed += room
     (plan.create if now is None else plan.replace).append(item.path)
     if item.root:
         plan.outside.append(places.outside(item.root, item.place))

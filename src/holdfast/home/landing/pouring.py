@@ -79,6 +79,8 @@ def keep_present(ground: Ground, record: LandingRecord, step: Step, keep: Tree, 
         descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=parent)
         try:
             _write(content, descriptor)
+            if os.geteuid() == 0:
+                os.fchown(descriptor, facts.st_uid, facts.st_gid)
             os.fchmod(descriptor, facts.st_mode & 0o777)
             os.utime(descriptor, ns=(facts.st_atime_ns, facts.st_mtime_ns))
             os.fsync(descriptor)

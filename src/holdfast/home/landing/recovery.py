@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from holdfast.core.files import AlreadyRunning
 
-from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, real_home
+from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, owner_of, real_home
 from .record import LandingRecord, read_header
 from .takeback import LandingNotTakenBack, take_back
 
@@ -134,13 +134,28 @@ def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
         return Recovered(directory.operation, "finished")
     aside: list[str] = []
     if state == INTENT:
-        _check_trust(directory, home)
-        aside = take_back(directory)
+        try:
+            _check_trust(directory, home)
+            aside = take_back(directory)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unreadable(directory) from error
     elif not os.path.isdir(directory.staged):
         return None  # taken back long ago; only what was set aside is still here
     place = directory.set_aside if os.path.isdir(directory.set_aside) else ""
     clear_away(directory)
     return Recovered(directory.operation, "taken-back", aside, place)
+
+
+def _unreadable(directory: LandingDirectory) -> LandingNotTakenBack:
+    return LandingNotTakenBack(
+        f"the record of an interrupted landing, `{directory.record}`, cannot be read",
+        kept=f"Nothing was changed; everything that landing replaced is kept in `{directory.replaced}`",
+        next_steps=(
+            "If a newer holdfast made it, run that one",
+            "Or put the files back by hand from there, then move the record away",
+        ),
+        landing=directory.path,
+    )
 
 
 def _check_trust(directory: LandingDirectory, home: str) -> None:
@@ -167,15 +182,6 @@ def trusted(record: LandingRecord, home: str) -> bool:
         return True
     owner = owner_of(home)
     return all(os.stat(root.base).st_uid == owner[0] for root in record.roots[1:])
-
-
-def owner_of(home: str) -> tuple[int, int]:
-    """Who a home belongs to; for one that does not exist, who the place belongs to."""
-    place = real_home(home)
-    while not os.path.isdir(place):
-        place = os.path.dirname(place)
-    facts = os.stat(place)
-    return facts.st_uid, facts.st_gid
 
 
 def _past(directories: list[LandingDirectory]) -> list[PastLanding]:

@@ -20,7 +20,7 @@ from .area import LANDED
 from .facing import open_up, set_directory
 from .ground import Ground
 from .holding import refuse_held, who_holds
-from .moving import copy, copy_beside, link, move, remove, rename
+from .moving import copy, copy_beside, link, move, name_it, remove, rename
 from .pouring import pour
 from .record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, append_note
 from .wish import Place, Steps
@@ -97,8 +97,7 @@ class Swap:
         temporary = self.record.temporary(step)
         copy_beside(staged, name, target, path, temporary)
         remove(staged, name)
-        parent, last = target.parent(path)
-        os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
+        name_it(target, path, temporary)
 
     def _put_database(self, step: Step) -> None:
         """Old main and old sidecars leave together, then the new one comes.

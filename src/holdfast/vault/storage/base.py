@@ -11,7 +11,8 @@ What every storage promises, and `tests/contract` proves:
   else lies about is passed over.
 * Every method may be called from several threads at once.
 
-Failures of the place itself (permission, a full disk, a network that is gone) are HoldfastErrors.
+Failures of the place itself (permission, a full disk, a network that is gone) are HoldfastErrors; a
+single file that the place cannot give back any more is VaultDamaged.
 """
 
 from __future__ import annotations

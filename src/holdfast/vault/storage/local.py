@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import NoRoom, fsync_directory, process_alive, write_all
-from holdfast.vault.errors import UNTOUCHED, VaultUnreachable
+from holdfast.vault.errors import UNTOUCHED, VaultDamaged, VaultUnreachable
 from holdfast.vault.storage.base import (
     DIRECTORIES,
     AlreadyStored,
@@ -110,6 +110,8 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             raise NotStored(kind, name) from None
         except OSError as error:
+            if error.errno == errno.EIO:  # a bad place on the disk: one file, not the vault
+                raise VaultDamaged.file(stored_name(kind, name), "the disk cannot read it") from error
             raise self._failed("read", error) from error
 
     def write(self, kind: FileKind, name: str, data: bytes | bytearray) -> None:

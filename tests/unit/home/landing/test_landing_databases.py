@@ -11,7 +11,19 @@ import pytest
 from holdfast.core.entries import BytesContent, DatabaseFacts, Entry, Kind
 from holdfast.core.errors import HoldfastError
 from holdfast.home.landing import undo
-from landing_support import TIME, database, database_bytes, facts, file, landed, plan, read, texts, write
+from landing_support import (
+    TIME,
+    database,
+    database_bytes,
+    facts,
+    file,
+    holding,
+    landed,
+    plan,
+    read,
+    texts,
+    write,
+)
 
 
 @pytest.fixture
@@ -164,30 +176,6 @@ def test_a_file_that_only_carries_the_name_of_a_database_is_plain_bytes(home):
     assert read(f"{home}/diun.db") == b"BoltDB" * 100
     assert os.path.getsize(f"{home}/empty.db") == 0
     assert read(f"{home}/nul.db") == bytes(8192)
-
-
-@contextlib.contextmanager
-def holding(path, statement=""):
-    """Another process that has the database open, in a transaction if asked."""
-    ready, tell = os.pipe()
-    wait, stop = os.pipe()
-    child = os.fork()
-    if not child:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("select count(*) from notes").fetchone()
-        if statement:
-            connection.execute(statement)
-        os.write(tell, b"x")
-        os.close(stop)
-        os.read(wait, 1)
-        os._exit(0)
-    os.read(ready, 1)
-    try:
-        yield child
-    finally:
-        for descriptor in (ready, tell, wait, stop):
-            os.close(descriptor)
-        os.waitpid(child, 0)
 
 
 def test_the_plan_names_who_has_a_database_open(home, scratch):

@@ -191,3 +191,26 @@ def test_the_next_landing_recovers_first(home):
     landed(home, [file("SOUL.md", "x")], operation="op-2")
     assert read(f"{home}/config.yaml") == b"old: 1\n"
     assert [past.operation for past in landings(home)] == ["op-2"]
+
+
+def test_a_record_that_cannot_be_read_stops_with_everything_kept(home):
+    kill_before_commit(home, [file("config.yaml", "new")])
+    record = f"{home}.holdfast/landings/op-1/plan.jsonl"
+    write(record, read(record).replace(b'"version": 1', b'"version": 9'), 0o600)
+    with pytest.raises(HoldfastError) as caught:
+        recover(home)
+    error = caught.value
+    assert error.code == "landing-not-taken-back"
+    assert error.what == f"the record of an interrupted landing, `{record}`, cannot be read"
+    kept = f"{home}.holdfast/landings/op-1/replaced"
+    assert error.kept == f"Nothing was changed; everything that landing replaced is kept in `{kept}`"
+    assert read(f"{kept}/home/.hermes/config.yaml") == b"old: 1\n"
+
+
+def test_a_torn_note_at_the_end_of_a_record_is_passed_over(home):
+    old = facts(home)
+    kill_before_commit(home, [file("config.yaml", "new")])
+    with open(f"{home}.holdfast/landings/op-1/plan.jsonl", "ab") as record:
+        record.write(b'{"note": "pour')
+    recover(home)
+    assert facts(home) == old

@@ -351,7 +351,21 @@ def test_what_root_writes_belongs_to_the_owner_of_the_home(home):
     )
     for path in ("a", "a/b", "l", "config.yaml", "empty"):
         assert os.lstat(f"{home}/{path}").st_uid == 65534, path
-    assert os.lstat(result.replaced_in).st_uid == 65534
+    area = home + ".holdfast"
+    for place, names, files in os.walk(area):
+        for name in (*names, *files):
+            if name != "config.yaml":  # the replaced file keeps the owner that it had
+                assert os.lstat(os.path.join(place, name)).st_uid == 65534, name
+    assert result.replaced_in.startswith(area)
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path):
+    place = write(str(tmp_path / "file"), "not a directory")
+    with pytest.raises(HoldfastError) as caught:
+        landed(place, [file("config.yaml", "new")])
+    assert caught.value.what == f"`{place}` is not a directory, so nothing can be restored into it"
+    assert caught.value.kept == "Nothing was changed"
+    assert read(place) == b"not a directory"
 
 
 def test_declared_places_outside_are_written_and_undone_with_the_rest(home, tmp_path):

@@ -134,3 +134,13 @@ def test_a_record_for_another_place_is_not_acted_on(home, tmp_path):
     assert caught.value.code == "undo-not-possible"
     assert "it was made for other places than this home" in caught.value.what
     assert not os.path.exists(home)
+
+
+def test_an_import_that_changed_nothing_is_not_what_undo_takes_back(home):
+    old = facts(home)
+    landed(home, NEW)
+    again = landed(home, NEW, operation="op-2")
+    assert (again.created, again.replaced, again.same, again.replaced_in) == (0, 0, 5, "")
+    assert [past.operation for past in landings(home)] == ["op-1"]
+    assert undo(home).undoes == "op-1"
+    assert facts(home) == old

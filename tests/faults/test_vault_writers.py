@@ -1,0 +1,100 @@
+"""Real processes: killed with -9 while they save, and several at once. What was reported is there."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from holdfast.vault.check import check
+from holdfast.vault.repo import Repository
+from holdfast.vault.snapshots import list_snapshots
+from holdfast.vault.storage import LocalStorage
+from vaults import SECRET, new_vault, read_files, some_files
+
+#: Saves one snapshot after the other and says each one's id and seed once it is stored.
+_CHILD = """
+import sys
+from holdfast.vault import pack, packer
+from holdfast.vault.repo import Repository
+from holdfast.vault.storage import LocalStorage
+from vaults import SECRET, save_files, some_files
+pack.TARGET, packer.MOST_BLOBS = 40_000, 8
+path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with Repository.open(LocalStorage(path), SECRET) as vault:
+    print("ready", flush=True)
+    for number in range(seed, seed + count):
+        with vault.lock(wait=60) as lock:
+            snapshot = save_files(vault, some_files(number), lock=lock)
+        print(snapshot.id, number, flush=True)
+"""
+
+
+def start(path, seed, count=10_000):
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", _CHILD, path, str(seed), str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=settings)
+
+
+def reported(output):
+    return [(line.split()[0], int(line.split()[1])) for line in output.splitlines() if " " in line]
+
+
+def judge(path, stored):
+    """Reopen as a next process would: sound, and every reported snapshot exact."""
+    with Repository.open(LocalStorage(path), SECRET) as vault:
+        with vault.lock(exclusive=True, wait=10):
+            report = check(vault, read_data=1.0)
+        assert report.damage == []
+        found = {snapshot.id: snapshot for snapshot in list_snapshots(vault)[0]}
+        for identity, seed in stored:
+            assert read_files(vault, found[identity]) == (some_files(seed), [])
+
+
+def kill_storm(path, kills, source):
+    new_vault(LocalStorage(path)).close()
+    stored = []
+    for number in range(kills):
+        child = start(path, number * 1000)
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(source.uniform(0, 0.4))
+        child.send_signal(signal.SIGKILL)
+        output, _ = child.communicate()
+        stored += reported(output)
+        judge(path, stored[-6:])
+    judge(path, stored)
+    # What the dead left under temporary names is swept once it is old; nothing else is.
+    storage = LocalStorage(path)
+    for directory, _, names in os.walk(path):
+        for name in names:
+            if "-tmp-" in name:
+                os.utime(os.path.join(directory, name), (0, 0))
+    storage.sweep()
+    assert [name for _, _, names in os.walk(path) for name in names if "-tmp-" in name] == []
+    judge(path, stored)
+
+
+def test_killed_savers_lose_nothing_that_they_reported(tmp_path):
+    kill_storm(str(tmp_path / "vault"), 5, random.Random(7))
+
+
+@pytest.mark.soak("vault")
+def test_two_hundred_killed_savers_lose_nothing_that_they_reported(tmp_path):
+    kill_storm(str(tmp_path / "vault"), 200, random.Random())
+
+
+def test_several_processes_may_save_at_once(tmp_path):
+    path = str(tmp_path / "vault")
+    new_vault(LocalStorage(path)).close()
+    children = [start(path, seed * 100, 4) for seed in range(3)]
+    outputs = [child.communicate(timeout=120)[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0, 0]
+    stored = [item for output in outputs for item in reported(output)]
+    assert len(stored) == 12
+    judge(path, stored)
+    assert os.listdir(os.path.join(path, "locks")) == []
