@@ -1,10 +1,10 @@
 """The writer of the capture storms: an agent that never stops writing its database.
 
-Run as a script: PATH MODE SEED STEADY PUBLISHED REPORT SYNCHRONOUS. Every transaction keeps two invariants (the
-sum of all balances; `counter` equals the number of ledger rows), and after every commit the id of
-the last committed ledger row is published in a shared file, so that a capture can be asked for
-every row that was committed before it began. Ends when its standard input ends; then writes how
-long each transaction took.
+Run as a script: PATH MODE SEED STEADY PUBLISHED REPORT SYNCHRONOUS. Every transaction keeps two
+invariants (the sum of all balances; `counter` equals the number of ledger rows), and after every
+commit the id of the last committed ledger row is published in a shared file, so that a capture can
+be asked for every row that was committed before it began. Ends when its standard input ends; then
+writes how long each transaction took.
 """
 
 import contextlib

@@ -67,10 +67,21 @@ def restic_program(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def restic(restic_program: str, tmp_path: object) -> Callable[[str, str], Restic]:
-    """`restic(path, password)` gives a runner for that repository."""
+    """`restic(path, password)` gives a runner for that repository; with each restic there is."""
     cache = os.path.join(str(tmp_path), "restic-cache")
     os.makedirs(cache, exist_ok=True)
     return lambda path, password: Restic(restic_program, path, password, cache)
+
+
+@pytest.fixture
+def installed_restic(tmp_path: object) -> Callable[[str, str], Restic]:
+    """The same with the distribution's restic only, for what does not differ between releases."""
+    found = shutil.which("restic")
+    if found is None:
+        missing_part("restic is not installed; `apt-get install restic` brings it")
+    cache = os.path.join(str(tmp_path), "restic-cache")
+    os.makedirs(cache, exist_ok=True)
+    return lambda path, password: Restic(str(found), path, password, cache)
 
 
 @pytest.fixture

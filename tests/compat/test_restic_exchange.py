@@ -17,7 +17,7 @@ from holdfast.core.entries import Kind
 from holdfast.vault.blobs import BlobKind
 from holdfast.vault.check import check
 from holdfast.vault.errors import VaultLocked
-from holdfast.vault.keys import Secret, generate_secret
+from holdfast.vault.keys import Cost, Secret, generate_secret
 from holdfast.vault.locks import unlock
 from holdfast.vault.reader import SnapshotSource
 from holdfast.vault.repo import Repository
@@ -164,12 +164,12 @@ def test_we_go_on_after_restic_tagged_forgot_pruned_and_backed_up(restic, place,
     assert "no errors were found" in run("check", "--read-data")
 
 
-def test_restic_copies_from_us_and_to_us(restic, place, secret, tmp_path):
+def test_restic_copies_from_us_and_to_us(installed_restic, place, secret, tmp_path):
     files = some_files(5)
     with Repository.init(LocalStorage(place), secret) as vault:
         save_files(vault, files)
     other = str(tmp_path / "other")
-    theirs = restic(other, "their password")
+    theirs = installed_restic(other, "their password")
     theirs("init", "--repository-version", "2")
     password = str(tmp_path / "password")
     with open(password, "w") as file:
@@ -183,7 +183,7 @@ def test_restic_copies_from_us_and_to_us(restic, place, secret, tmp_path):
     own = str(tmp_path / "their-password")
     with open(own, "w") as file:
         file.write("their password")
-    back = restic(place, secret.text)
+    back = installed_restic(place, secret.text)
     back("copy", "--from-repo", other, "--from-password-file", own, more.id)
     with Repository.open(LocalStorage(place), secret) as vault:
         assert some_files(6) in read_all(vault)
@@ -249,11 +249,13 @@ def test_what_restic_backed_up_we_list_restore_and_check(restic, place, tmp_path
                 assert entry.target == os.readlink(os.path.join(home, path))
 
 
-def test_a_passphrase_key_of_ours_and_keys_of_restic_open_the_same_vault(restic, place, secret, tmp_path):
+def test_a_passphrase_key_of_ours_and_keys_of_restic_open_the_same_vault(
+    installed_restic, place, secret, tmp_path
+):
     with Repository.init(LocalStorage(place), secret) as vault:
-        vault.add_key(Secret("a passphrase with ümläuts"))
+        vault.add_key(Secret("a passphrase with ümläuts"), cost=Cost(32768, 8, 1))
         save_files(vault, {"a": b"x"})
-    run = restic(place, "a passphrase with ümläuts")
+    run = installed_restic(place, "a passphrase with ümläuts")
     new = str(tmp_path / "new")
     with open(new, "w") as file:
         file.write("added by restic")
@@ -262,7 +264,7 @@ def test_a_passphrase_key_of_ours_and_keys_of_restic_open_the_same_vault(restic,
         assert len(vault.list_keys()) == 3
         assert read_all(vault) == [{"a": b"x"}]
         vault.change_key(Secret("changed", generated=True))
-    assert "no errors were found" in restic(place, "changed")("check")
+    assert "no errors were found" in installed_restic(place, "changed")("check")
 
 
 def test_restic_and_we_honour_each_others_locks(restic, place, secret, tmp_path):
@@ -313,7 +315,7 @@ def test_restic_and_we_honour_each_others_locks(restic, place, secret, tmp_path)
         assert unlock(vault.storage, vault.key) == []
 
 
-def test_an_interrupted_snapshot_of_ours_does_not_disturb_restic(restic, place, secret):
+def test_an_interrupted_snapshot_of_ours_does_not_disturb_restic(installed_restic, place, secret):
     with Repository.init(LocalStorage(place), secret) as vault:
         snapshot = save_files(vault, some_files(7))
         with pytest.raises(KeyboardInterrupt), vault.saver(None) as saver:
@@ -321,7 +323,7 @@ def test_an_interrupted_snapshot_of_ours_does_not_disturb_restic(restic, place, 
             saver.flush()
             saver.save(BlobKind.DATA, os.urandom(50_000))
             raise KeyboardInterrupt
-    run = restic(place, secret.text)
+    run = installed_restic(place, secret.text)
     assert "no errors were found" in run("check", "--read-data")
     run("prune")
     with Repository.open(LocalStorage(place), secret) as vault:

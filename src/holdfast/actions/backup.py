@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast import __version__
+from holdfast.actions.recovery import make_right
 from holdfast.actions.report import write_report
 from holdfast.actions.rotation import Rotation, plan_rotation
 from holdfast.actions.surroundings import Place, Surroundings
@@ -25,7 +26,6 @@ from holdfast.core.events import Listener, silent
 from holdfast.core.files import private_directory
 from holdfast.core.journal import Record, new_id
 from holdfast.core.sqlite import CaptureOptions
-from holdfast.home.landing import recover
 from holdfast.home.scan import Scan, Selection, scan
 
 SUFFIXES = {"zip": ".zip", "tar.zst": ".tar.zst"}
@@ -73,9 +73,11 @@ class Preview:
     rotation: Rotation
 
 
-def preview_backup(surroundings: Surroundings, request: BackupRequest) -> Preview:
+def preview_backup(
+    surroundings: Surroundings, request: BackupRequest, listener: Listener = silent
+) -> Preview:
     """What a run would take: the same scan, unread."""
-    recover(request.place.home)
+    make_right(surroundings, request.place.home, listener)
     output = _output_path(surroundings, request)
     source = _scan(surroundings, request, output, silent)
     paths: list[str] = []
@@ -134,7 +136,7 @@ def backup(surroundings: Surroundings, request: BackupRequest, listener: Listene
 def _backup(
     surroundings: Surroundings, request: BackupRequest, operation: str, listener: Listener
 ) -> BackupResult:
-    recover(request.place.home)
+    make_right(surroundings, request.place.home, listener)
     output = _output_path(surroundings, request)
     directory = os.path.dirname(output)
     # Where this fails, the writer says so in its own words.

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from holdfast.actions.recovery import make_right
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.wrappers import Wrapper, make_wrappers, profiles_of
 from holdfast.archive import NO_LIMITS, Archive, Limits, open_archive
@@ -18,7 +19,7 @@ from holdfast.core.entries import Source
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
-from holdfast.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing, recover
+from holdfast.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
 from holdfast.home.layout import recognise
 
 
@@ -152,7 +153,7 @@ def prepare_import(
     with open_archive(request.file, limits) as archive:
         layout_name, prefix = _what_it_is(surroundings, request, archive)
         place = _target(surroundings, request, layout_name)
-        recover(place.home)
+        make_right(surroundings, place.home, listener)
         source = archive.under(prefix) if prefix else archive
         external = {} if request.into else place.layout.external_targets(surroundings.user_home)
         plan = plan_landing(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.actions.recovery import make_right
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
-from holdfast.home.landing import Landed, recover, undo
+from holdfast.home.landing import Landed, undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,14 @@ class Undone:
     landed: Landed
 
 
-def undo_last(surroundings: Surroundings, place: Place, operation: str = "") -> Undone:
+def undo_last(
+    surroundings: Surroundings, place: Place, operation: str = "", listener: Listener = silent
+) -> Undone:
     """Take back the last landing in this home, or the named one."""
-    recover(place.home)
+    make_right(surroundings, place.home, listener)
     journal = surroundings.journal
     try:
-        landed = undo(place.home, operation)
+        landed = undo(place.home, operation, listener=listener)
     except HoldfastError as error:
         journal.append(
             Record(

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 from holdfast.archive.errors import damaged, unsupported
 from holdfast.archive.tar_records import header_sum
-from holdfast.core.entries import CHUNK
+from holdfast.core.entries import CHUNK, Kind
 
 BLOCK = 512
+#: The type flags that become entries.
+KINDS = {b"0": Kind.FILE, b"5": Kind.DIRECTORY, b"2": Kind.SYMLINK}
 _HEADER = struct.Struct("100s8s8s8s12s12s8s1s100s8s32s32s8s8s155s12x")
 _ZERO = bytes(BLOCK)
 _EXTENDED_LIMIT = 4 << 20
@@ -73,6 +75,15 @@ class Feed:
             return self._data[at : at + BLOCK]
         return b"".join(self.some(BLOCK))
 
+    def take(self, expected: bytes) -> bool:
+        """Pass over exactly these bytes if they come next."""
+        if self._at >= len(self._data):
+            self._data, self._at = next(self._chunks, b""), 0
+        if not self._data.startswith(expected, self._at):
+            return False
+        self._at += len(expected)
+        return True
+
     def some(self, size: int) -> Iterator[bytes]:
         """The next `size` bytes in chunks; fewer only at the end."""
         while size > 0:
@@ -127,13 +138,13 @@ class TarParser:
     def __init__(self, feed: Feed) -> None:
         self.feed, self.path = feed, feed.path
         self._left = 0  # of the body of the member last returned, padding included
-        self._last = ""
+        self.member = ""
         self._global: dict[str, bytes] = {}
 
     def next(self) -> TarMember | None:
         """The next member, or None at the end marker; what is left of the one before is passed over."""
         if self._left:
-            self.feed.skip(self._left, self._last)
+            self.feed.skip(self._left, self.member)
             self._left = 0
         pax: dict[str, bytes] = {}
         sparse: list[tuple[str, bytes]] = []
@@ -143,9 +154,9 @@ class TarParser:
             if block == _ZERO:
                 return None
             if len(block) != BLOCK:
-                raise damaged(self.path, "it ends too early", self._last)
+                raise damaged(self.path, "it ends too early", self.member)
             if not _sum_is_right(block):
-                raise damaged(self.path, "a header in it is broken", self._last)
+                raise damaged(self.path, "a header in it is broken", self.member)
             fields = _HEADER.unpack(block)
             kind, size = fields[7], self._number(fields[4])
             if kind in (b"x", b"X"):
@@ -163,6 +174,16 @@ class TarParser:
             else:
                 return self._member(block, fields, {**self._global, **pax}, sparse, long_name, long_target)
 
+    def known(self, header: bytes, name: str, size: int) -> bool:
+        """Pass over a header that is known beforehand, to the byte; False if something else comes next."""
+        if self._left:
+            self.feed.skip(self._left, self.member)
+            self._left = 0
+        if not self.feed.take(header):
+            return False
+        self.member, self._left = name, size + -size % BLOCK
+        return True
+
     def _member(
         self,
         block: bytes,
@@ -178,7 +199,7 @@ class TarParser:
         name = pax.get("path", name if long_name is None else long_name)
         target = pax.get("linkpath", target if long_target is None else long_target)
         shown = name.decode("utf-8", "replace")
-        self._last = shown
+        self.member = shown
         size = self._number(fields[4])
         mtime_ns = self._number(fields[5]) * 1_000_000_000
         try:
@@ -226,7 +247,7 @@ class TarParser:
             size -= len(chunk)
             yield chunk
         if size:
-            raise damaged(self.path, "it ends too early", self._last)
+            raise damaged(self.path, "it ends too early", self.member)
 
     # -- headers ---------------------------------------------------------------------------------
 
@@ -237,13 +258,13 @@ class TarParser:
         try:
             return int(field.split(b"\0", 1)[0].strip() or b"0", 8)
         except ValueError:
-            raise damaged(self.path, "a header in it is broken", self._last) from None
+            raise damaged(self.path, "a header in it is broken", self.member) from None
 
     def _extended(self, size: int) -> bytes:
         if not 0 <= size <= _EXTENDED_LIMIT:
-            raise damaged(self.path, "a header in it is larger than one can be", self._last)
-        data = self.feed.read(size, self._last)
-        self.feed.skip(-size % BLOCK, self._last)
+            raise damaged(self.path, "a header in it is larger than one can be", self.member)
+        data = self.feed.read(size, self.member)
+        self.feed.skip(-size % BLOCK, self.member)
         return data
 
     def _pax(self, size: int) -> tuple[dict[str, bytes], list[tuple[str, bytes]]]:
@@ -260,7 +281,7 @@ class TarParser:
             line = data[space + 1 : at + length]
             keyword, equals, value = line.partition(b"=")
             if length <= 0 or at + length > len(data) or not equals or not value.endswith(b"\n"):
-                raise damaged(self.path, "an extended header in it is broken", self._last)
+                raise damaged(self.path, "an extended header in it is broken", self.member)
             key = keyword.decode("utf-8", "replace")
             records[key] = value[:-1]
             if key in ("GNU.sparse.offset", "GNU.sparse.numbytes"):
@@ -279,7 +300,7 @@ class TarParser:
                 parts.append((self._number(area[at : at + 12]), self._number(area[at + 12 : at + 24])))
             if not more:
                 break
-            following = self.feed.read(BLOCK, self._last)
+            following = self.feed.read(BLOCK, self.member)
             area, more = following[:504], following[504]
             if len(parts) > _HOLES_LIMIT:
                 break
@@ -287,7 +308,7 @@ class TarParser:
 
     def _pax_sparse(self, member: TarMember, pax: dict[str, bytes], pairs: list[tuple[str, bytes]]) -> None:
         member.name = pax.get("GNU.sparse.name", member.name)
-        self._last = member.name.decode("utf-8", "replace")
+        self.member = member.name.decode("utf-8", "replace")
         try:
             size = int(pax.get("GNU.sparse.realsize", pax.get("GNU.sparse.size", b"%d" % member.size)))
             if pax.get("GNU.sparse.major") == b"1":
@@ -297,7 +318,7 @@ class TarParser:
             else:
                 numbers = [int(value) for _, value in pairs]
         except ValueError:
-            raise damaged(self.path, "its list of holes is broken", self._last) from None
+            raise damaged(self.path, "its list of holes is broken", self.member) from None
         self._set_parts(member, list(zip(numbers[::2], numbers[1::2], strict=False)), size)
 
     def _sparse_map(self, member: TarMember) -> list[int]:
@@ -306,8 +327,8 @@ class TarParser:
         numbers: list[int] = []
         while wanted < 0 or len(numbers) < wanted:
             if member.stored < BLOCK or len(numbers) > 2 * _HOLES_LIMIT or len(text) > BLOCK:
-                raise damaged(self.path, "its list of holes is broken", self._last)
-            text += self.feed.read(BLOCK, self._last)
+                raise damaged(self.path, "its list of holes is broken", self.member)
+            text += self.feed.read(BLOCK, self.member)
             member.stored -= BLOCK
             self._left -= BLOCK
             *lines, text = text.split(b"\n")
@@ -322,10 +343,10 @@ class TarParser:
         at = total = 0
         for offset, length in parts:
             if offset < at or length < 0:
-                raise damaged(self.path, "its list of holes is broken", self._last)
+                raise damaged(self.path, "its list of holes is broken", self.member)
             at, total = offset + length, total + length
         if at > size or total != member.stored or len(parts) > _HOLES_LIMIT:
-            raise damaged(self.path, "its list of holes is broken", self._last)
+            raise damaged(self.path, "its list of holes is broken", self.member)
         member.kind, member.size, member.parts = b"0", size, parts
 
 

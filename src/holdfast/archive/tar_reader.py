@@ -18,7 +18,6 @@ from holdfast.archive.errors import (
     ArchiveUnknown,
     damaged,
     too_large,
-    unsafe,
 )
 from holdfast.archive.handle import Handle
 from holdfast.archive.limits import Budget, Limits
@@ -35,13 +34,13 @@ from holdfast.archive.manifest import (
 )
 from holdfast.archive.names import NameBook, clean_name, leaves_target
 from holdfast.archive.streams import frames, unpacked
-from holdfast.archive.tar_parser import Feed, TarMember, TarParser
+from holdfast.archive.tar_foreign import ForeignListing
+from holdfast.archive.tar_parser import KINDS, Feed, TarMember, TarParser
+from holdfast.archive.tar_records import member_header
 from holdfast.archive.tar_trailer import Trailer, read_trailer
 from holdfast.core.entries import CHUNK, Content, Entry, Kind, Outcome, Remark
 
-_KINDS = {b"0": Kind.FILE, b"5": Kind.DIRECTORY, b"2": Kind.SYMLINK}
 _FORMS = {"zstd": "tar.zst", "gzip": "tar.gz", "bzip2": "tar.bz2", "xz": "tar.xz", "plain": "tar"}
-_ROUNDS = 1000
 
 
 class TarReader:
@@ -179,7 +178,10 @@ class TarReader:
             )
         self._stop()
         if self.head is None:
-            return self._foreign(listed, book)
+            listing = ForeignListing(self.path, Budget(self.path, self.handle.size, self.limits), book)
+            entries = listing.entries(listed, partial(TarContent, self))
+            self.remarks.extend(listing.remarks)
+            return entries
         self._compare(listed)
         return self._own(book)
 
@@ -217,7 +219,7 @@ class TarReader:
         if position >= len(self._records):
             raise damaged(self.path, "it is not in the manifest", name)
         record = self._records[position]
-        kind = _KINDS.get(member.kind)
+        kind = KINDS.get(member.kind)
         if name.rstrip("/") != record.path or kind is not record.kind:
             raise damaged(self.path, "it is not what the manifest has in its place", name)
         if kind is Kind.FILE and member.size != record.size:
@@ -225,91 +227,9 @@ class TarReader:
         if kind is Kind.SYMLINK and member.target.decode("utf-8", "surrogateescape") != record.target:
             raise damaged(self.path, "its target is not the one in the manifest", name)
 
-    def _foreign(self, listed: list[TarMember], book: NameBook) -> list[Entry]:
-        plain: dict[str, Entry] = {}
-        files: dict[str, Entry] = {}
-        links: list[tuple[str, str, TarMember]] = []
-        for index, member in enumerate(listed):
-            name = clean_name(self.path, member.name.decode("utf-8", "surrogateescape"), own=False)
-            if not name:
-                continue
-            if name.startswith(PREFIX) or name == PREFIX[:-1]:
-                reason = "the manifest of another archive, left in this home by an import"
-                self.remarks.append(Remark(name, Outcome.EXCLUDED, reason, bytes=member.size))
-                continue
-            if member.kind == b"1":
-                target = clean_name(self.path, member.target.decode("utf-8", "surrogateescape"), own=False)
-                links.append((name, target, member))
-                continue
-            kind = _KINDS.get(member.kind)
-            if kind is None:
-                self.remarks.append(
-                    Remark(name, Outcome.PASSED_OVER, "a device or pipe: it has no bytes to keep")
-                )
-                continue
-            if not book.add(name, kind):
-                continue
-            if kind is Kind.FILE:
-                files[name] = Entry(
-                    path=name,
-                    kind=kind,
-                    mode=member.mode & 0o777,
-                    mtime_ns=member.mtime_ns,
-                    size=member.size,
-                    open=partial(TarContent, self, index, member.size, member.mtime_ns, ""),
-                )
-                continue
-            target = member.target.decode("utf-8", "surrogateescape") if kind is Kind.SYMLINK else ""
-            if kind is Kind.SYMLINK and (not target or "\0" in target):
-                raise damaged(self.path, "its link target is not one", name)
-            self._note_link(name, target)
-            plain[name] = Entry(name, kind, member.mode, member.mtime_ns, target=target)
-        copies = self._hard_links(links, plain, files, book)
-        return sorted(plain.values(), key=lambda entry: entry.path) + list(files.values()) + copies
-
     def _note_link(self, name: str, target: str) -> None:
         if target and leaves_target(name, target):
             self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
-
-    def _hard_links(
-        self,
-        links: list[tuple[str, str, TarMember]],
-        plain: dict[str, Entry],
-        files: dict[str, Entry],
-        book: NameBook,
-    ) -> list[Entry]:
-        """Second names of a file become copies, in rounds, so that each round costs one pass."""
-        budget = Budget(self.path, self.handle.size, self.limits)
-        budget.total = sum(entry.size for entry in files.values())
-        order = {name: place for place, name in enumerate(files)}
-        rounds: dict[str, int] = {}
-        copies: list[tuple[int, int, Entry]] = []
-        origins: dict[str, str] = {}
-        for name, target, _member in links:
-            origin = origins.get(target, target)
-            original = files.get(origin) or plain.get(origin)
-            if original is None or original.kind is Kind.DIRECTORY:
-                raise unsafe(self.path, name, f"a second name for `{target}`, which is not in it")
-            origins[name] = origin
-            budget.add(original.size)
-            book.add(name, original.kind)
-            copy = Entry(
-                path=name,
-                kind=original.kind,
-                mode=original.mode,
-                mtime_ns=original.mtime_ns,
-                size=original.size,
-                target=original.target,
-                open=original.open,
-            )
-            if original.kind is Kind.SYMLINK:
-                plain[name] = copy
-                continue
-            rounds[origin] = rounds.get(origin, 0) + 1
-            if rounds[origin] > _ROUNDS:
-                raise too_large(self.path, f"has more than {_ROUNDS} names for `{origin}`")
-            copies.append((rounds[origin], order[origin], copy))
-        return [copy for _, _, copy in sorted(copies, key=lambda item: item[:2])]
 
     # -- passes ----------------------------------------------------------------------------------
 
@@ -345,6 +265,12 @@ class TarReader:
                 return parser, member
 
     def _step(self, parser: TarParser) -> TarMember | None:
+        if self.head is not None and self._position < len(self._records):
+            # What we write is a function of the record, so most headers need no parsing.
+            record = self._records[self._position]
+            if parser.known(member_header(record), record.path, record.size):
+                self._position += 1
+                return TarMember(b"", b"0", 0, 0, record.size, record.size, b"")
         while (member := parser.next()) is not None:
             if self.head is not None:
                 if self._passed_over(member):
@@ -383,7 +309,7 @@ class TarContent(Content):
     def chunks(self) -> Iterator[bytes]:
         reader = self.reader
         parser, member = reader.seek(self.index)
-        name = member.name.decode("utf-8", "replace")
+        name = parser.member
         if member.size != self.size:
             raise damaged(reader.path, "its size has changed since it was listed", name)
         wanted = self.sha256 and (reader.hash_large or self.size <= CHUNK)

@@ -7,7 +7,6 @@ not UTF-8 goes into a GNU long-name member, which every tar on Linux reads as ra
 from __future__ import annotations
 
 import os
-import struct
 import zlib
 
 from holdfast.archive.manifest import Record
@@ -15,7 +14,8 @@ from holdfast.core.entries import Kind
 
 BLOCK = 512
 END_OF_ARCHIVE = bytes(2 * BLOCK)
-_HEADER = struct.Struct("100s8s8s8s12s12s8s1s100s8s32s32s8s8s155s12x")
+#: Magic, no owner's name, no device, no prefix.
+_BACK = b"ustar\x0000" + bytes(64) + b"0000000\x000000000\x00" + bytes(167)
 _TYPES = {Kind.FILE: b"0", Kind.DIRECTORY: b"5", Kind.SYMLINK: b"2"}
 _LARGEST = 0o77777777777
 
@@ -27,12 +27,26 @@ def padding(size: int) -> bytes:
 
 def member_header(record: Record, comment: str = "") -> bytes:
     """Everything in front of the body of one member."""
-    name, target = os.fsencode(record.path), os.fsencode(record.target)
+    name = os.fsencode(record.path)
     if record.kind is Kind.DIRECTORY:
         name += b"/"
+    target = os.fsencode(record.target) if record.target else b""
     seconds, nanoseconds = divmod(record.mtime_ns, 1_000_000_000)
-    records = b""
-    front = b""
+    plain = len(name) <= 100 and name.isascii() and not target and not comment and record.size <= _LARGEST
+    if plain and 10**9 <= seconds < 10**10:
+        # Nearly every file: only the nanoseconds need a PAX record, and that has a constant length.
+        front = b"%b30 mtime=%d.%09d\n%b" % (_TIME_FRONT, seconds, nanoseconds, _TIME_PADDING)
+    else:
+        front = _extended(record, name, target, comment, 0 <= seconds <= _LARGEST and not nanoseconds)
+        seconds = min(max(seconds, 0), _LARGEST)
+    return front + _header(
+        name[:100], record.mode, min(record.size, _LARGEST), seconds, _TYPES[record.kind], target[:100]
+    )
+
+
+def _extended(record: Record, name: bytes, target: bytes, comment: str, time_fits: bool) -> bytes:
+    """What ustar cannot say about a member, in front of its header."""
+    records = front = b""
     if comment:
         records += _pax(b"comment", comment.encode())
     if len(name) > 100 or not name.isascii():
@@ -45,26 +59,22 @@ def member_header(record: Record, comment: str = "") -> bytes:
             records += _pax(b"linkpath", target)
         elif len(target) > 100:
             front += _long(b"K", target)
-    if nanoseconds or not 0 <= seconds <= _LARGEST:
+    if not time_fits:
         records += _pax(b"mtime", _decimal(record.mtime_ns))
     if record.size > _LARGEST:
         records += _pax(b"size", b"%d" % record.size)
     if records:
-        front += (
-            _header(b"././@PaxHeader", 0o600, len(records), 0, b"x", b"") + records + padding(len(records))
-        )
-    seconds = min(max(seconds, 0), _LARGEST)
-    return front + _header(
-        name[:100], record.mode, min(record.size, _LARGEST), seconds, _TYPES[record.kind], target[:100]
-    )
+        front += _header(b"././@PaxHeader", 0o600, len(records), 0, b"x", b"")
+        front += records + padding(len(records))
+    return front
 
 
 def _header(name: bytes, mode: int, size: int, seconds: int, kind: bytes, target: bytes) -> bytes:
-    block = _HEADER.pack(
-        name, b"%07o" % mode, b"0000000", b"0000000", b"%011o" % size, b"%011o" % seconds, b"        ",
-        kind, target, b"ustar\x0000", b"", b"", b"0000000", b"0000000", b"",
+    front = b"%b%07o\x000000000\x000000000\x00%011o\x00%011o\x00" % (
+        name.ljust(100, b"\0"), mode, size, seconds,
     )  # fmt: skip
-    return b"%b%06o\0 %b" % (block[:148], header_sum(block), block[156:])
+    back = b"%b%b%b" % (kind, target.ljust(100, b"\0"), _BACK)
+    return b"%b%06o\0 %b" % (front, header_sum(front) + 8 * 32 + header_sum(back), back)
 
 
 def header_sum(block: bytes) -> int:
@@ -100,3 +110,7 @@ def _is_utf8(name: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+_TIME_FRONT = _header(b"././@PaxHeader", 0o600, 30, 0, b"x", b"")
+_TIME_PADDING = padding(30)

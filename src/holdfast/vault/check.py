@@ -8,19 +8,19 @@ Nothing is changed, and no lock is needed beyond a shared one.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 from typing import TYPE_CHECKING
 
 from holdfast.core.events import Event, Listener, silent
-from holdfast.vault.blobs import PackEntry
 from holdfast.vault.check_packs import check_pack
 from holdfast.vault.check_trees import TreeCheck
 from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.findings import Report
 from holdfast.vault.keys import BadKeyFile, read_key_files
 from holdfast.vault.lock_file import read_locks
-from holdfast.vault.pack import pack_size
+from holdfast.vault.pack import encode_header, pack_size
 from holdfast.vault.snapshots import list_snapshots
 from holdfast.vault.storage.base import FileKind, NotStored, stored_name
 
@@ -49,19 +49,20 @@ def check(
         report.add("snapshot-unreadable", stored_name(FileKind.SNAPSHOT, name), text)
     _check_keys(repository, report)
     _check_locks(repository, report)
-    packs = _check_indexes(repository, report)
-    repository.reload_index()
+    _check_indexes(repository, report)
+    repository.reload_index(without_cache=True)
     sizes = dict(repository.storage.list(FileKind.PACK))
-    _check_presence(repository, report, packs, sizes)
+    _check_presence(repository, report, sizes)
     trees = TreeCheck(repository, report)
     for number, snapshot in enumerate(snapshots):
         listener(Event("check", number, len(snapshots), "snapshots"))
         trees.check(snapshot)
     if read_data is not None:
-        chosen = _choose(packs, sizes, read_data, seed)
-        for number, pack in enumerate(chosen):
-            listener(Event("read", number, len(chosen), "packs"))
-            check_pack(repository, report, pack, packs[pack], sizes[pack.hex()])
+        chosen = _choose(repository.index.packs, sizes, read_data, seed)
+        for pack, entries in repository.index.by_pack():
+            if pack in chosen:
+                listener(Event("read", report.packs_read, len(chosen), "packs"))
+                check_pack(repository, report, pack, entries)
     trees.conclude(snapshots)
     return report
 
@@ -80,8 +81,8 @@ def _check_locks(repository: Repository, report: Report) -> None:
             report.add("lock-left-behind", stored_name(FileKind.LOCK, lock.id), text, note=True)
 
 
-def _check_indexes(repository: Repository, report: Report) -> dict[bytes, list[PackEntry]]:
-    packs: dict[bytes, list[PackEntry]] = {}
+def _check_indexes(repository: Repository, report: Report) -> None:
+    said: dict[bytes, bytes] = {}  # pack -> a short digest of what the first index says of it
     for name, _ in repository.storage.list(FileKind.INDEX):
         try:
             found = repository.load_index_file(name)
@@ -93,26 +94,24 @@ def _check_indexes(repository: Repository, report: Report) -> dict[bytes, list[P
         except NotStored:
             continue
         for pack, entries in found:
-            if pack not in packs:
-                packs[pack] = sorted(entries, key=lambda entry: entry.offset)
+            ordered = sorted(entries, key=lambda entry: entry.offset)
+            digest = hashlib.blake2b(encode_header(ordered), digest_size=16).digest()
+            if pack not in said:
+                said[pack] = digest
                 continue
-            same = {*packs[pack]} == {*entries}
             file = stored_name(FileKind.PACK, pack.hex())
-            if same:
+            if said[pack] == digest:
                 text = f"Pack {pack.hex()[:8]} is in more than one index file"
                 report.add("pack-indexed-twice", file, text, note=True)
             else:
                 text = f"Two index files say different things of pack {pack.hex()[:8]}"
                 report.add("index-disagrees", file, text)
-                packs[pack] = sorted({*packs[pack], *entries}, key=lambda entry: entry.offset)
-    report.packs, report.blobs = len(packs), sum(map(len, packs.values()))
-    return packs
 
 
-def _check_presence(
-    repository: Repository, report: Report, packs: dict[bytes, list[PackEntry]], sizes: dict[str, int]
-) -> None:
-    for pack, entries in packs.items():
+def _check_presence(repository: Repository, report: Report, sizes: dict[str, int]) -> None:
+    for pack, entries in repository.index.by_pack():
+        report.packs += 1
+        report.blobs += len(entries)
         name = pack.hex()
         file, blobs = stored_name(FileKind.PACK, name), frozenset(entry.id for entry in entries)
         size, expected = sizes.get(name), pack_size(entries)
@@ -128,17 +127,14 @@ def _check_presence(
             text = f"Pack {name[:8]} holds directories and data together"
             report.add("pack-mixed", file, text, note=True)
     for name, size in sizes.items():
-        if bytes.fromhex(name) not in packs:
+        if not repository.index.has_pack(bytes.fromhex(name)):
             text = f"Pack {name[:8]} ({size} bytes) is in no index, and no snapshot needs it"
             report.add("pack-unreferenced", stored_name(FileKind.PACK, name), text, note=True)
 
 
-def _choose(
-    packs: dict[bytes, list[PackEntry]], sizes: dict[str, int], share: float, seed: int | None
-) -> list[bytes]:
+def _choose(packs: list[bytes], sizes: dict[str, int], share: float, seed: int | None) -> set[bytes]:
     present = sorted(pack for pack in packs if pack.hex() in sizes)
-    if share >= 1:
-        return present
+    if share >= 1 or not present:
+        return set(present)
     source = random.Random(seed if seed is not None else int.from_bytes(os.urandom(8)))
-    count = min(len(present), max(1, round(len(present) * share))) if present else 0
-    return sorted(source.sample(present, count))
+    return set(source.sample(present, min(len(present), max(1, round(len(present) * share)))))

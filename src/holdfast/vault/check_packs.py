@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from holdfast.vault.repo import Repository
 
 
-def check_pack(
-    repository: Repository, report: Report, pack: bytes, entries: list[PackEntry], size: int
-) -> None:
+def check_pack(repository: Repository, report: Report, pack: bytes, entries: list[PackEntry]) -> None:
     """Read a pack and report what is wrong with it; a pack that looks bad is read a second time."""
     name = pack.hex()
     file = stored_name(FileKind.PACK, name)

@@ -16,6 +16,7 @@ from itertools import accumulate
 from holdfast.vault.blobs import ID, BlobKind, Location, PackEntry
 
 RECORD = struct.Struct(">32sIIII")  # id, pack number and kind, offset, length, plain length
+_PLACE = struct.Struct(">IIII")
 _SIZE = RECORD.size
 _TREE = 1 << 31
 _FAN = 1 << 16
@@ -30,26 +31,21 @@ class Index:
         self._numbers: dict[bytes, int] = {}
         self._records: bytes = b""
         self._fan = array("I", bytes(4 * (_FAN + 1)))
-        self._recent: dict[bytes, list[tuple[int, int, int, int]]] = {}
+        self._recent: dict[bytes, bytes] = {}  # id -> its places, packed: half the size of objects
 
     @classmethod
     def build(cls, packs: Iterable[tuple[bytes, Sequence[PackEntry]]]) -> Index:
-        """From the packs of all index files. A pack that comes twice is taken once."""
+        """From the packs of all index files. What two of them say alike counts once."""
         index = cls()
         buckets = [bytearray() for _ in range(256)]
-        seen: dict[bytes, set[int]] = {}
         for pack, entries in packs:
-            known = pack in index._numbers
             number = index._number(pack)
-            if known:  # the same pack in two index files: only what the first did not name
-                offsets = seen.setdefault(pack, index._offsets(buckets, number))
-                entries = [entry for entry in entries if entry.offset not in offsets]
-                offsets.update(entry.offset for entry in entries)
-            for entry in entries:
-                place = number | _TREE if entry.kind is BlobKind.TREE else number
-                buckets[entry.id[0]] += RECORD.pack(entry.id, place, entry.offset, entry.length, entry.plain)
+            for kind, blob, offset, length, plain in entries:
+                place = number | _TREE if kind is BlobKind.TREE else number
+                buckets[blob[0]] += RECORD.pack(blob, place, offset, length, plain)
         for first, bucket in enumerate(buckets):
-            ordered = sorted(bytes(bucket[at : at + _SIZE]) for at in range(0, len(bucket), _SIZE))
+            # A bucket at a time: only a small part of the index is ever loose objects.
+            ordered = sorted({bytes(bucket[at : at + _SIZE]) for at in range(0, len(bucket), _SIZE)})
             buckets[first] = bytearray(b"".join(ordered))
         index._records = b"".join(buckets)
         index._fan = fan_out(index._records)
@@ -70,8 +66,8 @@ class Index:
         number = self._number(pack)
         for entry in entries:
             place = number | _TREE if entry.kind is BlobKind.TREE else number
-            fields = (place, entry.offset, entry.length, entry.plain)
-            self._recent.setdefault(entry.id, []).append(fields)
+            fields = _PLACE.pack(place, entry.offset, entry.length, entry.plain)
+            self._recent[entry.id] = self._recent.get(entry.id, b"") + fields
 
     def has(self, kind: BlobKind, blob: bytes) -> bool:
         if blob in self._recent:
@@ -94,7 +90,7 @@ class Index:
 
     def __len__(self) -> int:
         """How many places of blobs are known; a blob in two packs counts twice."""
-        return len(self._records) // _SIZE + sum(map(len, self._recent.values()))
+        return len(self._records) // _SIZE + sum(map(len, self._recent.values())) // _PLACE.size
 
     def has_pack(self, pack: bytes) -> bool:
         return pack in self._numbers
@@ -105,7 +101,7 @@ class Index:
         order = sorted(range(len(numbers)), key=numbers.__getitem__)
         recent: dict[int, list[PackEntry]] = {}
         for blob, places in self._recent.items():
-            for place, *fields in places:
+            for place, *fields in _PLACE.iter_unpack(places):
                 recent.setdefault(place & ~_TREE, []).append(_entry(blob, place, *fields))
         position = 0
         for number, pack in enumerate(self.packs):
@@ -125,9 +121,9 @@ class Index:
 
     def _find(self, kind: BlobKind, blob: bytes) -> Iterator[tuple[int, int, int, int]]:
         tree = kind is BlobKind.TREE
-        for fields in self._recent.get(blob, ()):
-            if bool(fields[0] & _TREE) is tree:
-                yield fields
+        for place, offset, length, plain in _PLACE.iter_unpack(self._recent.get(blob, b"")):
+            if bool(place & _TREE) is tree:
+                yield place, offset, length, plain
         (first,) = _FIRST.unpack_from(blob)
         at, end = self._fan[first] * _SIZE, self._fan[first + 1] * _SIZE
         while (at := self._records.find(blob, at, end)) >= 0:
@@ -152,15 +148,6 @@ class Index:
 
     def _places(self) -> range:
         return range(0, len(self._records), _SIZE)
-
-    @staticmethod
-    def _offsets(buckets: list[bytearray], number: int) -> set[int]:
-        found = set()
-        for bucket in buckets:
-            for _, place, offset, _, _ in RECORD.iter_unpack(bucket):
-                if place & ~_TREE == number:
-                    found.add(offset)
-        return found
 
 
 def fan_out(records: bytes) -> array[int]:

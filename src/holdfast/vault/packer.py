@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.vault.blobs import BlobKind, PackEntry
 from holdfast.vault.files import save_file
+from holdfast.vault.index import Index
 from holdfast.vault.index_file import LONGEST_WAIT, MOST_BLOBS, encode_index
 from holdfast.vault.pack import PackBuilder
 from holdfast.vault.storage.base import FileKind
@@ -30,9 +31,13 @@ class Packer:
     """Takes sealed blobs, makes packs and index files of them."""
 
     def __init__(
-        self, repository: Repository, guard: Callable[[], None], stored: Callable[[list[PackEntry]], None]
+        self,
+        repository: Repository,
+        index: Index,
+        guard: Callable[[], None],
+        stored: Callable[[list[PackEntry]], None],
     ) -> None:
-        self._repository, self._guard, self._stored = repository, guard, stored
+        self._repository, self._index, self._guard, self._stored = repository, index, guard, stored
         self._open: dict[BlobKind, PackBuilder] = {}
         self._mutex = threading.Lock()
         self._full: queue.Queue[PackBuilder | None] = queue.Queue(_WAITING)
@@ -111,7 +116,7 @@ class Packer:
             self._since = time.monotonic()
         pack = bytes.fromhex(name)
         self._unsaved.append((pack, builder.entries))
-        self._repository.index.add(pack, builder.entries)
+        self._index.add(pack, builder.entries)
         self._stored(builder.entries)
         waited = time.monotonic() - self._since
         if waited >= LONGEST_WAIT or sum(len(entries) for _, entries in self._unsaved) >= MOST_BLOBS:
@@ -122,5 +127,6 @@ class Packer:
             return
         self._guard()
         text = encode_index(self._unsaved)
-        save_file(self._repository.storage, self._repository.key, FileKind.INDEX, text)
+        name = save_file(self._repository.storage, self._repository.key, FileKind.INDEX, text)
+        self._repository.index_written(self._index, name)
         self._unsaved = []

@@ -107,20 +107,27 @@ class Repository:
         """Where blobs lie; loaded at first use. `reload_index` after waiting for somebody else."""
         with self._mutex:
             if self._index is None:
-                self._index = self._load_index()
+                self._index = self._load_index(self._cache)
             return self._index
 
-    def reload_index(self) -> Index:
+    def reload_index(self, *, without_cache: bool = False) -> Index:
         with self._mutex:
-            self._index = self._rescue = None
+            self._rescue = None
             self.damaged_indexes.clear()
-        return self.index
+            self._index = self._load_index(None if without_cache else self._cache)
+            return self._index
 
-    def _load_index(self) -> Index:
+    def index_written(self, index: Index, name: str) -> None:
+        """An index file of ours was stored; what it names is in `index` already."""
+        with self._mutex:
+            if self._index is index:
+                self._index_names.add(name)
+
+    def _load_index(self, cache: IndexCache | None) -> Index:
         names = {name for name, _ in self.storage.list(FileKind.INDEX)}
         self._index_names = names
         index, covered = Index(), set[str]()
-        if self._cache is not None and (found := self._cache.load(names)) is not None:
+        if cache is not None and (found := cache.load(names)) is not None:
             index, covered = found
         missing = sorted(names - covered)
         if not covered:
@@ -131,8 +138,8 @@ class Repository:
                     index.add(pack, entries)
         # Writing the cache costs as much as the whole index: not for every small snapshot.
         worth = not covered or len(missing) > _STALE_CACHE
-        if self._cache is not None and missing and worth and not self.damaged_indexes:
-            self._cache.save(index, names)
+        if cache is not None and missing and worth and not self.damaged_indexes:
+            cache.save(index, names)
         return index
 
     def _read_index(self, name: str) -> Packs:

@@ -54,7 +54,7 @@ class BlobSaver:
         self._repository, self._level = repository, level
         self._guard = guard or (lambda: None)
         self._index = repository.index
-        self._packer = Packer(repository, self._guard, self._arrived)
+        self._packer = Packer(repository, self._index, self._guard, self._arrived)
         self._mutex = threading.Lock()
         self._counting = threading.Lock()  # its own: a caller may wait for a worker with the other held
         self._pending: dict[BlobKind, set[bytes]] = {kind: set() for kind in BlobKind}
@@ -73,8 +73,9 @@ class BlobSaver:
     def save(self, kind: BlobKind, data: Buffer, known: bytes | None = None) -> bytes:
         """Store one blob where it is not stored yet; its id. `data` must not change afterwards.
 
-        `known` is its id where the caller has it already. An id that a wrong cache gave cannot do
-        harm: before anything is stored it is compared with the hash of what decodes.
+        `known` is its id where the caller has it already. Whatever is stored is hashed again, so a
+        wrong one is noticed, unless another blob of that id is stored: then that one is referred to.
+        So a cache that gives ids must prove itself.
         """
         blob = known or blob_id(data)
         size = memoryview(data).nbytes
@@ -106,10 +107,13 @@ class BlobSaver:
         concurrent.futures.wait(running)
         self._raise_error()
         self._packer.flush()
+        self._raise_error()
 
     def finish(self, snapshot: Snapshot) -> Snapshot:
         """Flush, then write the snapshot that makes it all visible; the snapshot with its id."""
         self.flush()
+        if any(self._pending.values()):
+            raise NotProven.of("snapshot")  # cannot be; it would refer to what never arrived
         if not self._index.has(BlobKind.TREE, snapshot.tree):
             raise ValueError("the tree of this snapshot was never saved")
         self._guard()
@@ -138,14 +142,19 @@ class BlobSaver:
             self.close(failed=failed)
 
     def _submit(self, kind: BlobKind) -> None:
-        batch = self._batch[kind]
-        if not batch:
+        if not self._batch[kind]:
             return
-        self._batch[kind], self._batch_size[kind] = [], 0
-        self._room.acquire()
-        future = self._workers.submit(self._work, kind, batch)
-        self._running.add(future)
-        future.add_done_callback(self._done)
+        try:
+            self._room.acquire()
+            batch = self._batch[kind]
+            self._batch[kind], self._batch_size[kind] = [], 0
+            future = self._workers.submit(self._work, kind, batch)
+            self._running.add(future)
+            future.add_done_callback(self._done)
+        except BaseException as error:
+            # An interrupt in here may have cost the batch: nothing may be built on this saver any more.
+            self._error = self._error or error
+            raise
 
     def _done(self, future: concurrent.futures.Future[None]) -> None:
         with contextlib.suppress(ValueError):

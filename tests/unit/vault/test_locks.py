@@ -12,12 +12,14 @@ import time
 import pytest
 
 from holdfast.vault import locks as locks_module
+from holdfast.vault.blobs import BlobKind
 from holdfast.vault.check import check
 from holdfast.vault.errors import LockLost, VaultLocked
 from holdfast.vault.files import save_file
 from holdfast.vault.lock_file import LockFile, read_locks
 from holdfast.vault.locks import unlock
 from holdfast.vault.repo import Repository
+from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.storage import FileKind, MemoryStorage
 from vaults import SECRET, new_vault, save_files, some_files
 
@@ -220,6 +222,27 @@ def test_an_index_from_before_the_lock_is_not_trusted(vault):
     save_files(other, some_files(2))
     with vault.lock():
         assert len(vault.index) == len(other.index) > 0
+
+
+def test_a_second_lock_in_one_process_does_not_disturb_a_saver(vault):
+    other = Repository.open(vault.storage, SECRET)
+    with vault.lock() as lock, vault.saver(lock) as saver:
+        first = saver.save(BlobKind.DATA, b"one")
+        save_files(other, some_files(3))  # an index file that our index does not have
+        with vault.lock():
+            assert len(vault.index) == len(other.index)
+        saver.flush()
+        assert saver.has(BlobKind.DATA, first)
+        snapshot = saver.finish(Snapshot(1, saver.save_tree([]), ("/x",)))
+    assert vault.load_tree(snapshot.tree).nodes == []
+
+
+def test_our_own_index_files_are_not_read_back(vault, monkeypatch):
+    with vault.lock() as lock:
+        save_files(vault, some_files(4), lock=lock)
+    monkeypatch.setattr(Repository, "load_index_file", None)
+    with vault.lock() as lock:
+        save_files(vault, some_files(4), lock=lock)
 
 
 def test_a_hangup_does_not_end_a_holder():

@@ -19,6 +19,7 @@ from holdfast.vault.check import check
 from holdfast.vault.crypto import Key
 from holdfast.vault.errors import (
     AmbiguousSnapshot,
+    LockLost,
     NoSuchSnapshot,
     NotProven,
     VaultDamaged,
@@ -188,7 +189,42 @@ def test_several_threads_may_save_at_once(vault):
     assert all(vault.load_blob(BlobKind.DATA, blob_id(blob)) == blob for blob in blobs)
 
 
-def test_memory_stays_flat_whatever_is_stored():
+def test_an_interrupt_that_cost_a_batch_spoils_the_saver(vault, monkeypatch):
+    saver = vault.saver(None)
+    blob = saver.save(BlobKind.DATA, b"one")
+    with monkeypatch.context() as patched:
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        patched.setattr(saver._workers, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            saver.flush()
+    # The blob is gone; no snapshot may come to refer to it.
+    assert saver.has(BlobKind.DATA, blob)
+    with pytest.raises(KeyboardInterrupt):
+        saver.finish(Snapshot(1, blob, ("/x",)))
+    with pytest.raises(KeyboardInterrupt):
+        saver.save(BlobKind.DATA, b"two")
+    saver.close(failed=True)
+    assert list(vault.storage.list(FileKind.SNAPSHOT)) == []
+
+
+def test_a_lock_lost_at_the_last_moment_stops_the_snapshot(vault):
+    lock = vault.lock()
+    with pytest.raises(LockLost), vault.saver(lock) as saver:
+        tree = saver.save_tree([])
+        saver.flush()
+        vault.storage.delete(FileKind.LOCK, lock.name)
+        lock.refresh()
+        saver.finish(Snapshot(1, tree, ("/x",)))
+    assert list(vault.storage.list(FileKind.SNAPSHOT)) == []
+    lock.release()
+
+
+def test_memory_stays_flat_whatever_is_stored(monkeypatch):
+    monkeypatch.setattr(pack_module, "TARGET", 2 << 20)
+
     class Sink(MemoryStorage):
         def write(self, kind, name, data):
             super().write(kind, name, b"" if kind is FileKind.PACK else data)
@@ -204,7 +240,7 @@ def test_memory_stays_flat_whatever_is_stored():
         tracemalloc.stop()
         return top
 
-    assert peak(160) < peak(80) + (8 << 20) < 120 << 20
+    assert peak(60) < peak(20) + (4 << 20) < 40 << 20
 
 
 def test_a_lost_index_costs_nobody_a_restore(vault):

@@ -59,13 +59,14 @@ def command(
         deadline=settings.number("database.deadline"),
     )
     if dry_run:
-        return _show_preview(console, preview_backup(surroundings, request))
+        return _show_preview(console, preview_backup(surroundings, request, console.listener()))
     result = backup(surroundings, request, console.listener())
     console.finish()
     return _show_result(console, result)
 
 
 def _show_preview(console: Console, preview: Preview) -> int:
+    console.finish()
     console.document(
         {
             "dry_run": True,

@@ -19,7 +19,10 @@ def command(operation: str, home: str, layout: str, as_json: bool) -> int:
     not deleted. An undo can itself be undone by calling it again.
     """
     _, surroundings, console = start(as_json)
-    undone = undo_last(surroundings, surroundings.locate(home, layout, existing=False), operation)
+    undone = undo_last(
+        surroundings, surroundings.locate(home, layout, existing=False), operation, console.listener()
+    )
+    console.finish()
     landed = undone.landed
     console.document({"operation": undone.operation, "home": undone.place.home, "landed": landed.as_dict()})
     console.heading(f"Taken back in {path_text(undone.place.home)}")

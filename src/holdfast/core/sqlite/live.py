@@ -149,12 +149,16 @@ class Live(Pinned):
         high = bisect.bisect_left(self._overlaid, first + -(-length // self.page_size), low)
         if low == high:
             return data
-        patched = bytearray(data)
-        patched += bytes(length - len(data))
+        # Pieces of what was read and pages of the log, put together in one copy.
+        whole = memoryview(data if len(data) == length else data + bytes(length - len(data)))
+        pieces: list[memoryview | bytes] = []
+        done = 0
         for page in self._overlaid[low:high]:
             offset = (page - first) * self.page_size
-            patched[offset : offset + self.page_size] = self._frame(page)
-        return bytes(patched)
+            pieces += whole[done:offset], self._frame(page)
+            done = offset + self.page_size
+        pieces.append(whole[done:])
+        return b"".join(pieces)
 
     def _frame(self, page: int) -> bytes:
         offset = LOG_HEADER + (self._frames[page] - 1) * (FRAME_HEADER + self.page_size)

@@ -94,10 +94,10 @@ class Area:
     path: str
 
     @contextlib.contextmanager
-    def lock(self, doing: str) -> Iterator[None]:
+    def lock(self, doing: str, wait: float = 0.0) -> Iterator[None]:
         """One landing per home at a time; raises AlreadyRunning, naming the holder."""
         path = os.path.join(self.path, "lock")
-        with process_lock(path, doing):
+        with process_lock(path, doing, wait):
             if os.geteuid() == 0:  # the owner of the home must be able to take it later
                 facts = os.stat(self.path)
                 os.chown(path, facts.st_uid, facts.st_gid, follow_symlinks=False)

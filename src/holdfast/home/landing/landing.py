@@ -158,7 +158,7 @@ class Work:
             self.clock("swap")
             with Ground(directory, roots) as ground:
                 steps = Builder(ground, wish).build()
-                if not steps.steps and not steps.finish:
+                if verb == "land" and not steps.steps and not steps.finish:
                     return self._nothing_to_do(directory, steps, kept, wanted_bytes, staging)
                 record = LandingRecord(
                     self.operation,

@@ -58,20 +58,19 @@ class PastLanding:
         }
 
 
-def recover(home: str) -> list[Recovered]:
+def recover(home: str, wait: float = 30.0) -> list[Recovered]:
     """Make right what an interrupted landing left; call it before anything that touches a home.
 
-    Raises LandingNotTakenBack where something stands in the way.
+    A landing whose process lives is waited for, since a home in the middle of one is neither the old
+    nor the new. Raises AlreadyRunning after `wait` seconds, and LandingNotTakenBack where something
+    stands in the way.
     """
     recovered: list[Recovered] = []
     for area in existing_areas(home):
         if not area.all():
             continue
-        try:
-            with area.lock("recover"):
-                recovered.extend(settle(area, home))
-        except AlreadyRunning:
-            continue  # its process lives: it takes care of its own
+        with area.lock("recover", wait):
+            recovered.extend(settle(area, home))
     return recovered
 
 

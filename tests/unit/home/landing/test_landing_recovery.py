@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import AlreadyRunning
 from holdfast.home.landing import landings, recover
 from holdfast.home.landing.area import open_area
 from landing_support import (
@@ -76,10 +77,10 @@ def test_staged_leftovers_of_a_dead_process_are_swept(home):
     assert os.listdir(f"{home}.holdfast/landings") == []
 
 
-def test_a_landing_whose_process_lives_is_left_alone(home):
+def test_a_landing_whose_process_lives_is_waited_for_and_left_alone(home):
     write(f"{home}.holdfast/landings/op-9/staged/0/1", "under way")
-    with open_area(home).lock("import"):
-        assert recover(home) == []
+    with open_area(home).lock("import"), pytest.raises(AlreadyRunning, match=r"\(import\) is at work here"):
+        recover(home, wait=0.1)
     assert os.path.exists(f"{home}.holdfast/landings/op-9/staged/0/1")
 
 

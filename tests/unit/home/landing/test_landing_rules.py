@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
 from holdfast.core.errors import HoldfastError
-from holdfast.home.landing import landings
+from holdfast.home.landing import landings, undo
 from landing_support import TIME, directory, facts, file, landed, read, symlink, write
 
 
@@ -389,6 +389,9 @@ def test_declared_places_outside_are_written_and_undone_with_the_rest(home, tmp_
     assert mode(str(tmp_path / "user/.honcho/config.json")) == 0o600
     assert mode(str(tmp_path / "user/.openviking/ovcli.conf")) == 0o600
     assert not os.path.exists(f"{home}/_external")
+    undo(home)
+    assert read(str(tmp_path / "user/.honcho/config.json")) == b"old"
+    assert not os.path.exists(tmp_path / "user/.openviking")
 
 
 def test_a_declared_place_that_is_a_link_is_not_followed(home, tmp_path):
