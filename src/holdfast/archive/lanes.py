@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.core.entries import Content, Entry
+from holdfast.core.worker import Worker
 
 #: Finished bytes of small entries that may wait while a large one is being written.
 WAITING_LIMIT = 24 << 20
@@ -96,40 +97,41 @@ class LargeLane:
         self._jobs: deque[Job] = deque()
         self._ready = threading.Condition()
         self._closing = False
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
 
     def add(self, job: Job) -> None:
-        self.check()
+        """Take a job over, its open content included, whatever happens."""
+        try:
+            self.check()
+        except BaseException:
+            _close(job)
+            raise
         with self._ready:
             self._jobs.append(job)
             self._ready.notify()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="holdfast-large", daemon=True)
-            self._thread.start()
+        if self._worker is None:
+            self._worker = Worker(self._run, "holdfast-large")
 
     def check(self) -> None:
         """Raise here what went wrong there."""
-        if self._error is not None:
-            raise self._error
+        if self._worker is not None and self._worker.error is not None:
+            raise self._worker.error
 
     def finish(self) -> None:
         """Wait for every job; raises the first error."""
         self._close()
-        if self._thread is not None:
-            self._thread.join()
+        if self._worker is not None:
+            self._worker.wait()
         self.check()
 
     def abandon(self) -> None:
         """Stop at the next chunk. A read that hangs is left behind: it can no longer write anything."""
         self._sink.failed.set()
         self._close()
-        if self._thread is not None:
-            self._thread.join(timeout=5.0)
+        if self._worker is not None:
+            self._worker.wait(timeout=5.0)
         while self._jobs:
-            content = self._jobs.popleft()[1]
-            if content is not None:
-                content.close()
+            _close(self._jobs.popleft())
 
     def _close(self) -> None:
         with self._ready:
@@ -146,6 +148,11 @@ class LargeLane:
                         return
                     job = self._jobs.popleft()
                 self._work(job)
-        except BaseException as error:
-            self._error = error
+        except BaseException:
             self._sink.failed.set()
+            raise
+
+
+def _close(job: Job) -> None:
+    if job[1] is not None:
+        job[1].close()

@@ -8,7 +8,6 @@ Paths of any bytes survive: JSON escapes carry `surrogateescape` names as they a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -169,10 +168,6 @@ def check_entries(archive: str, head: Mapping[str, object], size: int, digest: s
     facts = head.get("entries")
     if not isinstance(facts, dict) or facts.get("size") != size or facts.get("sha256") != digest:
         raise damaged(archive, "its list of entries is not the one its manifest was written for", ENTRIES)
-
-
-def hash_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _by_hand(form: str) -> list[str]:

@@ -21,9 +21,10 @@ from holdfast.archive.reading import Archive
 from holdfast.core.entries import CHUNK, Entry, Kind
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener
+from holdfast.core.worker import Worker
 
 
-def prove(output: Output, form: str, account: Account, lines: int, listener: Listener) -> None:
+def prove(output: Output, account: Account, lines: int, listener: Listener) -> None:
     """Raise ArchiveNotProven unless the archive gives back what went into it."""
     listener(Event("verify", total=account.bytes))
     try:
@@ -58,25 +59,16 @@ def _read_all(archive: Archive, account: Account, lines: int, listener: Listener
 def _both_lanes(archive: Archive, reading: Reading) -> None:
     """Large members beside the small ones, as they were written."""
     large = [entry for entry in archive if entry.size > CHUNK]
-    failures: list[BaseException] = []
-
-    def read_large() -> None:
-        try:
-            reading.read(iter(large))
-        except BaseException as error:
-            failures.append(error)
-
-    lane = threading.Thread(target=read_large, name="holdfast-prove", daemon=True)
-    lane.start()
+    lane = Worker(lambda: reading.read(iter(large)), "holdfast-prove")
     try:
         reading.read(entry for entry in archive if entry.size <= CHUNK)
     except BaseException:
         reading.stopped = True
         raise
     finally:
-        lane.join()
-    if failures:
-        raise failures[0]
+        lane.wait_whatever_comes()
+    if lane.error is not None:
+        raise lane.error
 
 
 class Reading:

@@ -101,7 +101,7 @@ def write_archive(
             {"id": facts.get("id", ""), "complete": complete, "written_ns": time.time_ns()},
         )
         listener(Event("store", done=account.bytes, total=account.bytes))
-        prove(output, form, account, container.lines.count, listener)
+        prove(output, account, container.lines.count, listener)
         final = when_incomplete if when_incomplete and not complete else path
         stored = output.offset
         final = output.finish(final, replace)

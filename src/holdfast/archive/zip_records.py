@@ -37,9 +37,6 @@ COMMENT = b"holdfast-archive "
 ZIP64_FROM = LIMIT32 - (64 << 20)
 
 
-_dos_cache: dict[int, tuple[int, int]] = {}
-
-
 def dos_time(seconds: int) -> tuple[int, int]:
     """Time and date words in local time; what zip cannot say becomes the nearest it can."""
     try:

@@ -38,11 +38,10 @@ def test_identify_reads_little_of_a_large_archive(form, tmp_path, monkeypatch):
 def test_truncated_archives_are_not_known(form, tmp_path):
     path = tmp_path / "a"
     write(sample_home(), path, form)
-    size = path.stat().st_size
-    for cut in (1, 5, 30, 1000, size // 2, size - 1, size):
-        os.truncate(path, size - cut)
+    good = path.read_bytes()
+    for cut in (1, 5, 30, 1000, len(good) // 2, len(good) - 1, len(good)):
+        path.write_bytes(good[: len(good) - cut])
         assert identify(str(path)) is None
-        write(sample_home(), path, form)
 
 
 def test_foreign_and_missing_files_are_not_known(tmp_path):

@@ -7,11 +7,11 @@ state, beside the reading of its bytes, and can be stopped at any moment.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.core.entries import DatabaseFacts
+from holdfast.core.worker import Worker
 
 from .format import CORRUPT, NOTADB, connect, error_code
 
@@ -58,10 +58,9 @@ class Check:
         self._stopped = False
         self.state, self.detail = "unverified", ""
         self.counts: dict[str, int | None] = dict.fromkeys(self._queries)
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
         if check or self._queries:
-            self._thread = threading.Thread(target=self._run, name="holdfast-check", daemon=True)
-            self._thread.start()
+            self._worker = Worker(self._run, "holdfast-check")
 
     def _run(self) -> None:
         # Counting first: it is quick, and the answers are wanted even where the check is stopped.
@@ -74,18 +73,16 @@ class Check:
 
     def wait(self, beat: Callable[[], None] = lambda: None) -> None:
         """Until it has finished; `beat` is called about once a second meanwhile."""
-        while self._thread is not None and self._thread.is_alive():
-            self._thread.join(1.0)
-            if self._thread.is_alive():
-                beat()
+        while self._worker is not None and not self._worker.wait(1.0):
+            beat()
 
     def stop(self) -> None:
         """End it now. The connection may be closed afterwards."""
         self._stopped = True
-        while self._thread is not None and self._thread.is_alive():
+        while self._worker is not None and self._worker.running:
             with contextlib.suppress(Exception):
                 self._connection.interrupt()
-            self._thread.join(0.02)
+            self._worker.wait(0.02)
 
 
 def verify(path: str, thorough: bool = False) -> DatabaseFacts:

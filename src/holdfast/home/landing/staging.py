@@ -19,6 +19,7 @@ from holdfast.core.entries import Entry, EntryLost, Kind, Remark, Source
 from holdfast.core.events import Event, Listener
 from holdfast.core.files import write_all
 from holdfast.core.sqlite import is_database
+from holdfast.core.worker import Worker
 
 from .comparing import untouched
 from .items import Item
@@ -194,7 +195,6 @@ def _by_two(
     work.sort(key=lambda pair: pair[0].size)
     queue = deque(work)
     small, large = Stager(staging, "0", owner, tell), Stager(staging, "1", owner, tell)
-    failures: list[BaseException] = []
 
     def take_large() -> None:
         try:
@@ -209,12 +209,11 @@ def _by_two(
                 ready(staging, large.add(item, entry))
         except Interrupted:
             pass
-        except BaseException as error:
-            failures.append(error)
+        except BaseException:
             small.stop.set()
+            raise
 
-    helper = threading.Thread(target=take_large, name="holdfast-stage")
-    helper.start()
+    helper = Worker(take_large, "holdfast-stage")
     try:
         while not small.stop.is_set():
             try:
@@ -222,16 +221,18 @@ def _by_two(
             except IndexError:
                 break
             ready(staging, small.add(item, entry))
-        helper.join()
+        helper.wait()
     except Interrupted:
         pass
     finally:
         large.stop.set()
-        helper.join()
-        small.close()
-        large.close()
-    if failures:
-        raise failures[0]
+        try:
+            helper.wait_whatever_comes()
+        finally:
+            small.close()
+            large.close()
+    if helper.error is not None:
+        raise helper.error
 
 
 def _write(descriptor: int, chunk: bytes) -> None:

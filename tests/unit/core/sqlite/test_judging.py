@@ -74,7 +74,8 @@ def test_somebody_who_has_only_a_sidecar_open_is_a_holder(tmp_path):
             reader.wait()
         assert found.keys() == {other.pid, reader.pid}
         assert found[reader.pid].how == "has its -wal file open"
-        assert found[reader.pid].command == "sleep 60"
+        # The kernel shows the bare name for an instant after a program began.
+        assert found[reader.pid].command in ("sleep 60", "sleep")
 
 
 AS_NOBODY = """

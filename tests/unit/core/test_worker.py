@@ -1,0 +1,43 @@
+"""A thread that still works is never taken for ended, not even after Ctrl-C."""
+
+import subprocess
+import sys
+
+from holdfast.core.worker import Worker
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from holdfast.core.worker import Worker
+finished = []
+def work():
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)   # reaches the main thread in the middle of its wait
+    time.sleep(0.5)
+    finished.append(True)
+worker = Worker(work, "worker")
+try:
+    worker.wait_whatever_comes()
+except KeyboardInterrupt:
+    print("interrupted", finished, worker.running)
+"""
+
+
+def test_ctrl_c_does_not_end_the_wait_before_the_thread_ends():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert done.stdout == "interrupted [True] False\n", done.stdout + done.stderr
+
+
+def test_what_went_wrong_in_the_thread_is_kept():
+    worker = Worker(lambda: 1 / 0, "worker")  # type: ignore[arg-type, return-value]
+    assert worker.wait(5)
+    assert isinstance(worker.error, ZeroDivisionError)
+
+
+def test_a_wait_that_was_too_short_says_so():
+    import threading
+
+    gate = threading.Event()
+    worker = Worker(lambda: gate.wait() and None, "worker")
+    assert worker.wait(0.05) is False and worker.running
+    gate.set()
+    assert worker.wait(5) is True and not worker.running
