@@ -195,3 +195,11 @@ def _settle_in(path: str, owner: tuple[int, int]) -> None:
         os.chown(path, *owner, follow_symlinks=False)
     if stat.S_IMODE(os.lstat(path).st_mode) != 0o700:
         os.chmod(path, 0o700)
+
+
+def foreign_owner(home: str) -> tuple[int, int] | None:
+    """Whom root must give what it writes; None where files belong to the right one by themselves."""
+    if os.geteuid() != 0:
+        return None
+    owner = owner_of(home)
+    return None if owner == (0, os.getegid()) else owner

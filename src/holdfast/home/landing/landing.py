@@ -19,7 +19,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import NoRoom, free_bytes, sync_filesystem
 
-from .area import INTENT, LANDED, Area, LandingDirectory, open_area, owner_of
+from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, open_area
 from .ground import Ground
 from .plan import LandingPlan
 from .proving import prove, prover
@@ -110,7 +110,7 @@ class Work:
 
     def __init__(self, home: str, operation: str, deadline: float, listener: Listener) -> None:
         self.home, self.operation, self.deadline, self.listener = home, operation, deadline, listener
-        self.owner = owner_of(home) if os.geteuid() == 0 else None
+        self.owner = foreign_owner(home)
         self.timings: dict[str, float] = {}
         self.started = time.monotonic()
         self._last: tuple[str, float] = ("", self.started)
