@@ -39,8 +39,8 @@ def test_an_import_that_would_replace_something_refuses_without_a_terminal(tmp_p
     done = holdfast("import", archive, "--home", home)
     assert done.returncode == 1
     assert done.stderr.startswith("error: consent-needed\n"), done.stderr
-    assert "1 existing files would be replaced" in done.stderr
-    assert f"`holdfast import {archive} --force`" in done.stderr
+    assert "1 existing file would be replaced" in done.stderr
+    assert f"`holdfast import {archive} --home {home} --force`" in done.stderr
     assert differences(before, tree_facts(home, databases="bytes")) == []
 
 

@@ -12,17 +12,19 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast import __version__
+from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
 from holdfast.actions.report import write_report
 from holdfast.actions.rotation import Rotation, plan_rotation
+from holdfast.actions.scope import scope_of
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.archive import Written, identify, write_archive
 from holdfast.core.entries import Kind, Remark
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Listener, silent
+from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import private_directory
 from holdfast.core.journal import Record, new_id
 from holdfast.core.sqlite import CaptureOptions
@@ -45,6 +47,7 @@ class BackupRequest:
     selection: Selection = field(default_factory=Selection)
     keep: int = 0  # 0 keeps everything
     deadline: float = 30.0
+    measure: bool = False  # count first, so that progress knows its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def preview_backup(
             tops[top] = tops.get(top, 0) + entry.size
     largest = sorted(tops.items(), key=lambda item: -item[1])[:8]
     rotation = plan_rotation(
-        os.path.dirname(output), request.place, _scope(request.selection), request.keep, coming=1
+        os.path.dirname(output), request.place, scope_of(request.selection), request.keep, coming=1
     )
     return Preview(request.place, output, paths, files, total, largest, list(source.remarks), rotation)
 
@@ -100,36 +103,27 @@ def preview_backup(
 def backup(surroundings: Surroundings, request: BackupRequest, listener: Listener = silent) -> BackupResult:
     """Write one archive of a home, read it back, and account for everything."""
     operation = new_id()
-    journal = surroundings.journal
     try:
         result = _backup(surroundings, request, operation, listener)
     except HoldfastError as error:
-        journal.append(
-            Record(
-                operation, "backup", "failed", facts={"home": request.place.home, "error": error.as_dict()}
-            )
-        )
+        failure: dict[str, object] = {"home": request.place.home, "error": error.as_dict()}
+        record(surroundings, Record(operation, "backup", "failed", facts=failure), listener)
         raise
     written = result.written
-    journal.append(
-        Record(
-            operation,
-            "backup",
-            "done" if written.complete else "incomplete",
-            facts={
-                "home": request.place.home,
-                "layout": request.place.layout.name,
-                "archive": written.path,
-                "files": written.files,
-                "bytes": written.bytes,
-                "stored_bytes": written.stored_bytes,
-                "damaged": written.damaged,
-                "seconds": round(written.seconds, 3),
-                "census": result.census,
-                "rotated": result.rotated,
-            },
-        )
-    )
+    facts: dict[str, object] = {
+        "home": request.place.home,
+        "layout": request.place.layout.name,
+        "archive": written.path,
+        "files": written.files,
+        "bytes": written.bytes,
+        "stored_bytes": written.stored_bytes,
+        "damaged": written.damaged,
+        "seconds": round(written.seconds, 3),
+        "census": result.census,
+        "rotated": result.rotated,
+    }
+    state = "done" if written.complete else "incomplete"
+    record(surroundings, Record(operation, "backup", state, facts=facts), listener)
     return result
 
 
@@ -151,8 +145,10 @@ def _backup(
         "home": request.place.home,
         "host": socket.gethostname(),
         "user": _user(surroundings),
-        "scope": _scope(request.selection),
+        "scope": scope_of(request.selection),
     }
+    if request.measure:
+        listener = _with_total(listener, source.measure()[1])
     written = write_archive(
         source,
         output,
@@ -166,13 +162,17 @@ def _backup(
     )
     rotated: list[str] = []
     if written.complete and request.keep:
-        rotated = plan_rotation(directory, request.place, _scope(request.selection), request.keep).carry_out()
+        rotated = plan_rotation(
+            directory, request.place, scope_of(request.selection), request.keep
+        ).carry_out()
     census = source.census()
-    report = write_report(
-        os.path.join(surroundings.data_directory, "reports"),
-        operation,
-        {**head, **written.as_dict(), "census": census, "rotated": rotated},
-    )
+    report = ""
+    with contextlib.suppress(OSError):  # the manifest inside the archive has the same account
+        report = write_report(
+            os.path.join(surroundings.data_directory, "reports"),
+            operation,
+            {**head, **written.as_dict(), "census": census, "rotated": rotated},
+        )
     return BackupResult(operation, request.place, written, census, rotated, report)
 
 
@@ -220,14 +220,13 @@ def _beside(path: str, addition: str) -> str:
     return path + addition
 
 
-def _scope(selection: Selection) -> dict[str, object]:
-    """What was asked for, as recorded in the archive: only like is compared with like."""
-    return {
-        "secrets": selection.secrets,
-        "profile": selection.profile,
-        "include": sorted(selection.include),
-        "exclude": sorted(selection.exclude),
-    }
+def _with_total(listener: Listener, total: int) -> Listener:
+    def listen(event: Event) -> None:
+        if event.phase == "store" and not event.total and not event.text:
+            event = replace(event, total=max(total, event.done))
+        listener(event)
+
+    return listen
 
 
 def _user(surroundings: Surroundings) -> str:

@@ -11,13 +11,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
+from holdfast.actions.scope import losses, spared
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.wrappers import Wrapper, make_wrappers, profiles_of
-from holdfast.archive import NO_LIMITS, Archive, Limits, open_archive
-from holdfast.core.entries import Source
+from holdfast.archive import NO_LIMITS, Archive, Limits, leaves_target, open_archive
+from holdfast.core.entries import Kind, Source
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Listener, silent
+from holdfast.core.events import Event, Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
 from holdfast.home.layout import recognise
@@ -79,26 +81,47 @@ class PreparedImport:
         return head is None or head.get("user") != os.path.basename(self.surroundings.user_home.rstrip("/"))
 
     @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What the archive itself says it lacks, among what was asked for."""
+        only = self.plan.only
+        return [
+            (path, reason)
+            for path, reason in losses(self.archive.head)
+            if not only or any(path == one or path.startswith(one + "/") for one in only)
+        ]
+
+    @property
+    def links_out(self) -> list[str]:
+        """Links that lead out of the home: what the agent writes there lands somewhere else."""
+        items = self.plan.items
+        return sorted(
+            entry.path
+            for entry in self.source
+            if entry.kind is Kind.SYMLINK and entry.path in items and leaves_target(entry.path, entry.target)
+        )
+
+    @property
     def questions(self) -> list[str]:
         """Why consent is needed; empty where an import may just go on."""
         plan = self.plan
         reasons = []
         if plan.replace:
-            reasons.append(f"{len(plan.replace):,} existing files would be replaced")
+            reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
         if plan.remove:
-            reasons.append(f"{len(plan.remove):,} files that are not in the archive would be removed")
+            reasons.append(f"{_files(len(plan.remove), 'file')} that the archive lacks would be removed")
         if plan.outside:
-            reasons.append(f"{len(plan.outside):,} files outside the home would be written")
+            reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
         if plan.executable and self.foreign:
-            reasons.append(
-                f"{len(plan.executable):,} files that the agent can run come from an archive made elsewhere"
-            )
+            count = _files(len(plan.executable), "file")
+            reasons.append(f"{count} that the agent can run would come from an archive made elsewhere")
+        if self.foreign and (links := self.links_out):
+            count = _files(len(links), "link")
+            reasons.append(f"{count} out of the home would come from an archive made elsewhere")
         return reasons
 
     def carry_out(self, listener: Listener = silent) -> Imported:
         """Stage, prove, swap in; journalled either way."""
         operation = new_id()
-        journal = self.surroundings.journal
         facts: dict[str, object] = {
             "home": self.place.home,
             "layout": self.place.layout.name,
@@ -106,7 +129,7 @@ class PreparedImport:
             "exact": self.request.exact,
             "only": list(self.request.only),
         }
-        journal.append(Record(operation, "import", "begun", facts=facts))
+        record(self.surroundings, Record(operation, "import", "begun", facts=facts), listener)
         try:
             landed = land(
                 self.source,
@@ -117,13 +140,20 @@ class PreparedImport:
                 listener=listener,
             )
         except HoldfastError as error:
-            journal.append(Record(operation, "import", "failed", facts={**facts, "error": error.as_dict()}))
+            failure = {**facts, "error": error.as_dict()}
+            record(self.surroundings, Record(operation, "import", "failed", facts=failure), listener)
             raise
-        journal.append(Record(operation, "import", "done", facts={**facts, **landed.as_dict()}))
+        state = "incomplete" if self.losses else "done"
+        record(
+            self.surroundings,
+            Record(operation, "import", state, facts={**facts, **landed.as_dict()}),
+            listener,
+        )
         wrappers: list[Wrapper] = []
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-            wrappers = make_wrappers(self.place, self.surroundings)
+            if not self.request.only:
+                wrappers = make_wrappers(self.place, self.surroundings)
         return Imported(operation, self.place, landed, wrappers, self._hints())
 
     def _hints(self) -> list[str]:
@@ -149,6 +179,7 @@ def prepare_import(
     surroundings: Surroundings, request: ImportRequest, listener: Listener = silent
 ) -> Iterator[PreparedImport]:
     """Open and judge an archive, find the target, and make the plan. Changes nothing."""
+    listener(Event("read"))
     limits = NO_LIMITS if request.no_limits else Limits()
     with open_archive(request.file, limits) as archive:
         layout_name, prefix = _what_it_is(surroundings, request, archive)
@@ -162,6 +193,7 @@ def prepare_import(
             place.layout,
             exact=request.exact,
             only=request.only,
+            spare=spared(archive.head, place.layout),
         )
         yield PreparedImport(surroundings, request, archive, source, place, plan)
 
@@ -192,3 +224,7 @@ def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Arc
 
 def _target(surroundings: Surroundings, request: ImportRequest, layout_name: str) -> Place:
     return surroundings.locate(request.into or request.home, layout_name, existing=False)
+
+
+def _files(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

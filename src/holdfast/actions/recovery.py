@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.events import Event, Listener
 from holdfast.core.journal import Record
@@ -21,6 +22,5 @@ def make_right(surroundings: Surroundings, home: str, listener: Listener) -> Non
         if found.set_aside:
             sentence += f"; what was changed since then is kept in {found.place}"
         listener(Event("recover", text=sentence))
-        surroundings.journal.append(
-            Record(found.operation, "import", "recovered", facts={"home": home, **found.as_dict()})
-        )
+        facts = {"home": home, **found.as_dict()}
+        record(surroundings, Record(found.operation, "import", "recovered", facts=facts), listener)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.core.errors import HoldfastError
@@ -26,15 +27,12 @@ def undo_last(
 ) -> Undone:
     """Take back the last landing in this home, or the named one."""
     make_right(surroundings, place.home, listener)
-    journal = surroundings.journal
     try:
         landed = undo(place.home, operation, listener=listener)
     except HoldfastError as error:
-        journal.append(
-            Record(
-                operation or new_id(), "undo", "failed", facts={"home": place.home, "error": error.as_dict()}
-            )
-        )
+        failure: dict[str, object] = {"home": place.home, "error": error.as_dict()}
+        record(surroundings, Record(operation or new_id(), "undo", "failed", facts=failure), listener)
         raise
-    journal.append(Record(landed.operation, "undo", "done", facts={"home": place.home, **landed.as_dict()}))
+    facts: dict[str, object] = {"home": place.home, **landed.as_dict()}
+    record(surroundings, Record(landed.operation, "undo", "done", facts=facts), listener)
     return Undone(landed.operation, place, landed)

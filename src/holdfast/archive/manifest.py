@@ -16,7 +16,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from holdfast.archive.errors import ArchiveDamaged, damaged, too_large, unsupported
-from holdfast.core.entries import Kind, Remark
+from holdfast.core.entries import DatabaseFacts, Kind, Remark
 
 FORMAT = "holdfast-archive"
 VERSION = 1
@@ -46,6 +46,20 @@ class Record:
     target: str = ""
     database: dict[str, object] | None = None
     pieces: list[int] | None = None  # deflated size of each PIECE, where a zip member has several
+
+    @property
+    def database_facts(self) -> DatabaseFacts | None:
+        """What was found of the database when it was stored; anybody can write such a line."""
+        if self.database is None:
+            return None
+        state, method = self.database.get("state"), self.database.get("method")
+        detail, page_size = self.database.get("detail"), self.database.get("page_size")
+        return DatabaseFacts(
+            state=state if state in ("sound", "damaged") else "unverified",
+            method=str(method or ""),
+            detail=str(detail or ""),
+            page_size=page_size if type(page_size) is int else 0,
+        )
 
     def line(self) -> bytes:
         """The line, with its line end. Built by hand: json.dumps would be a tenth of a backup's time."""

@@ -150,7 +150,7 @@ class TarReader:
                         size=record.size,
                         sha256=record.sha256,
                         database=record.database is not None,
-                        open=partial(TarContent, self, index, record.size, record.mtime_ns, record.sha256),
+                        open=partial(self._content, index, record),
                     )
                 )
             else:
@@ -290,6 +290,11 @@ class TarReader:
             raise damaged(self.path, "it is in the manifest, but not in the archive", missing)
         parser.feed.drain()
         self._stop()
+
+    def _content(self, index: int, record: Record) -> Content:
+        content = TarContent(self, index, record.size, record.mtime_ns, record.sha256)
+        content.database = record.database_facts
+        return content
 
     def stands_at(self, parser: TarParser, index: int) -> bool:
         """Whether nobody opened another entry meanwhile."""

@@ -55,6 +55,7 @@ class MemberContent(Content):
         self.handle, self.member, self.pool, self.record = handle, member, pool, record
         self.size = member.size
         self.mtime_ns = record.mtime_ns if record else seconds_of(member) * 1_000_000_000
+        self.database = record.database_facts if record else None
         self.digest = ""
         self._hash_it = record is not None if hash_it is None else hash_it
 

@@ -13,7 +13,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -75,10 +75,12 @@ def path_argument(path: str) -> str:
 class Console:
     """One command's way of talking."""
 
+    #: The bar on the screen. There is one screen, so whoever speaks next can take it away.
+    _progress: ClassVar[Progress | None] = None
+
     def __init__(self, *, as_json: bool, program: str = "holdfast") -> None:
         self.as_json = as_json
         self.program = program
-        self._progress: Progress | None = None
 
     # -- results ---------------------------------------------------------------------------
 
@@ -91,7 +93,8 @@ class Console:
         """A line of the result, for a person."""
         if not self.as_json:
             text = self.runnable(harmless(text))
-            click.echo(click.style(text, **style) if style else text)
+            plain = not style or os.environ.get("TERM") == "dumb"
+            click.echo(text if plain else click.style(text, **style))
 
     def fact(self, label: str, text: str) -> None:
         """An aligned line: `  Files      412`."""
@@ -104,6 +107,10 @@ class Console:
         """A line beside the result: to stderr."""
         self.finish()
         click.echo(self.runnable(harmless(text)), err=True)
+
+    def command(self, *words: str) -> str:
+        """A command line that runs as printed, from any directory."""
+        return " ".join([self.program, *(path_argument(word) for word in words)])
 
     def runnable(self, text: str) -> str:
         """The same text with every printed command starting with the launcher that was called."""
@@ -118,9 +125,13 @@ class Console:
         self.finish()
         return click.confirm(question, default=False, err=True)
 
-    @staticmethod
-    def can_ask() -> bool:
-        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    def can_ask(self) -> bool:
+        """Whether there is a person to ask. With `--json` there is a program, which is not asked."""
+        return not self.as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def draws(self) -> bool:
+        """Whether progress is drawn: at a terminal that can."""
+        return not self.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     # -- errors ----------------------------------------------------------------------------
 
@@ -128,7 +139,9 @@ class Console:
         """What happened, what was kept safe, what to do next."""
         self.finish()
         if self.as_json:
-            click.echo(json.dumps({"error": error.as_dict()}, indent=2))
+            document = error.as_dict()
+            document["next"] = [self.runnable(step) for step in error.next_steps]
+            click.echo(json.dumps({"error": document}, indent=2))
             return
         click.echo(self.runnable(error_text(error)), err=True)
 
@@ -148,9 +161,10 @@ class Console:
         """A listener that draws progress at a terminal, and says only remarks elsewhere."""
         if self.as_json:
             return silent
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._progress = Progress()
-            return self._progress.listen
+        if self.draws():
+            self.finish()
+            Console._progress = Progress()
+            return Console._progress.listen
         return self._plain_listener()
 
     def _plain_listener(self) -> Listener:
@@ -160,11 +174,12 @@ class Console:
 
         return listen
 
-    def finish(self) -> None:
+    @staticmethod
+    def finish() -> None:
         """Take the progress bar off the screen."""
-        if self._progress is not None:
-            self._progress.close()
-            self._progress = None
+        if Console._progress is not None:
+            Console._progress.close()
+            Console._progress = None
 
 
 class Progress:

@@ -204,3 +204,43 @@ def test_the_helper_answers_for_odd_missing_and_foreign_files(tmp_path: object) 
     finally:
         reader.close()
         reader.close()
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+@pytest.mark.parametrize("size", [16, 100, 600, 28772])
+@pytest.mark.parametrize("name", ["state.db", "plugins/x/notes.db", "plugins/x/cache.dat"])
+def test_a_truncated_database_is_damaged_whatever_its_size_and_name(
+    tmp_path: object, name: str, size: int, isolated: bool
+) -> None:
+    # An import knows databases by their first bytes; what it would refuse must not be stored as sound.
+    home = plant(tmp_path, {"config.yaml": "x"})
+    plant_database(f"{home}/{name}", rows=3000)
+    with open(f"{home}/{name}", "rb") as file:
+        whole = file.read()
+    assert len(whole) > 28772
+    os.truncate(f"{home}/{name}", size)
+    (entry,) = [entry for entry in look(home, isolated=isolated) if entry.path == name]
+    with entry.open() as content:
+        assert b"".join(content.chunks()) == whole[:size]
+        assert content.database is not None
+        assert content.database.state == "damaged"
+        assert [remark.outcome for remark in content.remarks] == [Outcome.DAMAGED]
+
+
+def test_a_large_truncated_database_without_a_telling_name_is_damaged(tmp_path: object) -> None:
+    home = plant(tmp_path, {"config.yaml": "x"})
+    plant_database(f"{home}/cache.dat", rows=3)
+    with open(f"{home}/cache.dat", "ab") as file:
+        file.write(os.urandom(9 << 20) + b"tail")
+    os.truncate(f"{home}/cache.dat", (8 << 20) + 100)
+    taken, said = consume(look(home))
+    assert len(taken["cache.dat"]) == (8 << 20) + 100
+    assert [(remark.path, remark.outcome) for remark in said] == [("cache.dat", Outcome.DAMAGED)]
+
+
+def test_the_log_of_a_truncated_database_is_not_stored_as_a_file_of_its_own(tmp_path: object) -> None:
+    home = plant(tmp_path, {"x.dat": b"SQLite format 3\0" + b"z" * 84, "x.dat-wal": b"\x37\x7f\x06\x82 log"})
+    taken, said = consume(source := look(home))
+    assert sorted(taken) == ["x.dat"]
+    assert [remark.outcome for remark in said] == [Outcome.DAMAGED]
+    assert any("travels with the database" in remark.reason for remark in source.remarks)

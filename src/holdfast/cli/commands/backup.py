@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from holdfast.actions.backup import BackupRequest, BackupResult, Preview, backup, preview_backup
-from holdfast.cli.console import Console, count_text, path_argument, path_text, size_text, time_text
+from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
 from holdfast.cli.options import common_options, start
 from holdfast.core.entries import Outcome, Remark
 from holdfast.home.scan import Selection
@@ -45,10 +45,11 @@ def command(
     damaged, and everything is listed; 1: no archive was written.
     """
     settings, surroundings, console = start(as_json)
+    form = _form(output or "", form) or settings.text("backup.format")
     request = BackupRequest(
         place=surroundings.locate(home, layout),
         output=output if output is not None else settings.text("backup.output"),
-        form=form or settings.text("backup.format"),
+        form=form,
         selection=Selection(
             include=include or settings.texts("backup.include"),
             exclude=exclude or settings.texts("backup.exclude"),
@@ -57,12 +58,22 @@ def command(
         ),
         keep=keep if keep is not None else settings.whole("backup.keep"),
         deadline=settings.number("database.deadline"),
+        measure=console.draws(),
     )
     if dry_run:
         return _show_preview(console, preview_backup(surroundings, request, console.listener()))
     result = backup(surroundings, request, console.listener())
     console.finish()
-    return _show_result(console, result)
+    named = [*(("--home", result.place.home) if home else ()), *(("--layout", layout) if layout else ())]
+    return _show_result(console, result, named)
+
+
+def _form(output: str, form: str | None) -> str | None:
+    """The format that a file name already says; one that says another is a mistake."""
+    said = next((known for known in ("tar.zst", "zip") if output.endswith(f".{known}")), None)
+    if form and said and form != said:
+        raise click.UsageError(f"--format {form} and a file name that ends in .{said} do not go together.")
+    return form or said
 
 
 def _show_preview(console: Console, preview: Preview) -> int:
@@ -92,9 +103,9 @@ def _show_preview(console: Console, preview: Preview) -> int:
     return 0
 
 
-def _show_result(console: Console, result: BackupResult) -> int:
+def _show_result(console: Console, result: BackupResult, named: list[str]) -> int:
     written = result.written
-    restore = f"holdfast import {path_argument(written.path)}"
+    restore = console.command("import", written.path, *named)
     console.document(
         {
             "operation": result.operation,
@@ -111,7 +122,7 @@ def _show_result(console: Console, result: BackupResult) -> int:
         f"Backup {'complete' if written.complete else 'incomplete'}: {path_text(written.path)}",
         written.complete,
     )
-    console.fact("Home", f"{result.place.home} ({result.place.layout.name})")
+    console.fact("Home", f"{path_text(result.place.home)} ({result.place.layout.name})")
     links = f", {count_text(written.links, 'link')}" if written.links else ""
     console.fact("Files", f"{written.files:,}{links}, {size_text(written.bytes)}")
     console.fact("Archive", f"{size_text(written.stored_bytes)}, read back and proven")
@@ -119,7 +130,7 @@ def _show_result(console: Console, result: BackupResult) -> int:
     for line in census_lines(result.census):
         console.fact("Holds", line)
     for path in result.rotated:
-        console.fact("Removed", f"{path} (--keep)")
+        console.fact("Removed", f"{path_text(path)} (--keep)")
     _show_remarks(console, written.remarks, result.report)
     if written.complete:
         console.line(f"Restore with: `{restore}`")

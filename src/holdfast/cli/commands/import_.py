@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from holdfast.actions.import_ import (
@@ -12,8 +14,10 @@ from holdfast.actions.import_ import (
     prepare_import,
 )
 from holdfast.cli.commands.backup import census_lines
-from holdfast.cli.console import Console, count_text, path_argument, path_text, size_text, time_text
+from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
 from holdfast.cli.options import common_options, start
+from holdfast.core.entries import Outcome
+from holdfast.core.errors import HoldfastError
 
 _SHOWN = 12
 
@@ -67,20 +71,43 @@ def command(
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
     )
-    listener = console.listener()
-    with prepare_import(surroundings, request, listener) as prepared:
-        console.finish()
-        if dry_run:
-            console.document({"dry_run": True, **_plan_document(prepared)})
+    try:
+        with prepare_import(surroundings, request, console.listener()) as prepared:
+            console.finish()
             _show_plan(console, prepared)
-            console.line("Nothing was changed")
-            return 0
-        _show_plan(console, prepared)
-        if prepared.questions and not force:
-            _consent(console, prepared)
-        imported = prepared.carry_out(console.listener())
-        console.finish()
-        return _show_result(console, prepared, imported)
+            if dry_run:
+                console.document({"dry_run": True, **_plan_document(prepared)})
+                console.line("Nothing was changed")
+                return 0
+            if prepared.questions and not force:
+                _consent(console, prepared)
+            imported = prepared.carry_out(console.listener())
+            console.finish()
+            return _show_result(console, prepared, imported)
+    except HoldfastError as error:
+        # The library does not know what was typed; a printed command must.
+        given = console.command("import", os.path.abspath(file)).removeprefix(console.program)
+        error.next_steps = tuple(
+            step.replace("holdfast import FILE", f"holdfast{given}") for step in error.next_steps
+        )
+        raise
+
+
+def _again(console: Console, request: ImportRequest, *more: str) -> str:
+    """The same import as it was asked for, with something added; runs from any directory."""
+    words = ["import", os.path.abspath(request.file)]
+    for option, value in (("--home", request.home), ("--into", request.into), ("--layout", request.layout)):
+        if value:
+            words += [option, os.path.abspath(value) if option != "--layout" else value]
+    for path in request.only:
+        words += ["--only", path]
+    flags = {
+        "--exact": request.exact,
+        "--allow-damaged": request.allow_damaged,
+        "--no-limits": request.no_limits,
+    }
+    words += [flag for flag, given in flags.items() if given]
+    return console.command(*words, *more)
 
 
 def _consent(console: Console, prepared: PreparedImport) -> None:
@@ -89,8 +116,8 @@ def _consent(console: Console, prepared: PreparedImport) -> None:
             "this import needs your consent: " + "; ".join(prepared.questions),
             kept="Nothing was changed",
             next_steps=(
-                f"See the plan: `holdfast import {path_argument(prepared.request.file)} --dry-run`",
-                f"Agree to it: `holdfast import {path_argument(prepared.request.file)} --force`",
+                f"See the plan: `{_again(console, prepared.request, '--dry-run')}`",
+                f"Agree to it: `{_again(console, prepared.request, '--force')}`",
             ),
             reasons=prepared.questions,
         )
@@ -105,6 +132,8 @@ def _plan_document(prepared: PreparedImport) -> dict[str, object]:
         "home": prepared.place.home,
         "layout": prepared.place.layout.name,
         "made_by_holdfast": prepared.archive.head is not None,
+        "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
+        "remarks": [remark.as_dict() for remark in prepared.source.remarks],
         "plan": prepared.plan.as_dict(),
         "needs_consent": prepared.questions,
     }
@@ -118,15 +147,22 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     census = head.get("census") if head else None
     for line in census_lines(census if isinstance(census, dict) else {}):
         console.fact("Holds", line)
-    console.fact("New", f"{count_text(len(plan.create), 'file')}, {size_text(plan.bytes)} in all")
-    _listing(console, "Replace", plan.replace)
-    _listing(console, "Remove", plan.remove)
+    for path, reason in prepared.losses[:_SHOWN]:
+        console.fact("Missing", f"{path_text(path)}: {reason}")
+    for remark in prepared.source.remarks[:_SHOWN]:
+        console.fact("Left out", f"{path_text(remark.path)}: {remark.reason}")
+    console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
+    _listing(console, "Replaces", plan.replace)
+    _listing(console, "Removes", plan.remove)
     _listing(console, "Outside", plan.outside)
-    _listing(console, "Keep", plan.kept, "bound to this machine")
+    _listing(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
     if prepared.foreign:
         _listing(console, "Can run", plan.executable, "plugins, hooks, scripts, jobs: look at them first")
+        _listing(console, "Links out", prepared.links_out, "what is written there lands outside the home")
     for path, holder in plan.held:
         console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
+    for sentence in getattr(plan, "obstacles", []):
+        console.fact("In the way", sentence)
 
 
 def _listing(console: Console, label: str, paths: list[str], note: str = "") -> None:
@@ -140,7 +176,9 @@ def _listing(console: Console, label: str, paths: list[str], note: str = "") -> 
 
 
 def _show_result(console: Console, prepared: PreparedImport, imported: Imported) -> int:
-    landed = imported.landed
+    landed, place = imported.landed, imported.place
+    named = prepared.request.into or prepared.request.home
+    undo = console.command("undo", *(("--home", place.home) if named else ()))
     console.document(
         {
             "operation": imported.operation,
@@ -148,32 +186,41 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
             "landed": landed.as_dict(),
             "wrappers": [wrapper.as_dict() for wrapper in imported.wrappers],
             "hints": imported.hints,
-            "undo": "holdfast undo",
+            "undo": undo,
         }
     )
-    console.heading(f"Import complete: {path_text(imported.place.home)}")
+    whole = not prepared.losses
+    console.heading(
+        f"Import complete: {path_text(place.home)}" if whole else "Imported what the archive holds", whole
+    )
     console.fact(
         "Files",
         f"{landed.created:,} new, {landed.replaced:,} replaced, {landed.same:,} already the same, "
         f"{landed.removed:,} removed",
     )
-    console.fact("Proven", "every hash and every database, before the first file was replaced")
+    if landed.created or landed.replaced:
+        console.fact("Proven", _proof(prepared, imported))
     console.fact("Time", time_text(landed.seconds))
+    for path, reason in prepared.losses[:_SHOWN]:
+        console.fact("Missing", f"{path_text(path)}: {reason}")
     for remark in landed.remarks[:_SHOWN]:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for wrapper in imported.wrappers:
         if wrapper.state == "made":
             note = f" ({wrapper.note})" if wrapper.note else ""
-            console.fact("Command", f"{wrapper.path} starts profile {wrapper.profile}{note}")
+            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}{note}")
         elif wrapper.state == "skipped":
-            console.fact("Command", f"none for profile {wrapper.profile}: {wrapper.note}")
+            console.fact("Command", f"none for profile {path_text(wrapper.profile)}: {wrapper.note}")
     for hint in imported.hints:
         console.fact("Next", hint)
     if landed.replaced or landed.removed or landed.created:
-        console.line("Take it back with: `holdfast undo`" + _home_option(prepared))
-    return 0
+        console.line(f"Take it back with: `{undo}`")
+    return 0 if whole else 3
 
 
-def _home_option(prepared: PreparedImport) -> str:
-    named = prepared.request.into or prepared.request.home
-    return f" (add `--home {path_argument(prepared.place.home)}`)" if named else ""
+def _proof(prepared: PreparedImport, imported: Imported) -> str:
+    """Only what was really checked."""
+    hashes = "every hash" if prepared.archive.head is not None else "every checksum that the archive has"
+    damaged = any(remark.outcome is Outcome.DAMAGED for remark in imported.landed.remarks)
+    databases = "every database but those noted below" if damaged else "every database"
+    return f"{hashes} and {databases}, before the first file was replaced"

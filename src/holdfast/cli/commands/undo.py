@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from holdfast.actions.undo import undo_last
-from holdfast.cli.console import path_text, time_text
+from holdfast.cli.console import count_text, path_text, time_text
 from holdfast.cli.options import common_options, start
 
 
@@ -19,16 +19,19 @@ def command(operation: str, home: str, layout: str, as_json: bool) -> int:
     not deleted. An undo can itself be undone by calling it again.
     """
     _, surroundings, console = start(as_json)
-    undone = undo_last(
-        surroundings, surroundings.locate(home, layout, existing=False), operation, console.listener()
-    )
+    place = surroundings.locate(home, layout, existing=False)
+    undone = undo_last(surroundings, place, operation, console.listener())
     console.finish()
     landed = undone.landed
-    console.document({"operation": undone.operation, "home": undone.place.home, "landed": landed.as_dict()})
-    console.heading(f"Taken back in {path_text(undone.place.home)}")
-    console.fact(
-        "Files", f"{landed.replaced:,} returned, {landed.created:,} new, {landed.removed:,} set aside"
+    again = console.command("undo", *(("--home", place.home) if home else ()))
+    console.document(
+        {"operation": undone.operation, "home": place.home, "landed": landed.as_dict(), "undo": again}
     )
+    console.heading(f"Taken back in {path_text(place.home)}")
+    console.fact("Returned", count_text(landed.created + landed.replaced, "file"))
+    console.fact("Set aside", count_text(landed.removed + landed.replaced, "file"))
+    if landed.replaced_in:
+        console.fact("Kept in", path_text(landed.replaced_in))
     console.fact("Time", time_text(landed.seconds))
-    console.line("Changed your mind? Run `holdfast undo` again")
+    console.line(f"Changed your mind? Run `{again}`")
     return 0

@@ -99,7 +99,7 @@ def land(
         staging = stage(source, plan, directory.staged, work.owner, listener, prover(plan.items))
         work.clock("prove")
         listener(Event("prove"))
-        prove(staging, plan.items, allow_damaged)
+        prove(staging, plan, allow_damaged)
         return _wish(plan, staging), staging
 
     return work.run(plan.roots, fill, kept=len(plan.kept), wanted_bytes=plan.bytes)

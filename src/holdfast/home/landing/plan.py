@@ -8,7 +8,7 @@ landing itself compares the bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.core.entries import Kind, Source
@@ -20,7 +20,7 @@ from .comparing import already_there
 from .holding import describe, is_database_file, who_holds
 from .items import Item, collect, database_of
 from .record import Root
-from .removals import Removals, find_removals
+from .removals import Removals, find_removals, never
 from .targets import Places, Targets
 from .tree import LandingThroughLink, Tree
 
@@ -73,9 +73,15 @@ class LandingPlan:
 
 
 def plan_landing(
-    source: Source, targets: Targets, layout: Layout, *, exact: bool = False, only: Sequence[str] = ()
+    source: Source,
+    targets: Targets,
+    layout: Layout,
+    *,
+    exact: bool = False,
+    only: Sequence[str] = (),
+    spare: Callable[[str], bool] = never,
 ) -> LandingPlan:
-    """Compare a source with its target.
+    """Compare a source with its target. An exact landing leaves what `spare` names where it is.
 
     Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
     are part of the plan, and refused when it is carried out.
@@ -96,7 +102,7 @@ def plan_landing(
         for item in chosen.items.values():
             _judge(plan, item, trees[item.root], places, layout)
         if exact:
-            plan.removals = find_removals(places.home, layout, chosen)
+            plan.removals = find_removals(places.home, layout, chosen, spare)
             plan.remove = sorted(plan.removals.files)
             for path in plan.remove:
                 _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)

@@ -10,7 +10,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.sqlite import SIDECARS, fold, verify
 
 from .items import Item, database_of
+from .plan import LandingPlan
 from .staging import Staged, Staging
+from .weighing import DAMAGED, weigh
 
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
@@ -36,8 +38,9 @@ def prover(items: dict[str, Item]) -> Callable[[Staging, Staged], None]:
     return ready
 
 
-def prove(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> None:
+def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool) -> None:
     """Fold sidecars into their databases, then judge everything. Raises RestoreNotProven."""
+    items = plan.items
     for staged in [staged for staged in staging.things.values() if staged.item.sidecar]:
         _attach(staging, staged)
     for path in {database_of(path) for path, item in items.items() if item.sidecar}:
@@ -46,6 +49,7 @@ def prove(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> None
             _fold(staging, staged_database)
             if not staged_database.wrong:
                 _verify(staging, staged_database)
+    weigh(staging, plan, allow_damaged)
     _judge(staging, items, allow_damaged)
 
 
@@ -86,7 +90,7 @@ def _fold(staging: Staging, staged: Staged) -> None:
     try:
         fold(path)
     except HoldfastError as error:
-        staged.wrong = f"the database is damaged: {error.facts.get('detail', error.what)}"
+        staged.wrong = f"{DAMAGED}: {error.facts.get('detail', error.what)}"
     for suffix in SIDECARS:
         if os.path.lexists(path + suffix):
             os.unlink(path + suffix)
@@ -106,11 +110,9 @@ def _verify(staging: Staging, staged: Staged) -> None:
         return
     detail = facts.detail.strip().splitlines()[0] if facts.detail.strip() else "not sound"
     if staged.recorded_damaged:
-        staging.remarks.append(
-            Remark(staged.item.path, Outcome.DAMAGED, f"was already damaged when it was stored: {detail}")
-        )
+        staged.damage = detail
     else:
-        staged.wrong = staged.wrong or f"the database is damaged: {detail}"
+        staged.wrong = staged.wrong or f"{DAMAGED}: {detail}"
 
 
 def _judge(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> None:
@@ -118,7 +120,7 @@ def _judge(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> Non
     for staged in staging.things.values():
         if not staged.wrong:
             continue
-        if allow_damaged and staged.wrong.startswith("the database is damaged"):
+        if allow_damaged and staged.wrong.startswith(DAMAGED):
             staging.remarks.append(Remark(staged.item.path, Outcome.DAMAGED, staged.wrong))
         else:
             wrong.append((staged.item.path, staged.wrong))
@@ -136,6 +138,7 @@ def _missing(staging: Staging, items: dict[str, Item]) -> list[str]:
         and not item.sidecar
         and path not in staging.things
         and path not in staging.same
+        and path not in staging.left_out
     ]
 
 
@@ -143,7 +146,7 @@ def _not_proven(wrong: list[tuple[str, str]], total: int) -> RestoreNotProven:
     wrong.sort()
     named = "; ".join(f"`{path}`: {why}" for path, why in wrong[:5]) + (" …" if len(wrong) > 5 else "")
     steps = ["Try an older backup of this home"]
-    if all(why.startswith("the database is damaged") for _, why in wrong):
+    if all(why.startswith(DAMAGED) for _, why in wrong):
         steps.append("Take the damaged database all the same: `holdfast import FILE --allow-damaged`")
     else:
         steps.append("Copy the file from its origin again; it may have been damaged on the way")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from holdfast.core.entries import Kind
@@ -20,11 +21,19 @@ class Removals:
     directories: list[str] = field(default_factory=list)  # removed where they end up empty
 
 
-def find_removals(home: str, layout: Layout, chosen: Chosen) -> Removals:
+def never(path: str) -> bool:
+    """No path at all is spared: the source is taken to be the whole of the home."""
+    return False
+
+
+def find_removals(
+    home: str, layout: Layout, chosen: Chosen, spare: Callable[[str], bool] = never
+) -> Removals:
     """What the home has and the source has not.
 
     Only what a backup would select is ever removed: what the layout leaves out, what is bound to
-    this machine, sockets, and the work area stay. Directories that were empty before stay where the
+    this machine, sockets, and the work area stay. So does what `spare` names: the source lacks it
+    for another reason than that it was not there. Directories that were empty before stay where the
     source does not list directories at all.
     """
     removals = Removals()
@@ -33,16 +42,19 @@ def find_removals(home: str, layout: Layout, chosen: Chosen) -> Removals:
     wanted = _with_parents(chosen)
     emptied: set[str] = set()
     empty_before: list[str] = []
+    spared: set[str] = set()
     for path, kind in _selected(home, layout):
         if path in wanted or is_area(path) or layout.machine_bound(path) or not _asked(path, chosen.only):
             continue
-        if kind is Kind.DIRECTORY:
+        if spare(path):
+            spared.update((path, *_parents(path)))
+        elif kind is Kind.DIRECTORY:
             empty_before.append(path)
         else:
             removals.files.append(path)
             emptied.update(_parents(path))
     directories = set(empty_before) if chosen.directories_listed else emptied & set(empty_before)
-    removals.directories = sorted(directories, reverse=True)
+    removals.directories = sorted(directories - spared, reverse=True)
     return removals
 
 

@@ -49,6 +49,7 @@ class Staged:
     head: bytes = b""
     database: bool = False
     recorded_damaged: bool = False  # the source itself says that this database is not sound
+    damage: str = ""  # what the check said of one that was recorded so
     wrong: str = ""  # why it is not what was recorded
 
 
@@ -59,6 +60,7 @@ class Staging:
     directory: str
     things: dict[str, Staged] = field(default_factory=dict)
     same: dict[str, os.stat_result] = field(default_factory=dict)  # already there; nothing was staged
+    left_out: set[str] = field(default_factory=set)  # not to land after all; a remark says why
     remarks: list[Remark] = field(default_factory=list)
 
     def path(self, staged: Staged) -> str:

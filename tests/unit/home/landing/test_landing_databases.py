@@ -171,6 +171,88 @@ def test_a_damaged_database_lands_when_it_is_asked_for_or_was_recorded_so(home, 
     assert result.remarks[0].reason.startswith("was already damaged when it was stored: ")
 
 
+NOT_DATABASES = [
+    (b"", "is empty"),
+    (bytes(95_000), "is 95,000 bytes of zeros"),
+    (b"BoltDB" * 2000, "is not a database"),
+]
+
+
+@pytest.mark.parametrize(("data", "words"), NOT_DATABASES)
+def test_what_is_no_database_never_silently_replaces_a_sound_one(home, data, words):
+    database(f"{home}/state.db", 3, text="mine")
+    before = facts(home)
+    with pytest.raises(HoldfastError) as caught:
+        landed(home, [file("config.yaml", "new"), file("state.db", data)])
+    assert caught.value.code == "restore-not-proven"
+    assert f"`state.db`: the database is damaged: it {words}" in caught.value.what
+    assert caught.value.next_steps[-1] == (
+        "Take the damaged database all the same: `holdfast import FILE --allow-damaged`"
+    )
+    assert facts(home) == before
+    result = landed(home, [file("state.db", data)], allow_damaged=True)
+    assert read(f"{home}/state.db") == data
+    assert [(remark.path, remark.outcome.value) for remark in result.remarks] == [("state.db", "damaged")]
+    assert words in result.remarks[0].reason
+
+
+@pytest.mark.parametrize(("data", "words"), NOT_DATABASES)
+@pytest.mark.parametrize("there", [None, b"", b"text"])
+def test_what_is_no_database_lands_with_a_remark_where_none_is_lost(home, data, words, there):
+    if there is not None:
+        write(f"{home}/state.db", there)
+    result = landed(home, [file("state.db", data)])
+    assert read(f"{home}/state.db") == data
+    assert [(remark.path, remark.outcome.value) for remark in result.remarks] == [("state.db", "damaged")]
+    assert result.remarks[0].reason == f"a database should be here, but what was stored {words}"
+
+
+def recorded(path, data):
+    return Entry(path, Kind.FILE, 0o600, TIME, len(data), open=lambda: RecordedDamaged(data))
+
+
+def test_a_recorded_damage_keeps_the_sound_database_of_the_home_and_blocks_nothing(home, scratch):
+    database(f"{home}/state.db", 3, text="mine", log=2)
+    before = {name: value for name, value in facts(home).items() if name.startswith("state.db")}
+    result = landed(home, [file("config.yaml", "new"), recorded("state.db", damaged(scratch))])
+    assert read(f"{home}/config.yaml") == b"new"
+    assert {name: value for name, value in facts(home).items() if name.startswith("state.db")} == before
+    assert [(remark.path, remark.outcome.value) for remark in result.remarks] == [("state.db", "damaged")]
+    assert result.remarks[0].reason.startswith("was already damaged when it was stored: ")
+    assert result.remarks[0].reason.endswith("; the sound one of the home was kept")
+    assert (result.created, result.replaced) == (0, 1)
+
+
+def test_a_recorded_damage_lands_over_a_sound_database_only_when_asked_for(home, scratch):
+    database(f"{home}/state.db", 3, text="mine")
+    data = damaged(scratch)
+    result = landed(home, [recorded("state.db", data)], allow_damaged=True)
+    assert read(f"{home}/state.db") == data
+    assert "kept" not in result.remarks[0].reason
+    undo(home)
+    assert texts(f"{home}/state.db")[0] == "mine 0"
+
+
+def test_a_recorded_damage_lands_over_one_that_is_damaged_too(home, scratch):
+    other = bytearray(damaged(scratch))
+    other[-10:] = b"otherbytes"
+    write(f"{home}/state.db", bytes(other))
+    data = damaged(scratch)
+    result = landed(home, [recorded("state.db", data)])
+    assert read(f"{home}/state.db") == data
+    assert [remark.outcome.value for remark in result.remarks] == ["damaged"]
+
+
+def test_a_recorded_damage_does_not_excuse_another_one(home, scratch):
+    database(f"{home}/state.db", 3, text="mine")
+    before = facts(home)
+    with pytest.raises(HoldfastError) as caught:
+        landed(home, [recorded("state.db", damaged(scratch)), file("kanban.db", damaged(scratch))])
+    assert caught.value.code == "restore-not-proven"
+    assert "1 of 2 restored things could not be proven: `kanban.db`" in caught.value.what
+    assert facts(home) == before
+
+
 def test_a_file_that_only_carries_the_name_of_a_database_is_plain_bytes(home):
     landed(home, [file("diun.db", b"BoltDB" * 100), file("empty.db", b""), file("nul.db", bytes(8192))])
     assert read(f"{home}/diun.db") == b"BoltDB" * 100
@@ -227,11 +309,11 @@ def test_a_database_that_stays_locked_is_refused_by_name_and_the_rest_is_taken_b
 
 
 def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scratch):
-    database(f"{home}/state.db", 10)
-    with holding(f"{home}/state.db") as child:
+    database(f"{home}/own.db", 10)
+    with holding(f"{home}/own.db") as child:
         before = facts(home)
         for entries, exact, why in (
-            ([file("state.db", "not a database")], False, "what would replace it is not a database"),
+            ([file("own.db", "not a database")], False, "what would replace it is not a database"),
             ([file("config.yaml", "new")], True, "it cannot be taken away from under that program"),
         ):
             with pytest.raises(HoldfastError) as caught:

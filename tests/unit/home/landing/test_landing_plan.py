@@ -83,6 +83,25 @@ def test_exact_removes_what_a_backup_would_hold_and_nothing_else(home):
     assert made.removals.directories == ["extra"]
 
 
+def test_exact_never_removes_what_is_spared_nor_the_directories_that_hold_it(home):
+    write(f"{home}/extra/deep/lost.md", "could not be read when the backup was made")
+    os.mkdir(f"{home}/void")
+    entries = [directory("skills"), file("config.yaml", "new")]
+    bare = plan(home, entries, exact=True)
+    assert bare.remove == ["extra/deep/lost.md", "extra/note.md", "same.md"]
+    assert bare.removals.directories == ["void", "extra/deep", "extra"]
+    made = plan(home, entries, exact=True, spare=lambda path: path in ("extra/deep/lost.md", "void"))
+    assert made.remove == ["extra/note.md", "same.md"]
+    assert made.removals.directories == []
+
+
+def test_exact_spares_a_directory_as_a_whole_where_the_predicate_says_so(home):
+    write(f"{home}/extra/deep/more.md", "x")
+    made = plan(home, [file("config.yaml", "new")], exact=True, spare=lambda path: path.startswith("extra"))
+    assert made.remove == ["same.md"]
+    assert made.removals.directories == []
+
+
 def test_exact_with_only_removes_only_there(home):
     made = plan(home, [file("extra/other.md", "x")], exact=True, only=["extra"])
     assert made.remove == ["extra/note.md"]
