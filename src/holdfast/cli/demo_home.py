@@ -65,6 +65,7 @@ def make_demo_home(home: str, messages: int = 4000) -> None:
             for number in range(count):
                 _say(connection, number)
         connection.close()
+        os.chmod(os.path.join(home, folder, "state.db"), 0o600)
 
 
 def _say(connection: sqlite3.Connection, number: int) -> None:

@@ -26,13 +26,19 @@ _TICK_NS = 20_000_000
 _REPLACED = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.ESTALE)
 
 
-class WholeContent(Content):
+class PlainContent(Content):
+    """A file as it lies; `head` begins with its first sixteen bytes."""
+
+    head: bytes
+
+
+class WholeContent(PlainContent):
     """A small file, already read."""
 
     def __init__(self, data: bytes, mtime_ns: int) -> None:
         self.remarks = []
         self.database = None
-        self.data = data
+        self.data = self.head = data
         self.size = len(data)
         self.mtime_ns = mtime_ns
 
@@ -46,10 +52,10 @@ class WholeContent(Content):
             yield data[start : start + CHUNK]
 
     def close(self) -> None:
-        self.data = b""
+        self.data = self.head = b""
 
 
-class StreamedContent(Content):
+class StreamedContent(PlainContent):
     """A large file, read as it is taken, to the size it had at first."""
 
     def __init__(self, path: str, descriptor: int, status: os.stat_result, expected: bool) -> None:
@@ -58,6 +64,7 @@ class StreamedContent(Content):
         self.descriptor = descriptor
         self.status = status
         self.expected = expected  # a layout expects a database here
+        self.head = os.pread(descriptor, 16, 0)
         self.size = status.st_size
         self.mtime_ns = status.st_mtime_ns
 
@@ -97,7 +104,7 @@ class StreamedContent(Content):
             self.descriptor = -1
 
 
-def open_plain(base: str, relative: str, path: str, inode: int, expected: bool = False) -> Content:
+def open_plain(base: str, relative: str, path: str, inode: int, expected: bool = False) -> PlainContent:
     """Open a plain file below `base` (which ends in `/`); `path` is its name in remarks.
 
     `inode` is what the scan saw. Another one is fine (programs replace files by renaming), but then
@@ -123,8 +130,9 @@ def open_plain(base: str, relative: str, path: str, inode: int, expected: bool =
             if not stat.S_ISREG(status.st_mode):
                 raise EntryLost(Remark(path, Outcome.GONE, "is no longer a file"))
             if status.st_size > WHOLE:
-                descriptor, mine = -1, descriptor
-                return StreamedContent(path, mine, status, expected)
+                content = StreamedContent(path, descriptor, status, expected)
+                descriptor = -1
+                return content
             data, stable = _read_whole(descriptor, status)
         except OSError as error:
             raise EntryLost(unreadable(path, error)) from error
@@ -135,9 +143,9 @@ def open_plain(base: str, relative: str, path: str, inode: int, expected: bool =
             break
         grew = earlier is None or data.startswith(earlier)
         earlier = data
-    content = WholeContent(data, status.st_mtime_ns)
+    whole = WholeContent(data, status.st_mtime_ns)
     if not stable and not grew:
-        content.remarks.append(
+        whole.remarks.append(
             Remark(
                 path,
                 Outcome.CHANGED,
@@ -146,8 +154,8 @@ def open_plain(base: str, relative: str, path: str, inode: int, expected: bool =
             )
         )
     if expected:
-        content.remarks.append(not_a_database(path, len(data), not data.strip(b"\0")))
-    return content
+        whole.remarks.append(not_a_database(path, len(data), not data.strip(b"\0")))
+    return whole
 
 
 def _read_whole(descriptor: int, before: os.stat_result) -> tuple[bytes, bool]:

@@ -35,9 +35,14 @@ class Opener:
         self.listener = listener
 
     def plain(self, path: str, inode: int) -> Content:
-        """A plain file that nobody counts; one that became a database meanwhile is captured."""
+        """A plain file that nobody counts; one that turns out to be a database is captured.
+
+        A database whose size is odd was cut short: no name and no size told the scan, its first
+        bytes do. An import looks at them too, so both call the same files databases.
+        """
         content = open_plain(self.base, path[self.cut :], path, inode)
-        if isinstance(content, WholeContent) and _became_database(content):
+        if content.head.startswith(HEADER):
+            content.close()
             return self.database(path, "", ())
         return content
 
@@ -51,9 +56,10 @@ class Opener:
             if lost.remark.outcome is Outcome.GONE:
                 self.census.gone(profile, counts)
             raise
+        if content.head.startswith(HEADER):
+            content.close()
+            return self.database(path, profile, counts)
         if isinstance(content, WholeContent):
-            if _became_database(content):
-                return self.database(path, profile, counts)
             self.census.plain(profile, counts, content.data if content.size <= LARGEST else None)
         else:
             self.census.plain(profile, counts, None)
@@ -73,8 +79,3 @@ class Opener:
         if counts:
             self.census.captured(profile, counts, content)
         return content
-
-
-def _became_database(content: WholeContent) -> bool:
-    """Whether a file that was none when it was scanned has become a database."""
-    return content.size >= 512 and not content.size & 511 and content.data.startswith(HEADER)

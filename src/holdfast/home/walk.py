@@ -32,7 +32,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = attrgetter("name")
 #: So many directories stay open on the way down; those above them are opened again when needed.
 _OPEN_DIRECTORIES = 64
-_SIDECAR_ENDS = frozenset(suffix[-4:] for suffix in SUFFIXES)
+#: How the names of databases mostly end. Others are known by their first bytes when they are read.
+_DATABASE_ENDS = (".db", ".sqlite", ".sqlite3")
+#: The last three characters of names that deserve a second look: databases and their sidecars.
+_TELLING_ENDS = frozenset({*(end[-3:] for end in (*SUFFIXES, *_DATABASE_ENDS))})
 _CLUSTER = "PG_VERSION"
 _SPECIAL = {
     stat.S_IFSOCK: "a socket",
@@ -189,7 +192,7 @@ class Walk:
                 and not (found or wished)
                 and size & 511
                 and status.st_ino not in avoid
-                and name[-4:] not in _SIDECAR_ENDS
+                and name[-3:] not in _TELLING_ENDS
             ):
                 full = path + name
                 opening: Opening = partial(plain, full, status.st_ino)
@@ -209,8 +212,8 @@ class Walk:
                     verdict = self._neighbour(verdict, self.beside[name], items)
                 frame.waiting.append((name, status, verdict))
                 continue
-            if name[-4:] in _SIDECAR_ENDS and (main := main_of(name)):
-                if main in databases and kind == stat.S_IFREG:
+            if name[-3:] in _TELLING_ENDS and (main := main_of(name)):
+                if kind == stat.S_IFREG and (main in databases or self._is_cut(frame, main, verdict, fallen)):
                     self.sidecars.add(size)
                     continue
                 verdict = self._sidecar(frame, name, main, verdict, fallen, items)
@@ -222,7 +225,7 @@ class Walk:
             if kind == stat.S_IFREG:
                 opening = partial(plain, path + name, status.st_ino)
                 database = False
-                if size and (not size & 511 or verdict.database):
+                if size and (not size & 511 or verdict.database or name.endswith(_DATABASE_ENDS)):
                     database = headers.read(frame.descriptor, name, self._full(path + name)) == HEADER
                     if database:
                         databases.add(name)
@@ -280,6 +283,12 @@ class Walk:
         if any(item.name == proven.beside for item in items):
             return verdict._replace(selected=False, reason=proven.reason)
         return verdict
+
+    def _is_cut(self, frame: Frame, main: str, verdict: Verdict, fallen: dict[str, Verdict]) -> bool:
+        """Whether a file beside its sidecar is a database that its size and name do not tell."""
+        if not verdict.selected or main in fallen:
+            return False
+        return self.headers.read(frame.descriptor, main, self._full(frame.path + main)) == HEADER
 
     @staticmethod
     def _sidecar(

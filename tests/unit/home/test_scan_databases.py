@@ -229,9 +229,7 @@ def test_a_truncated_database_is_damaged_whatever_its_size_and_name(
 
 def test_a_large_truncated_database_without_a_telling_name_is_damaged(tmp_path: object) -> None:
     home = plant(tmp_path, {"config.yaml": "x"})
-    plant_database(f"{home}/cache.dat", rows=3)
-    with open(f"{home}/cache.dat", "ab") as file:
-        file.write(os.urandom(9 << 20) + b"tail")
+    plant_database(f"{home}/cache.dat", rows=400_000)
     os.truncate(f"{home}/cache.dat", (8 << 20) + 100)
     taken, said = consume(look(home))
     assert len(taken["cache.dat"]) == (8 << 20) + 100
