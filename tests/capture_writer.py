@@ -1,6 +1,6 @@
 """The writer of the capture storms: an agent that never stops writing its database.
 
-Run as a script: PATH MODE SEED STEADY PUBLISHED REPORT SYNCHRONOUS. Every transaction keeps two
+Run as a script: PATH MODE SEED STYLE PUBLISHED REPORT SYNCHRONOUS. Every transaction keeps two
 invariants (the sum of all balances; `counter` equals the number of ledger rows), and after every
 commit the id of the last committed ledger row is published in a shared file, so that a capture can
 be asked for every row that was committed before it began. Ends when its standard input ends; then
@@ -18,6 +18,7 @@ import sys
 import time
 
 ACCOUNTS, BALANCE = 64, 1000
+GROWN = 30_000  # ledger rows after which the database grows slowly
 
 
 def connect(path: str, synchronous: str = "OFF") -> sqlite3.Connection:
@@ -58,10 +59,8 @@ def set_up(path: str, mode: str, megabytes: int) -> None:
 
 
 class Writer:
-    def __init__(
-        self, path: str, mode: str, seed: int, steady: bool, published: str, synchronous: str
-    ) -> None:
-        self.path, self.mode, self.steady, self.synchronous = path, mode, steady, synchronous
+    def __init__(self, path: str, mode: str, seed: int, style: str, published: str, synchronous: str) -> None:
+        self.path, self.mode, self.style, self.synchronous = path, mode, style, synchronous
         self.random = random.Random(seed)
         self.published = os.open(published, os.O_RDWR | os.O_CREAT, 0o600)
         self.connection = connect(path, synchronous)
@@ -105,12 +104,21 @@ class Writer:
             self.connection.execute("DELETE FROM filler WHERE id % 50 = ?", (self.random.randrange(50),))
         patiently(self.connection, "COMMIT")
 
+    def reopen(self) -> None:
+        self.connection.close()
+        self.connection = connect(self.path, self.synchronous)
+
     def step(self) -> None:
+        if self.last > GROWN:
+            # Else captures get slower, so more rows come in during each, so captures get slower...
+            time.sleep(0.002)
+        if self.style == "reopening" and self.random.random() < 0.4:
+            self.reopen()
         dice = self.random.random()
         if dice < 0.80:
             self.commit(self.random.randint(1, 3))
         elif dice < 0.84:
-            self.commit(300)
+            self.commit(300 if self.last <= GROWN else 1)
         elif dice < 0.87:
             self.take_back()
         elif dice < 0.88:
@@ -119,14 +127,13 @@ class Writer:
             kind = self.random.choice(["PASSIVE", "FULL", "RESTART", "TRUNCATE"])
             with contextlib.suppress(sqlite3.OperationalError):
                 self.connection.execute(f"PRAGMA wal_checkpoint({kind})").fetchone()
-        elif not self.steady:
-            self.connection.close()
-            self.connection = connect(self.path, self.synchronous)
+        elif self.style != "steady":
+            self.reopen()
 
 
 def main() -> None:
-    path, mode, seed, steady, published, report, synchronous = sys.argv[1:8]
-    writer = Writer(path, mode, int(seed), steady == "steady", published, synchronous)
+    path, mode, seed, style, published, report, synchronous = sys.argv[1:8]
+    writer = Writer(path, mode, int(seed), style, published, synchronous)
     writer.commit(1)
     print("writing", flush=True)
     while not select.select([0], [], [], 0)[0]:

@@ -22,7 +22,9 @@ import pytest
 
 import capture_writer
 from capture_writer import ACCOUNTS, BALANCE, set_up
+from holdfast.core.entries import EntryLost, Outcome
 from holdfast.core.sqlite import CaptureOptions, capture, verify
+from holdfast.core.sqlite import pin as sqlite_pin
 
 WRITER = Path(capture_writer.__file__)
 
@@ -35,7 +37,7 @@ class Storm:
         directory: Path,
         mode: str,
         megabytes: int = 8,
-        steady: bool = True,
+        style: str = "steady",  # keeps its connection; "restless" and "reopening" ones do not
         seed: int = 1,
         synchronous: str = "OFF",  # more commits in less time; no power is cut here
     ):
@@ -46,7 +48,7 @@ class Storm:
         self.report = str(directory / "report")
         if not os.path.exists(self.path):
             set_up(self.path, mode, megabytes)
-        arguments = [self.path, mode, str(seed), "steady" if steady else "restless"]
+        arguments = [self.path, mode, str(seed), style]
         self.process = subprocess.Popen(
             [sys.executable, str(WRITER), *arguments, self.published, self.report, synchronous],
             stdin=subprocess.PIPE,
@@ -119,8 +121,9 @@ def sidecars(path: str) -> dict[str, int]:
 def run_storm(directory: Path, mode: str, method: str, captures: int, seed: int) -> None:
     target = str(directory / "captured.db")
     grown = 0
-    for steady in (True, False):
-        with storm(directory, mode, steady=steady, seed=seed + steady) as running:
+    for style in ("steady", "restless"):
+        steady = style == "steady"
+        with storm(directory, mode, style=style, seed=seed + steady) as running:
             inodes = sidecars(running.path)
             for number in range(captures // 2):
                 running.wait_for_commits(3)
@@ -163,6 +166,39 @@ def test_two_hundred_captures_in_a_storm_are_each_one_committed_state(tmp_path, 
         directory = tmp_path / str(part)
         directory.mkdir()
         run_storm(directory, mode, method, captures=52, seed=100 * part)
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["copied", "in-place"])
+@pytest.mark.parametrize("limit", [0, 64 << 20], ids=["large", "small"])
+def test_a_database_that_is_opened_and_closed_all_the_time_is_never_lost(tmp_path, monkeypatch, limit, room):
+    """At rest one moment and in use the next: decided anew, not waited out and not given up.
+
+    Without room for a copy a large one is read in place, and then may be said to have changed.
+    """
+    monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", limit)
+    if not room:
+        monkeypatch.setattr("holdfast.core.sqlite.spool.free_bytes", lambda directory: 0)
+    target = str(tmp_path / "captured.db")
+    found: dict[str, int] = {}
+    with storm(tmp_path, "wal", style="reopening", megabytes=6, seed=5) as running:
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            running.wait_for_commits(3)
+            committed = running.committed()
+            start = time.monotonic()
+            try:
+                outcome = capture_to(target, running, 0.002, isolated=False, deadline=10).method
+                assert judge(target, committed) == ""
+            except EntryLost as lost:
+                assert not room, lost
+                assert lost.remark.outcome in (Outcome.CHANGED, Outcome.UNREADABLE), lost
+                outcome = lost.remark.outcome.value
+            assert time.monotonic() - start < 8, "a database that is not locked was waited for"
+            found[outcome] = found.get(outcome, 0) + 1
+        running.end()
+    assert sum(found.values()) > 10, found
+    if room:
+        assert found.keys() == {"pages", "at-rest"}, found
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])

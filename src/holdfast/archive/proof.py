@@ -71,6 +71,9 @@ def _both_lanes(archive: Archive, reading: Reading) -> None:
         raise lane.error
 
 
+_SAID_EVERY = 32 << 20
+
+
 class Reading:
     """Reads entries and adds up what came back."""
 
@@ -92,6 +95,9 @@ class Reading:
                     size += len(chunk)
                     if self.stopped:
                         return
+                    if size >= _SAID_EVERY:  # a large member takes long, and is named meanwhile
+                        self._add(0, size, entry.path)
+                        size = 0
             if size >= 4 << 20:
                 self._add(files, size, entry.path)
                 files = size = 0

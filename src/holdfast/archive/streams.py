@@ -19,6 +19,8 @@ _IN_FLIGHT = 4
 #: More memory than this is not spent on one stream, whatever it asks for.
 MEMORY = 128 << 20
 _LARGEST_FRAME = 16 << 20
+#: Frames that hold much in so few bytes are likely to come again.
+_TWIN_LIMIT = 4 << 10
 
 
 def recognise(handle: Handle) -> str | None:
@@ -157,9 +159,10 @@ def zstd_frames(handle: Handle) -> Iterator[tuple[int, int]]:
 def frames(handle: Handle, offset: int, sizes: list[int], pool: ThreadPoolExecutor) -> Iterator[bytes]:
     """The content of our own frames, unpacked ahead on several threads."""
     flying: deque[Future[bytes]] = deque()
+    twins = _Twins()
     try:
         for size in sizes:
-            flying.append(pool.submit(frame, handle, offset, size))
+            flying.append(pool.submit(twins.unpack, handle, offset, size))
             offset += size
             if len(flying) >= _IN_FLIGHT:
                 yield flying.popleft().result()
@@ -170,12 +173,33 @@ def frames(handle: Handle, offset: int, sizes: list[int], pool: ThreadPoolExecut
             future.cancel()
 
 
-def frame(handle: Handle, offset: int, size: int) -> bytes:
-    import zstandard
+class _Twins:
+    """Remembers the last frame: the holes of a sparse file are thousands that are equal to the byte."""
 
+    def __init__(self) -> None:
+        self._last = (b"", b"")
+
+    def unpack(self, handle: Handle, offset: int, size: int) -> bytes:
+        packed, data = self._last  # together, since several threads are here
+        if size > _TWIN_LIMIT:
+            return frame(handle, offset, size)
+        found = handle.read(offset, size)
+        if found != packed:
+            data = _unpack(handle, found)
+            self._last = found, data
+        return data
+
+
+def frame(handle: Handle, offset: int, size: int) -> bytes:
+    """The content of one frame."""
     if size > _LARGEST_FRAME:
         raise damaged(handle.path, "a frame of it is larger than one can be")
-    data = handle.read(offset, size)
+    return _unpack(handle, handle.read(offset, size))
+
+
+def _unpack(handle: Handle, data: bytes) -> bytes:
+    import zstandard
+
     try:
         facts = zstandard.get_frame_parameters(data)
         if not 0 < facts.content_size <= _LARGEST_FRAME:

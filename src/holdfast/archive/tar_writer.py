@@ -20,12 +20,10 @@ from holdfast.archive.manifest import ENTRIES, FORMAT, HEAD, README, Record
 from holdfast.archive.output import Output
 from holdfast.archive.tar_records import END_OF_ARCHIVE, member_header, padding
 from holdfast.archive.tar_trailer import make_trailer
-from holdfast.core.entries import CHUNK, Content, EntryLost, Kind
+from holdfast.core.entries import CHUNK, ZEROS, Content, EntryLost, Kind
 from holdfast.core.events import Listener
 
 FRAME = 4 << 20
-
-_ZEROS = bytes(CHUNK)
 
 
 def _parameters() -> zstandard.ZstdCompressionParameters:
@@ -92,6 +90,7 @@ class TarContainer(Container):
         self.frames: list[int] = []
         self._batch = TarBatch(self)
         self._local = threading.local()
+        self._zero_frames: dict[int, bytes] = {}  # by the number of chunks
 
     def pack(self, data: bytes) -> bytes:
         """One frame; each thread has a compressor of its own."""
@@ -99,6 +98,15 @@ class TarContainer(Container):
         if packer is None:
             packer = self._local.packer = zstandard.ZstdCompressor(compression_params=_parameters())
         return packer.compress(data)
+
+    def pack_parts(self, parts: list[bytes]) -> bytes:
+        """One frame of several chunks; one of zeros is always the same, and sparse files have thousands."""
+        if not parts[0] == parts[-1] == ZEROS or any(part != ZEROS for part in parts):
+            return self.pack(b"".join(parts))
+        packed = self._zero_frames.get(len(parts))
+        if packed is None:
+            packed = self._zero_frames[len(parts)] = self.pack(b"".join(parts))
+        return packed
 
     def frame(self, packed: bytes) -> None:
         self.output.write(packed)
@@ -165,7 +173,7 @@ class TarContainer(Container):
 
         def ending() -> Iterator[bytes]:
             for start in range(0, owed, CHUNK):
-                yield _ZEROS[: owed - start]
+                yield ZEROS[: owed - start]
             yield member_header(Record(record.path, Kind.FILE, 0o600, record.mtime_ns, len(note)))
             yield note + padding(len(note))
 
@@ -188,12 +196,12 @@ class TarContainer(Container):
                     parts.append(chunk)
                     held += len(chunk)
                     if held >= FRAME:
-                        yield self.pool.submit(self.pack, b"".join(parts))
+                        yield self.pool.submit(self.pack_parts, parts)
                         parts, held = [], 0
             except (EntryLost, OSError) as error:
                 failure.append(error)
             if held:
-                yield self.pool.submit(self.pack, b"".join(parts))
+                yield self.pool.submit(self.pack_parts, parts)
 
         for packed in self.in_order(submitted()):
             self.frame(packed)

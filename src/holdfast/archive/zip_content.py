@@ -38,6 +38,8 @@ _READ = 256 << 10
 #: The stubs of isal call it an instance.
 DeflateError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
 _IN_FLIGHT = 6
+#: Pieces that deflate to so little are likely to come again.
+_TWIN_LIMIT = 4 << 10
 
 
 class MemberContent(Content):
@@ -58,6 +60,7 @@ class MemberContent(Content):
         self.database = record.database_facts if record else None
         self.digest = ""
         self._hash_it = record is not None if hash_it is None else hash_it
+        self._twin = (b"", False, b"")  # the last small piece: deflated, whether it ends, inflated
 
     def close(self) -> None:
         pass
@@ -229,13 +232,19 @@ class MemberContent(Content):
         if deflated > PIECE + (PIECE >> 4):
             raise damaged(self.handle.path, "a piece of it is larger than one can be", self.member.name)
         body = self.handle.read(offset, deflated)
+        # The holes of a sparse file are thousands of pieces that are equal to the byte.
+        twin, twin_last, data = self._twin
+        if twin == body and twin_last is last and len(data) == size:
+            return data
         try:
             inflater = isal_zlib.decompressobj(-15)
-            data: bytes = inflater.decompress(body, size + 1)
+            data = inflater.decompress(body, size + 1)
         except DeflateError as error:
             raise damaged(self.handle.path, f"its data is broken ({error})", self.member.name) from None
         if len(data) != size or inflater.eof is not last or inflater.unused_data or inflater.unconsumed_tail:
             raise damaged(self.handle.path, "its data is broken", self.member.name)
+        if deflated <= _TWIN_LIMIT:
+            self._twin = (body, last, data)
         return data
 
 

@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import lru_cache
 
 from isal import isal_zlib
 
@@ -33,7 +34,7 @@ from holdfast.archive.zip_records import (
     end_of_directory,
     times_extra,
 )
-from holdfast.core.entries import Content, EntryLost, Kind
+from holdfast.core.entries import ZEROS, Content, EntryLost, Kind
 from holdfast.core.events import Listener
 
 #: Measured on a 700 MB chat database and 20,000 small files: see benchmarks/README.md.
@@ -196,6 +197,16 @@ def _now(identity: dict[str, object]) -> int:
 
 
 def _deflate_piece(data: bytes, last: bool) -> tuple[bytes, int, int]:
+    return _zero_piece(last) if data == ZEROS else _deflated(data, last)
+
+
+@lru_cache(maxsize=2)
+def _zero_piece(last: bool) -> tuple[bytes, int, int]:
+    """A piece of zeros is always the same, and sparse files have thousands."""
+    return _deflated(ZEROS, last)
+
+
+def _deflated(data: bytes, last: bool) -> tuple[bytes, int, int]:
     packer = isal_zlib.compressobj(LARGE_LEVEL, wbits=-15)
     body = packer.compress(data) + packer.flush(isal_zlib.Z_FINISH if last else isal_zlib.Z_FULL_FLUSH)
     return body, isal_zlib.crc32(data), len(data)

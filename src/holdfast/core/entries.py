@@ -18,6 +18,8 @@ from typing import Protocol, Self
 #: How much content is handed over at once. Large enough that threads gain from it (hashing and
 #: compression release the interpreter lock), small enough that a dozen of them are no memory.
 CHUNK = 1 << 20
+#: The one chunk of nothing but zeros. Holes of sparse files come as this object, which costs no reading.
+ZEROS = bytes(CHUNK)
 
 
 class Kind(StrEnum):
@@ -37,11 +39,14 @@ class Outcome(StrEnum):
     UNREADABLE = "unreadable"  # could not be read; the result is incomplete
     LOCKED = "locked"  # a database that made no progress before its deadline; incomplete
     CHANGED = "changed"  # kept changing while it was read; stored, may be torn; incomplete
+    OUTSIDE = "outside"  # behind a link that leads out of the home: only the link is stored; incomplete
     DAMAGED = "damaged"  # a database stored exactly as it is, and it is not sound
     NOTED = "noted"  # stored whole; worth a line (an early date, a link that points outside)
 
 
-_INCOMPLETE = frozenset({Outcome.UNREADABLE, Outcome.LOCKED, Outcome.CHANGED, Outcome.DAMAGED})
+_INCOMPLETE = frozenset(
+    {Outcome.UNREADABLE, Outcome.LOCKED, Outcome.CHANGED, Outcome.OUTSIDE, Outcome.DAMAGED}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Reading plain files while an agent goes on writing them.
 
 A file of up to 8 MiB is read whole, looked at again, and read anew if it changed meanwhile; a
-larger one is streamed up to the size it had when it was opened. What was promised as `size` is
-what comes, or EntryLost says why not. A log that only grew is stored as it was; a file that was
+larger one is streamed up to the size it had when it was opened, its holes unread. What was promised
+as `size` is what comes, or EntryLost says why not. A log that only grew is stored as it was; a file that was
 rewritten under our eyes is stored and marked. Links are never followed, also not above the file.
 """
 
@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from holdfast.core.entries import CHUNK, Content, EntryLost, Outcome, Remark
+from holdfast.core.entries import CHUNK, ZEROS, Content, EntryLost, Outcome, Remark
 
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Up to this size a file is read whole, so that a change while reading can be mended by reading again.
@@ -23,6 +23,8 @@ WHOLE = 8 << 20
 _ATTEMPTS = 3
 #: Clocks of filesystems tick every few milliseconds: two writes within one tick look like one.
 _TICK_NS = 20_000_000
+#: A file beyond this that takes much less room on disk is worth a line: it may fill the disk it lands on.
+_HUGE = 10 * 10**9
 _REPLACED = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.ESTALE)
 
 
@@ -67,16 +69,27 @@ class StreamedContent(PlainContent):
         self.head = os.pread(descriptor, 16, 0)
         self.size = status.st_size
         self.mtime_ns = status.st_mtime_ns
+        allocated = status.st_blocks * 512
+        self.sparse = allocated < self.size and hasattr(os, "SEEK_DATA")
+        if self.size > _HUGE and allocated < self.size // 2:
+            reason = (
+                f"is {_amount(self.size)} long and takes {_amount(allocated)} on disk: most of it are holes"
+            )
+            self.remarks.append(Remark(path, Outcome.NOTED, reason, bytes=self.size))
 
     def chunks(self) -> Iterator[bytes]:
-        remaining, zeros = self.size, self.expected
+        position, zeros = 0, self.expected
         try:
-            while remaining:
-                data = os.read(self.descriptor, min(CHUNK, remaining))
+            while position < self.size:
+                wanted = min(CHUNK, self.size - position)
+                if self.sparse and self._is_hole(position, wanted):
+                    data = ZEROS if wanted == CHUNK else ZEROS[:wanted]
+                else:
+                    data = os.pread(self.descriptor, wanted, position)
                 if not data:
-                    raise EntryLost(self._shorter(self.size - remaining))
-                remaining -= len(data)
-                zeros = zeros and not data.strip(b"\0")
+                    raise EntryLost(self._shorter(position))
+                position += len(data)
+                zeros = zeros and (data is ZEROS or not data.strip(b"\0"))
                 yield data
             after = os.fstat(self.descriptor)
         except OSError as error:
@@ -93,6 +106,16 @@ class StreamedContent(PlainContent):
                     bytes=self.size,
                 )
             )
+
+    def _is_hole(self, position: int, length: int) -> bool:
+        """Whether the filesystem keeps nothing for these bytes, so that all of them are zeros."""
+        try:
+            return os.lseek(self.descriptor, position, os.SEEK_DATA) >= position + length
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a hole up to the end, unless the end has moved
+                return os.fstat(self.descriptor).st_size >= self.size
+            self.sparse = False  # this filesystem does not tell
+            return False
 
     def _shorter(self, got: int) -> Remark:
         reason = f"became shorter while it was read ({got} of {self.size} bytes came)"

@@ -108,6 +108,14 @@ class Layout:
         """`identity`, `memory`, `skills`, `history`, `secrets`, `settings`, or `other`."""
         return next(self._worth.covering(path), "other")
 
+    def essential(self, path: str, directory: bool = False) -> bool:
+        """Whether the agent would miss it: it has a worth, or something that may lie in it has."""
+        return (
+            self.database(path)
+            or self._worth.covers(path, directory)
+            or (directory and self._worth.reaches_below(path))
+        )
+
     def profile_of(self, path: str) -> str:
         """`profiles/coder` for what lies in that profile, `default` for the rest."""
         if not self.profiles:

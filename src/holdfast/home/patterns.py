@@ -222,6 +222,13 @@ class Matcher:
             if not last:
                 node = node.below(name)
 
+    def reaches_below(self, path: str) -> bool:
+        """Whether a pattern may match something below this directory."""
+        node = self.root
+        for name in path.split("/"):
+            node = node.below(name)
+        return node.alive
+
     def covers(self, path: str, directory: bool = False) -> bool:
         """Whether any pattern matches this path or a directory above it."""
         return next(self.covering(path, directory), None) is not None

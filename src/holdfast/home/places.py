@@ -82,13 +82,14 @@ def find_home(layout: Layout, environment: Mapping[str, str], user_home: str) ->
 def check_home(home: str, layout: Layout, variable: str = "") -> None:
     """Raise unless the home is a directory that can be read and holds something."""
     said = f" (`{variable}` says so)" if variable else ""
+    thing = _thing(layout)
     nothing = "Nothing was read or changed"
     try:
         with os.scandir(home) as listing:
             empty = next(listing, None) is None
     except FileNotFoundError:
         raise HomeNotFound(
-            f"there is no {layout.title} home at `{home}`{said}",
+            f"there is no {thing} at `{home}`{said}",
             kept=nothing,
             next_steps=(
                 f"Correct `{variable}`, or name the home with `--home PATH`"
@@ -100,21 +101,22 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
         ) from None
     except NotADirectoryError:
         raise HomeNotDirectory(
-            f"`{home}`{said} is not a directory, so it cannot be a {layout.title} home",
+            f"`{home}`{said} is not a directory"
+            + ("" if thing == "directory" else f", so it cannot be a {thing}"),
             kept=nothing,
             next_steps=("Name the home with `--home PATH`",),
             home=home,
         ) from None
     except OSError as error:
         raise HomeUnreadable(
-            f"the {layout.title} home `{home}`{said} cannot be read: {error.strerror}",
+            f"the {thing} `{home}`{said} cannot be read: {error.strerror}",
             kept=nothing,
             next_steps=("Run holdfast as the user who owns the home",),
             home=home,
         ) from error
     if empty:
         raise HomeEmpty(
-            f"the {layout.title} home `{home}`{said} is empty",
+            f"the {thing} `{home}`{said} is empty",
             kept=nothing,
             next_steps=(
                 "Check that its disk is mounted, or name the home with `--home PATH`",
@@ -122,6 +124,11 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
             ),
             home=home,
         )
+
+
+def _thing(layout: Layout) -> str:
+    """What to call the place: an agent's home, or just a directory."""
+    return "directory" if layout.name == "generic" else f"{layout.title} home"
 
 
 def recognise_home(home: str, layouts: Mapping[str, Layout]) -> str:

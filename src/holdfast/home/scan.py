@@ -7,14 +7,14 @@ a dry run shows exactly what a run would take. Content is opened late, by whoeve
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.core.entries import Entry, Kind, Outcome, Remark
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.home.census import Census
-from holdfast.home.external import external_places
+from holdfast.home.external import Place, external_places
 from holdfast.home.headers import HeaderReader
 from holdfast.home.layout import Layout
 from holdfast.home.opener import Opener
@@ -32,6 +32,15 @@ class NoSuchProfile(HoldfastError):
     code = "no-such-profile"
 
 
+class NothingSelected(HoldfastError):
+    code = "nothing-selected"
+
+
+def never(path: str) -> bool:
+    """The answer of callers who know no archives of their own."""
+    return False
+
+
 class Scan:
     """The Source of one home. May be iterated more than once; each pass looks anew."""
 
@@ -46,6 +55,7 @@ class Scan:
         avoid: Collection[str],
         user_home: str,
         environment: Mapping[str, str],
+        own_archive: Callable[[str], bool],
         listener: Listener,
     ) -> None:
         self.home = home
@@ -54,6 +64,7 @@ class Scan:
         self.options = options
         self.user_home = user_home
         self.environment = environment
+        self.own_archive = own_archive
         self.listener = listener
         self._avoid_paths = [
             path for path in map(_resolved, avoid) if path.startswith(home.rstrip("/") + "/")
@@ -93,13 +104,34 @@ class Scan:
         if not self.selection.profile:
             census.profile("default")
         headers = HeaderReader(self.options.isolated)
-        setting = Setting(self.layout, judge, census, headers, self._avoid, remarks, listener)
+        places, said = external_places(
+            self.home, self.layout, self.user_home, self.environment, self.selection.profile
+        )
+        setting = Setting(
+            self.layout,
+            judge,
+            census,
+            headers,
+            self._avoid,
+            (self._root(), *(place.path for place in places)),
+            self.own_archive,
+            remarks,
+            listener,
+        )
+        remarks.extend(said)
+        some = False
         sidecars = sidecar_bytes = 0
         try:
-            for root, prefix, only in self._trees(remarks):
+            for root, prefix, only in self._trees(places):
                 opener = Opener(root, prefix, self.options, census, listener)
                 walk = Walk(root, prefix, opener, setting, only)
-                yield from walk.entries()
+                entries = walk.entries()
+                for entry in entries:
+                    yield entry
+                    if entry.kind is not Kind.DIRECTORY:
+                        some = True
+                        break
+                yield from entries
                 sidecars += walk.sidecars.files
                 sidecar_bytes += walk.sidecars.bytes
         finally:
@@ -109,14 +141,34 @@ class Scan:
             remarks.append(Remark("", Outcome.NOTED, reason, sidecars, sidecar_bytes))
         for option, text in judge.unused():
             remarks.append(Remark(text, Outcome.NOTED, _unused(option, text), 0))
+        if not some and not any(remark.incomplete for remark in remarks):
+            self._refuse_nothing()
 
-    def _trees(self, remarks: list[Remark]) -> Iterator[tuple[str, str, str]]:
+    def _root(self) -> str:
+        """The directory whose content this selection takes."""
+        if self.selection.profile:
+            return os.path.realpath(os.path.join(self.home, self.layout.profiles, self.selection.profile))
+        return self.home
+
+    def _refuse_nothing(self) -> None:
+        """An archive of nothing is never what somebody meant by a selection."""
+        selection = self.selection
+        wishes = [f"`--exclude {text}`" for text in selection.exclude]
+        wishes += ["`--no-secrets`"] if not selection.secrets else []
+        wishes += ["`--quick`"] if selection.quick else []
+        wishes += [f"`--profile {selection.profile}`"] if selection.profile else []
+        if wishes:
+            raise NothingSelected(
+                f"nothing of `{self.home}` is left by {', '.join(wishes)}",
+                kept="Nothing was written or changed",
+                next_steps=("Leave less out: `--exclude /name` is one place at the root of the home",),
+                home=self.home,
+                exclude=list(selection.exclude),
+            )
+
+    def _trees(self, places: list[Place]) -> Iterator[tuple[str, str, str]]:
         """The home, then the places outside it: (directory, prefix of its entries, only this file)."""
         yield self.home, "", ""
-        places, said = external_places(
-            self.home, self.layout, self.user_home, self.environment, self.selection.profile
-        )
-        remarks.extend(said)
         for place in places:
             if os.path.isdir(place.path):
                 yield place.path, place.prefix + "/", ""
@@ -134,19 +186,21 @@ def scan(
     avoid: Collection[str] = (),
     user_home: str,
     environment: Mapping[str, str] | None = None,
+    own_archive: Callable[[str], bool] = never,
     listener: Listener = silent,
 ) -> Scan:
     """Look at a home. `avoid` are absolute paths that must never be inside: output, stores, scratch.
 
     Raises a typed error where the home is missing, unreadable or empty, where a pattern is none, and
     where the profile does not exist. `environment` is only asked for variables that a layout names.
+    `own_archive` is asked about files named like an archive; one of our own making is left out.
     """
     home = os.path.realpath(home)
     selection = selection or Selection()
     check_home(home, layout)
     if selection.profile:
         _check_profile(home, layout, selection.profile)
-    return Scan(home, layout, selection, capture, avoid, user_home, environment or {}, listener)
+    return Scan(home, layout, selection, capture, avoid, user_home, environment or {}, own_archive, listener)
 
 
 def _check_profile(home: str, layout: Layout, profile: str) -> None:

@@ -101,16 +101,18 @@ class Judge:
                 self.used.add(str(value))
             in_profile = in_profile or kind == "profile"
             in_quick = in_quick or kind == "quick"
+        # What is outside the chosen profile is not left out: it was never asked for.
+        outside = not self.within_profile(Standing(included, in_profile))
         rules: list[Rule] = []
         wish, secret, database, counts = "", False, False, []
         for (kind, value), wants_directory in found:
             if wants_directory and not directory:
                 continue
             if kind == "avoid":
-                return Verdict(False, standing, KEPT_HERE)
+                return Verdict(False, standing, "" if outside else KEPT_HERE)
             if isinstance(value, Rule):
                 if value.always:
-                    return Verdict(False, standing, value.reason)
+                    return Verdict(False, standing, "" if outside else value.reason)
                 rules.append(value)
             elif isinstance(value, Count):
                 counts.append(value)
@@ -121,6 +123,8 @@ class Judge:
             database = database or kind == "database"
             in_quick = in_quick and kind != "not quick"
         below = Standing(included, in_profile, in_quick)
+        if outside:
+            return Verdict(False, below)
         if secret and not included_itself:
             return Verdict(False, below, "a secret, left out by `--no-secrets`", own_wish=True)
         if not included:
@@ -131,6 +135,10 @@ class Judge:
             if dropped or not self.wanted(below):
                 return Verdict(False, below)
         return Verdict(True, below, counts=tuple(counts), database=database)
+
+    def within_profile(self, standing: Standing) -> bool:
+        """Whether it belongs to the chosen profile, if one was chosen, or is included by name."""
+        return not self.selection.profile or standing.in_profile or standing.included
 
     def wanted(self, standing: Standing) -> bool:
         """Whether the narrowing of this selection covers it."""

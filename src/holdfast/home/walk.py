@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -21,9 +21,10 @@ from holdfast.home.census import Census
 from holdfast.home.frame import Frame, close, directory_entry, owed
 from holdfast.home.headers import HeaderReader
 from holdfast.home.layout import Layout
+from holdfast.home.links import Link
 from holdfast.home.opener import HEADER, Opener, Opening
 from holdfast.home.proofs import holds, stands
-from holdfast.home.rules import Proven
+from holdfast.home.rules import Count, Proven
 from holdfast.home.selection import KEPT_HERE, Judge, Standing, Verdict
 from holdfast.home.sidecars import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of
 from holdfast.home.tally import Tally
@@ -34,8 +35,10 @@ _NAME = attrgetter("name")
 _OPEN_DIRECTORIES = 64
 #: How the names of databases mostly end. Others are known by their first bytes when they are read.
 _DATABASE_ENDS = (".db", ".sqlite", ".sqlite3")
-#: The last three characters of names that deserve a second look: databases and their sidecars.
-_TELLING_ENDS = frozenset({*(end[-3:] for end in (*SUFFIXES, *_DATABASE_ENDS))})
+_ARCHIVE_ENDS = (".zip", ".tar.zst")
+_OLDER_ARCHIVE = "an older archive that holdfast made"
+#: The last three characters of names that deserve a second look: databases, sidecars, archives.
+_TELLING_ENDS = frozenset(end[-3:] for end in (*SUFFIXES, *_DATABASE_ENDS, *_ARCHIVE_ENDS))
 _CLUSTER = "PG_VERSION"
 _SPECIAL = {
     stat.S_IFSOCK: "a socket",
@@ -53,6 +56,8 @@ class Setting(NamedTuple):
     census: Census
     headers: HeaderReader
     avoid: frozenset[tuple[int, int]]  # device and inode of what must never be inside
+    covered: tuple[str, ...]  # the places that this pass takes, links resolved
+    own_archive: Callable[[str], bool]  # whether a file is an archive of our own making
     remarks: list[Remark]
     listener: Listener
 
@@ -65,7 +70,8 @@ class Walk:
         self.prefix = prefix  # "" or "_external/.honcho/"
         self.only = only  # one file of the root's, and nothing else
         self.opener = opener
-        self.layout, self.judge, self.census, self.headers, self.avoid, self.remarks, self.listener = setting
+        self.layout, self.judge, self.census, self.headers = setting[:4]
+        self.avoid, self.covered, self.own_archive, self.remarks, self.listener = setting[4:]
         self.avoid_inodes = frozenset(inode for _, inode in self.avoid)
         self.sidecars = Tally()
         self.dropped: list[Tally] = []
@@ -206,7 +212,8 @@ class Walk:
                 if verdict.proof and not stands(self._full(path + name), verdict.proof):
                     verdict = Verdict(whole, verdict.standing)
             if status.st_ino in avoid and (status.st_dev, status.st_ino) in self.avoid:
-                verdict = Verdict(False, standing, KEPT_HERE)
+                reason = KEPT_HERE if judge.within_profile(verdict.standing) else ""
+                verdict = Verdict(False, standing, reason)
             if kind == stat.S_IFDIR:
                 if name in self.beside and verdict.selected and not verdict.standing.included:
                     verdict = self._neighbour(verdict, self.beside[name], items)
@@ -217,6 +224,14 @@ class Walk:
                     self.sidecars.add(size)
                     continue
                 verdict = self._sidecar(frame, name, main, verdict, fallen, items)
+            if (
+                kind == stat.S_IFREG
+                and name.endswith(_ARCHIVE_ENDS)
+                and verdict.selected
+                and not verdict.standing.included
+                and self.own_archive(self._full(path + name))
+            ):
+                verdict = Verdict(False, verdict.standing, _OLDER_ARCHIVE)
             if not verdict.selected:
                 if verdict.reason:
                     fallen[name] = verdict
@@ -234,7 +249,7 @@ class Walk:
                 mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
                 entry = Entry(path + name, Kind.FILE, mode, mtime_ns, size, database=database, open=opening)
             elif kind == stat.S_IFLNK:
-                link = self._link(frame, name, status)
+                link = self._link(frame, name, status, verdict.counts)
                 if link is None:
                     continue
                 entry = link
@@ -314,7 +329,7 @@ class Walk:
         if verdict.reason:
             self._say(path, Outcome.EXCLUDED, verdict.reason, size)
             if verdict.own_wish:
-                self._blind(path)
+                self._blind(path, directory=False)
         elif frame.dropped is not None:
             frame.dropped.add(size)
 
@@ -327,21 +342,26 @@ class Walk:
             return partial(self.opener.database, path, profile, counts)
         return partial(self.opener.noticed, path, inode, profile, counts, verdict.database)
 
-    def _link(self, frame: Frame, name: str, status: os.stat_result) -> Entry | None:
+    def _link(
+        self, frame: Frame, name: str, status: os.stat_result, counts: tuple[Count, ...]
+    ) -> Entry | None:
         try:
             target = os.readlink(name, dir_fd=frame.descriptor)
         except OSError:
             return None  # vanished, or became something else: the next scan will see it
         path = frame.path + name
-        full = self._full(path)
-        real = os.path.realpath(full)
-        if not os.path.exists(full):
-            self._say(
-                path, Outcome.NOTED, f"a link to `{target}`, which is not there; the link itself is kept"
-            )
-        elif real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
-            reason = f"a link to `{target}`, outside this home: the link is kept, what it points to is not"
-            self._say(path, Outcome.NOTED, reason)
+        link = Link(path, self._full(path), target)
+        if link.within(self.covered):
+            # What it leads to is stored under its own name, and not counted under this one.
+            for count in counts:
+                if count.kind != "files":
+                    self.census.broken(self.layout.profile_of(path), count)
+        else:
+            self.remarks.append(link.remark(self.layout))
+            self._blind(path, link.directory)
+            if path == self.layout.profiles and link.directory:
+                for profile in _names(link.full):
+                    self._blind(f"{path}/{profile}")
         mode = status.st_mode & 0o7777
         return Entry(path, Kind.SYMLINK, mode, status.st_mtime_ns, target=target)
 
@@ -350,13 +370,15 @@ class Walk:
         self.dropped.append(tally)
         return tally
 
-    def _blind(self, path: str) -> None:
+    def _blind(self, path: str, directory: bool = True) -> None:
         """What the census would count here is not seen, so it is not known."""
+        if path == self.layout.profiles:
+            return  # what the home itself holds is seen
         for count, matcher in self.judge.count_matchers:
             node, names = matcher.root, path.split("/")
             for name in names[:-1]:
                 node = node.below(name)
-            if node.match(names[-1]) or node.below(names[-1]).alive:
+            if node.match(names[-1]) or (directory and node.below(names[-1]).alive):
                 self.census.broken(self.layout.profile_of(path), count)
 
     def _unreadable(self, path: str, error: OSError) -> None:
@@ -373,3 +395,10 @@ class Walk:
         before, self.seen = self.seen, self.seen + count
         if before // 1000 != self.seen // 1000:
             self.listener(Event("scan", self.seen, unit="files"))
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []

@@ -78,10 +78,11 @@ def test_links_are_links_and_said_when_they_lead_away(tmp_path: object) -> None:
         "file": f"{outside}/secret",
     }
     noted = remarks(source, Outcome.NOTED)
-    assert set(noted) == {"skills", "broken", "file"}
-    assert noted["skills"].reason == (
-        f"a link to `{outside}`, outside this home: the link is kept, what it points to is not"
+    assert set(noted) == {"broken", "file"}
+    assert noted["file"].reason == (
+        f"a link to `{outside}/secret`, outside this home: the link is kept, what it points to is not"
     )
+    assert set(remarks(source, Outcome.OUTSIDE)) == {"skills"}
     assert "is not there" in noted["broken"].reason
     assert not any(path.startswith("skills/") for path in seen)
 
@@ -478,3 +479,119 @@ def test_layouts_without_profiles_have_none(tmp_path: object) -> None:
     source = look(home, Selection(secrets=False), layout=layout)
     assert paths(source) == ["profiles", "profiles/x", "profiles/x/.credentials.json"]
     assert HERMES.profiles == "profiles"
+
+
+ESSENTIAL = {
+    "state.db": "state.db",
+    "SOUL.md": "persona.md",
+    "memories": "notes/",
+    "skills": "abilities/",
+    "skills/x/helper": "tools/",
+    ".env": "secrets",
+    "profiles/coder": "coder/",
+}
+
+
+@pytest.mark.parametrize("link", ESSENTIAL)
+def test_what_matters_behind_a_link_out_of_the_home_is_incomplete(tmp_path: object, link: str) -> None:
+    place = ESSENTIAL[link]
+    home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1"})
+    outside = plant(os.path.join(str(tmp_path), "outside"), {place + ("x" if "/" in place else ""): "y"})
+    os.makedirs(os.path.dirname(f"{home}/{link}"), exist_ok=True)
+    os.symlink(f"{outside}/{place}", f"{home}/{link}")
+    source = look(home)
+    consume(source)
+    (remark,) = remarks(source, Outcome.OUTSIDE).values()
+    assert remark.path == link
+    assert remark.incomplete
+    assert f"`{outside}/{place}`" in remark.reason
+    assert f"`--exclude /{link}`" in remark.reason
+
+
+def test_other_links_out_of_the_home_are_only_noted(tmp_path: object) -> None:
+    home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1"})
+    outside = plant(os.path.join(str(tmp_path), "outside"), {"x": "y"})
+    os.symlink(outside, f"{home}/workspace")
+    os.symlink(f"{outside}/x", f"{home}/note")
+    source = look(home)
+    consume(source)
+    assert not any(remark.incomplete for remark in source.remarks)
+    assert set(remarks(source, Outcome.NOTED)) == {"workspace", "note"}
+
+
+def test_a_link_into_provider_state_that_comes_along_is_covered(tmp_path: object) -> None:
+    user = os.path.join(str(tmp_path), "user")
+    home = plant(f"{user}/.hermes", {"config.yaml": "memory:\n  provider: honcho\n"})
+    plant(f"{user}/.honcho", {"config.json": "{}"})
+    os.symlink(f"{user}/.honcho/config.json", f"{home}/honcho.json")
+    source = look(home, user_home=user)
+    consume(source)
+    assert not any(remark.incomplete for remark in source.remarks)
+
+
+def test_the_census_knows_nothing_of_what_is_behind_links(tmp_path: object) -> None:
+    home = plant(
+        os.path.join(str(tmp_path), "home"),
+        {"skills/a/SKILL.md": "x", "data/jobs.json": "[1]", "profiles/one/config.yaml": "a: 1"},
+    )
+    outside = plant(os.path.join(str(tmp_path), "outside"), {"memories/MEMORY.md": "x", "b/SKILL.md": "y"})
+    os.mkdir(f"{home}/cron")
+    os.symlink("../data/jobs.json", f"{home}/cron/jobs.json")
+    os.symlink(f"{outside}/memories", f"{home}/memories")
+    os.symlink(f"{outside}/gone.yaml", f"{home}/config.yaml")
+    os.symlink(f"{outside}/b", f"{home}/profiles/one/skills")
+    os.symlink(f"{outside}", f"{home}/profiles/two")
+    source = look(home)
+    consume(source)
+    census = source.census()
+    default = census["default"]
+    assert (default["memories"], default["settings"], default["cron_jobs"]) == (None, None, None)
+    assert (default["skills"], default["sessions"]) == (1, 0)
+    assert (census["profiles/one"]["skills"], census["profiles/one"]["settings"]) == (None, 1)
+    assert set(census["profiles/two"].values()) == {None}
+
+
+def test_profiles_behind_a_link_are_named_and_not_counted(tmp_path: object) -> None:
+    home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1"})
+    outside = plant(os.path.join(str(tmp_path), "outside"), {"coder/config.yaml": "a: 1"})
+    os.symlink(outside, f"{home}/profiles")
+    source = look(home)
+    consume(source)
+    assert set(remarks(source, Outcome.OUTSIDE)) == {"profiles"}
+    assert source.census()["default"]["settings"] == 1
+    assert set(source.census()["profiles/coder"].values()) == {None}
+
+
+def test_a_known_database_behind_a_broken_link_is_incomplete(tmp_path: object) -> None:
+    # A disk that is not mounted: the chat history is somewhere, and not in this backup.
+    home = plant(tmp_path, {"config.yaml": "a: 1"})
+    os.symlink("/nowhere/state.db", f"{home}/state.db")
+    os.symlink("/nowhere/x", f"{home}/broken")
+    source = look(home)
+    consume(source)
+    assert set(remarks(source, Outcome.OUTSIDE)) == {"state.db"}
+    assert "is not there" in remarks(source, Outcome.OUTSIDE)["state.db"].reason
+    assert source.census()["default"]["sessions"] is None
+
+
+def test_archives_of_our_own_making_are_not_packed_again(tmp_path: object) -> None:
+    home = plant(
+        tmp_path,
+        {"out/old.zip": "ours", "out/old.tar.zst": "ours!", "out/theirs.zip": "t", "out/ours.txt": "ours"},
+    )
+    asked: list[str] = []
+
+    def own_archive(path: str) -> bool:
+        asked.append(path)
+        return "old" in path
+
+    source = look(home, own_archive=own_archive)
+    assert paths(source) == ["out", "out/ours.txt", "out/theirs.zip"]
+    assert sorted(asked) == [f"{home}/out/{name}" for name in ("old.tar.zst", "old.zip", "theirs.zip")]
+    left = remarks(source, Outcome.EXCLUDED)
+    assert {path: (remark.reason, remark.bytes) for path, remark in left.items()} == {
+        "out/old.zip": ("an older archive that holdfast made", 4),
+        "out/old.tar.zst": ("an older archive that holdfast made", 5),
+    }
+    wanted = look(home, Selection(include=("/out/old.zip",)), own_archive=own_archive)
+    assert "out/old.zip" in paths(wanted)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.entries import Kind, Outcome
 from holdfast.home.patterns import BadPattern
-from holdfast.home.scan import NoSuchProfile, Selection
+from holdfast.home.scan import NoSuchProfile, NothingSelected, Selection
 from scanned import look, paths, plant, remarks
 
 HOME = {
@@ -196,3 +196,50 @@ def test_locks_and_process_numbers_are_not_state(tmp_path: object) -> None:
         "gateway_state.json",
     }
     assert set(remarks(source, Outcome.EXCLUDED)) == set(names)
+
+
+def test_one_profile_says_nothing_of_exclusions_elsewhere(tmp_path: object) -> None:
+    home = plant(
+        tmp_path,
+        {
+            "backups/x": "x",
+            "skills/x/__pycache__/y": "y",
+            "gateway.pid": "1",
+            ".holdfast/journal": "j",
+            "kept/out.zip": "z",
+            "profiles/other/backups/x": "x",
+            "profiles/coder/backups/x": "x",
+            "profiles/coder/SOUL.md": "me",
+        },
+    )
+    source = look(home, Selection(profile="coder"), avoid=(f"{home}/kept/out.zip",))
+    assert paths(source) == ["profiles", "profiles/coder", "profiles/coder/SOUL.md"]
+    assert set(remarks(source, Outcome.EXCLUDED)) == {"profiles/coder/backups"}
+    assert set(source.census()) == {"profiles/coder"}
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (Selection(exclude=("*",)), "`--exclude *`"),
+        (Selection(exclude=("**/*",), secrets=False), "`--exclude **/*`, `--no-secrets`"),
+        (Selection(profile="empty"), "`--profile empty`"),
+        (Selection(quick=True, exclude=("*",)), "`--quick`"),
+    ],
+)
+def test_a_selection_that_leaves_nothing_is_refused(
+    tmp_path: object, selection: Selection, words: str
+) -> None:
+    home = plant(tmp_path, {"note": "x", "profiles/empty": None})
+    with pytest.raises(NothingSelected) as caught:
+        paths(look(home, selection))
+    assert words in caught.value.what
+    assert home in caught.value.what
+    with pytest.raises(NothingSelected):
+        look(home, selection).measure()
+
+
+def test_a_link_alone_is_something(tmp_path: object) -> None:
+    home = plant(tmp_path, {"other": "x"})
+    os.symlink("nowhere", f"{home}/link")
+    assert paths(look(home, Selection(exclude=("/other",)))) == ["link"]

@@ -25,11 +25,13 @@ from .format import CORRUPT, NOTADB, error_code, is_database, page_size_of, uses
 from .live import Live, NotLive
 from .patience import Patience
 from .pinned import Pinned, Raw, Spooled
-from .rest import AtRest, InPlace, log_size, old_enough, settled
+from .rest import AtRest, InPlace, log_size, old_enough, quiet_for, settled
 from .spool import NoSpoolRoom, Spool
 
-#: A database at rest up to this size is copied first: then a newcomer costs a second try, not the file.
+#: A database at rest is copied first when it is no larger than this, or was written so lately that its
+#: owner may be between closing and opening: then a newcomer costs a second try, not the file.
 COPY_AT_REST = 64 << 20
+QUIET_AT_REST = 60.0
 
 #: A database with a rollback journal up to this size is copied under the lock: some milliseconds.
 COPY_UNDER_LOCK = 4 << 20
@@ -179,8 +181,9 @@ class _Source:
         return copy
 
     def _at_rest(self, page_size: int) -> Pinned:
-        """WAL mode and nobody there: a small one is copied, a large one read where it lies."""
-        if os.fstat(self.descriptors.main).st_size > COPY_AT_REST:
+        """WAL mode and nobody there: copied, or, large and long untouched, read where it lies."""
+        status = os.fstat(self.descriptors.main)
+        if status.st_size > COPY_AT_REST and quiet_for(status, QUIET_AT_REST):
             return AtRest(self.name, self.descriptors, page_size)
         before = settled(self.descriptors.main)
         try:

@@ -15,6 +15,7 @@ from holdfast.core.entries import Outcome
 
 from . import locks
 from .descriptors import Descriptors
+from .live import NotLive
 from .pinned import Pinned, open_frozen
 
 
@@ -81,13 +82,24 @@ def old_enough(status: os.stat_result) -> bool:
 
 
 def settled(descriptor: int) -> os.stat_result:
-    """The status of a file, once its time is old enough."""
-    while True:
-        status = os.fstat(descriptor)
-        wait = _fresh_for(status)
-        if wait <= 0:
-            return status
+    """The status of a file, once its time is old enough. Raises NotLive where somebody writes it.
+
+    One wait and no more: a writer who came meanwhile keeps the time young for as long as it likes,
+    and what looked like a database at rest must then be looked at anew.
+    """
+    status = os.fstat(descriptor)
+    wait = _fresh_for(status)
+    if wait > 0:
         time.sleep(wait)
+        status = os.fstat(descriptor)
+        if _fresh_for(status) > 0:
+            raise NotLive
+    return status
+
+
+def quiet_for(status: os.stat_result, seconds: float) -> bool:
+    """Whether a file was last written that long ago."""
+    return time.time() - status.st_mtime_ns / 1e9 >= seconds
 
 
 def _fresh_for(status: os.stat_result) -> float:

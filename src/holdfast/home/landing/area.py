@@ -19,17 +19,42 @@ The state of a landing is the name of its record: a rename needs no room and can
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.files import fsync_directory, private_directory, process_lock
 
 from .moving import discard
 
 SUFFIX = ".holdfast"
 INTENT, LANDED, TAKEN_BACK = "plan.jsonl", "landed.jsonl", "taken-back.jsonl"
+
+_NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class LandingNotPermitted(HoldfastError):
+    code = "landing-not-permitted"
+
+
+def not_permitted(error: OSError, home: str, kept: str) -> LandingNotPermitted | None:
+    """The refusal for a place that may not be written; None where the system said something else."""
+    if error.errno not in _NOT_PERMITTED:
+        return None
+    where = os.fsdecode(error.filename) if error.filename else home
+    return LandingNotPermitted(
+        f"`{where}` cannot be written: {os.strerror(error.errno)}",
+        kept=kept,
+        next_steps=(
+            "Make that filesystem writable, then run the command again"
+            if error.errno == errno.EROFS
+            else "Run the command as the user that the home belongs to, or mend the permissions",
+        ),
+        path=where,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,8 @@ def already_there(tree: Tree, item: Item) -> os.stat_result | None:
     now = tree.look(item.place)
     if now is None or not stat.S_ISREG(now.st_mode) or not item.looks_like(now):
         return None
-    parent, name = tree.parent(item.place)
     try:
+        parent, name = tree.parent(item.place)
         with _opened(parent, name) as descriptor:
             facts = os.fstat(descriptor)
             digest, head = hashlib.sha256(), b""

@@ -23,8 +23,8 @@ def is_database_file(tree: Tree, path: str, facts: os.stat_result) -> bool:
     """
     if not stat.S_ISREG(facts.st_mode) or facts.st_size < 512 or facts.st_size % 512:
         return False
-    parent, name = tree.parent(path)
     try:
+        parent, name = tree.parent(path)
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     except OSError:
         return False
@@ -46,6 +46,14 @@ def describe(found: list[Holder]) -> str:
     first = found[0]
     text = f"{first.command} (process {first.pid})" if first.pid else "another process"
     return text + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+
+
+def why_not_poured(now: os.stat_result) -> str:
+    """Why a target that is open in a program, and is no database, is not restored under it."""
+    if stat.S_ISLNK(now.st_mode):
+        return "it is a link, and what that program has open lies behind it"
+    what = "is not a database" if now.st_size else "is empty"
+    return f"it {what}, and only a database can be restored while a program has it open"
 
 
 def refuse_held(path: str, found: list[Holder], why: str) -> HeldDatabase:

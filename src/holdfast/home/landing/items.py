@@ -17,6 +17,9 @@ from .targets import Places, refuse_outside
 
 _KIND_BITS = {Kind.FILE: stat.S_IFREG, Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLINK: stat.S_IFLNK}
 
+#: In bytes, of one name in a directory: no filesystem that a home can be on takes more.
+_LONGEST_NAME = 255
+
 
 class NothingMatches(HoldfastError):
     code = "nothing-matches"
@@ -163,6 +166,19 @@ def _check_name(path: str, seen: bool) -> None:
         raise _unsafe(path, "appears twice")
     if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
         raise _unsafe(path, "is not a plain path below the home")
+    if len(path) * 4 > _LONGEST_NAME and (longest := max(map(_bytes_of, parts))) > _LONGEST_NAME:
+        raise UnsafeEntry(
+            f"`{path}` has a name of {longest} bytes; {_LONGEST_NAME} is the most that can be written",
+            kept="Nothing was changed",
+            next_steps=(
+                "Restore what else is in it, a directory at a time: `holdfast import FILE --only PATH`",
+            ),
+            path=path,
+        )
+
+
+def _bytes_of(name: str) -> int:
+    return len(name.encode("utf-8", "surrogatepass"))
 
 
 def _check_parents(files: set[str]) -> None:

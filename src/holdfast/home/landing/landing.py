@@ -19,9 +19,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import NoRoom, free_bytes, sync_filesystem
 
-from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, open_area
+from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, not_permitted, open_area
 from .ground import Ground
-from .plan import LandingPlan
+from .plan import SPARE, LandingPlan, existing
 from .proving import prove, prover
 from .record import AWAY, LandingRecord, Root, write_record
 from .recovery import clear_away, settle
@@ -30,13 +30,6 @@ from .swap import swap
 from .takeback import take_back
 from .tree import Tree, through_link
 from .wish import Builder, Steps, Unchanged, Wanted, Wish
-
-#: Room for the record, for directories, and for the filesystem's own needs.
-_SPARE = 2 << 20
-
-
-class LandingNotPermitted(HoldfastError):
-    code = "landing-not-permitted"
 
 
 class LandingFailed(HoldfastError):
@@ -240,22 +233,18 @@ class Work:
             seconds=time.monotonic() - self.started,
             replaced_in=ground.directory.replaced,
             undoes=record.undoes,
-            remarks=list(staging.remarks) if staging is not None else [],
+            remarks=[*(staging.remarks if staging is not None else ()), *steps.remarks],
             timings=self.timings,
         )
 
     def _typed(self, error: OSError) -> HoldfastError:
         kept = "The home is as it was"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return no_room(self.home, 0, free_bytes(_existing(self.home)))
+            return no_room(self.home, 0, free_bytes(existing(self.home)))
+        refused = not_permitted(error, self.home, kept)
+        if refused is not None:
+            return refused
         where = f"`{os.fsdecode(error.filename)}`" if error.filename else f"`{self.home}`"
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return LandingNotPermitted(
-                f"{where} cannot be written: {os.strerror(error.errno)}",
-                kept=kept,
-                next_steps=("Run the command as the user that the home belongs to, or mend the permissions",),
-                path=error.filename,
-            )
         return LandingFailed(
             f"{where}: {error.strerror or error}",
             kept=kept,
@@ -280,15 +269,9 @@ def no_room(home: str, needed: int, free: int) -> NoRoom:
 
 
 def _check_room(plan: LandingPlan) -> None:
-    free = free_bytes(_existing(plan.home))
-    if plan.needed + _SPARE > free:
-        raise no_room(plan.home, plan.needed + _SPARE, free)
-
-
-def _existing(path: str) -> str:
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path
+    free = free_bytes(existing(plan.home))
+    if plan.needed + SPARE > free:
+        raise no_room(plan.home, plan.needed + SPARE, free)
 
 
 def _wish(plan: LandingPlan, staging: Staging) -> Wish:

@@ -19,12 +19,15 @@ from holdfast.home.places import HomeNotDirectory
 from .comparing import already_there
 from .holding import describe, is_database_file, who_holds
 from .items import Item, collect, database_of
+from .mounts import mount_points, mount_sentence
 from .record import Root
 from .removals import Removals, find_removals, never
 from .targets import Places, Targets
 from .tree import LandingThroughLink, Tree
 
 _BLOCK = 4096
+#: Room for the record, for directories, and for the filesystem's own needs.
+SPARE = 2 << 20
 
 
 @dataclass(slots=True)
@@ -43,6 +46,7 @@ class LandingPlan:
     executable: list[str] = field(default_factory=list)  # what the agent would run
     held: list[tuple[str, str]] = field(default_factory=list)  # databases in use, and by whom
     links: list[str] = field(default_factory=list)  # links that stand where a directory is needed
+    mounts: list[str] = field(default_factory=list)  # mount points that would have to be replaced
     bytes: int = 0
     needed: int = 0  # room on the home's filesystem
     free: int = 0
@@ -51,6 +55,19 @@ class LandingPlan:
     removals: Removals = field(default_factory=Removals, repr=False)
     roots: list[Root] = field(default_factory=list, repr=False)
     layout: Layout | None = field(default=None, repr=False)
+
+    @property
+    def obstacles(self) -> list[str]:
+        """Why the landing would be refused as things are now, in sentences; empty where it would not."""
+        found = [
+            f"`{link}` is a link where a directory is needed; holdfast never writes through links"
+            for link in self.links
+        ]
+        found += [mount_sentence(place) for place in self.mounts]
+        if self.needed + SPARE > self.free:
+            needed = f"{self.needed + SPARE:,} bytes are needed, {self.free:,} are free"
+            found.append(f"There is not enough room beside `{self.home}`: {needed}")
+        return found
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -66,6 +83,8 @@ class LandingPlan:
             "executable": self.executable,
             "held": [{"path": path, "holder": holder} for path, holder in self.held],
             "links_in_the_way": self.links,
+            "mounts_in_the_way": self.mounts,
+            "obstacles": self.obstacles,
             "bytes": self.bytes,
             "needed_bytes": self.needed,
             "free_bytes": self.free,
@@ -84,7 +103,7 @@ def plan_landing(
     """Compare a source with its target. An exact landing leaves what `spare` names where it is.
 
     Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
-    are part of the plan, and refused when it is carried out.
+    are part of the plan (`obstacles`), and refused when it is carried out.
     """
     if os.path.exists(targets.home) and not os.path.isdir(targets.home):
         raise HomeNotDirectory(
@@ -112,8 +131,27 @@ def plan_landing(
     for listing in (plan.create, plan.replace, plan.same, plan.kept, plan.outside, plan.executable):
         listing.sort()
     plan.links = sorted(set(plan.links))
-    plan.free = free_bytes(places.roots[0].base)
+    plan.mounts = _mounts_in_the_way(plan, places)
+    plan.free = free_bytes(existing(places.home))
     return plan
+
+
+def existing(path: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _mounts_in_the_way(plan: LandingPlan, places: Places) -> list[str]:
+    """Files to be replaced or removed that something is mounted on. Databases in use are poured into."""
+    mounts = mount_points()
+    held = {path for path, _ in plan.held}
+    found = [places.outside(0, f"{places.roots[0].name}/{path}") for path in plan.remove]
+    for path in plan.replace:
+        if path not in held:
+            found.append(places.outside(plan.items[path].root, plan.items[path].place))
+    return sorted(place for place in found if place in mounts)
 
 
 def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: Layout) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.entries import Content, EntryLost
+from holdfast.core.entries import Content, EntryLost, Outcome, Remark
 from holdfast.core.files import write_all
 from holdfast.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, capture, fold, restore_into
 
 from .ground import Ground
 from .holding import refuse_held, who_holds
+from .journal_mode import mode_of_file, switch_mode, take_over_mode
 from .moving import beside, copy, remove
 from .record import LandingRecord, Step, append_note
 from .tree import Tree
@@ -21,8 +22,12 @@ from .tree import Tree
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> None:
-    """Keep the present content, then restore the staged one into the same inode."""
+def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> Remark | None:
+    """Keep the present content, then restore the staged one into the same inode.
+
+    A landing leaves the journal mode as it is; an undo brings the old one back, or says that it
+    could not.
+    """
     target = ground.target(step)
     facts = target.look(step.path)
     if facts is None:
@@ -37,15 +42,30 @@ def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> 
         staged = fold_copy(
             ground.staged, step.staged, list(step.carries), ground.staged, f"folded-{step.number}"
         )
+    made = ground.staged.look(step.staged)
+    if record.verb == "land":
+        take_over_mode(staged, ground.kept(step).full(step.path))
     append_note(ground.directory.record, "pouring", step.number)
     try:
         restore_into(staged, target.full(step.path), deadline)
     except (DatabaseHeld, DatabaseLocked):
         append_note(ground.directory.record, "unpoured", step.number)  # SQLite left it as it was
         raise
-    made = ground.staged.look(step.staged)
+    remark = _bring_mode_back(staged, target.full(step.path), step) if record.verb == "undo" else None
     if made is not None:
         _dress_live(target, step.path, made)
+    return remark
+
+
+def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:
+    wanted = mode_of_file(staged)
+    now = switch_mode(live, wanted)
+    if now == wanted:
+        return None
+    reason = (
+        f"its journal mode was {wanted} and is {now} now; it cannot be switched while a program has it open"
+    )
+    return Remark(step.entry, Outcome.NOTED, reason)
 
 
 def pour_back(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> None:
@@ -61,6 +81,7 @@ def pour_back(ground: Ground, record: LandingRecord, step: Step, deadline: float
         if aside.look(step.path) is None:
             keep_present(ground, record, step, aside, deadline)
         restore_into(kept.full(step.path), target.full(step.path), deadline)
+        switch_mode(target.full(step.path), mode_of_file(kept.full(step.path)))
         _dress_live(target, step.path, before)
     remove(kept, step.path)
 

@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 
 from holdfast.core.files import AlreadyRunning
 
-from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, owner_of, real_home
+from .area import (
+    INTENT,
+    LANDED,
+    TAKEN_BACK,
+    Area,
+    LandingDirectory,
+    existing_areas,
+    not_permitted,
+    owner_of,
+    real_home,
+)
 from .record import LandingRecord, read_header
 from .takeback import LandingNotTakenBack, take_back
 
@@ -62,16 +72,44 @@ def recover(home: str, wait: float = 30.0) -> list[Recovered]:
     """Make right what an interrupted landing left; call it before anything that touches a home.
 
     A landing whose process lives is waited for, since a home in the middle of one is neither the old
-    nor the new. Raises AlreadyRunning after `wait` seconds, and LandingNotTakenBack where something
-    stands in the way.
+    nor the new. Raises AlreadyRunning after `wait` seconds, LandingNotTakenBack where something
+    stands in the way, and LandingNotPermitted where the place cannot be written and must be.
     """
     recovered: list[Recovered] = []
     for area in existing_areas(home):
-        if not area.all():
-            continue
-        with area.lock("recover", wait):
-            recovered.extend(settle(area, home))
+        open_ones = _unsettled(area)
+        if not open_ones:
+            continue  # nothing to write, so a home that can only be read is fine
+        try:
+            with area.lock("recover", wait):
+                recovered.extend(settle(area, home))
+        except OSError as error:
+            _pass_over(error, open_ones, home)
     return recovered
+
+
+def _unsettled(area: Area) -> list[LandingDirectory]:
+    """Landings that left something to do."""
+    directories = area.all()
+    undone = {past.operation for past in _past(directories) if past.undone_by and past.replaced}
+    return [
+        directory
+        for directory in directories
+        if directory.state in ("", INTENT) or os.path.isdir(directory.staged) or directory.operation in undone
+    ]
+
+
+def _pass_over(error: OSError, open_ones: list[LandingDirectory], home: str) -> None:
+    """Go on where nothing may be written and only litter is left; refuse where the home is half way."""
+    begun = [directory for directory in open_ones if directory.state == INTENT]
+    replaced = begun[0].replaced if begun else ""
+    refused = not_permitted(
+        error, home, f"Nothing was changed; what that landing replaced is in `{replaced}`"
+    )
+    if refused is None:
+        raise error
+    if begun:
+        raise refused from error
 
 
 def settle(area: Area, home: str) -> list[Recovered]:
@@ -118,6 +156,9 @@ def expire(home: str, days: float = 14) -> list[str]:
                     gone.append(directory.operation)
         except AlreadyRunning:
             continue
+        except OSError as error:
+            if not_permitted(error, home, "") is None:
+                raise
     return sorted(gone)
 
 

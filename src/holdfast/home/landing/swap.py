@@ -9,9 +9,11 @@ rules for that are in `takeback`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 
+from holdfast.core.entries import Remark
 from holdfast.core.events import Event, Listener
 from holdfast.core.files import sync_filesystem
 from holdfast.core.sqlite import SIDECARS
@@ -20,10 +22,11 @@ from .area import LANDED
 from .facing import open_up, set_directory
 from .ground import Ground
 from .holding import refuse_held, who_holds
+from .mounts import refuse_mount
 from .moving import copy, copy_beside, link, move, name_it, remove, rename
 from .pouring import pour
 from .record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, append_note
-from .wish import Place, Steps
+from .wish import Place, Steps, home_changed
 
 _EVENTS_EVERY = 500
 
@@ -41,6 +44,7 @@ class Swap:
     ) -> None:
         self.ground, self.record, self.finish = ground, record, finish
         self.owner, self.deadline = owner, deadline
+        self.remarks: list[Remark] = []
         self._do: dict[str, Callable[[Step], None]] = {
             PUT: self._put,
             AWAY: self._away,
@@ -56,13 +60,25 @@ class Swap:
         for done, step in enumerate(self.record.steps):
             if done % _EVENTS_EVERY == 0:
                 listener(Event("swap", done=done, total=total, unit="files", path=step.entry))
-            self._do[step.do](step)
+            self._carry(step)
         self._check_holders()
         self._finish_directories(opened)
         for place in {self.ground.directory.path, *(root.base for root in self.ground.roots)}:
             sync_filesystem(place)
         self.ground.directory.mark(LANDED)
         listener(Event("swap", done=total, total=total, unit="files"))
+
+    def _carry(self, step: Step) -> None:
+        """One step; what the home itself put in the way is said by its full name."""
+        try:
+            self._do[step.do](step)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            gone = "or a directory above it, was removed while the landing was under way"
+            raise home_changed(self.ground.target(step).full(step.path), gone) from error
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.EXDEV):
+                raise refuse_mount(self.ground.target(step).full(step.path)) from error
+            raise
 
     def _put(self, step: Step) -> None:
         if step.database:
@@ -71,8 +87,11 @@ class Swap:
         target, kept = self.ground.target(step), self.ground.kept(step)
         there = target.look(step.path) is not None
         self._note_change(step, there)
-        if there and not link(target, step.path, kept, step.path):
-            self._keep_without_link(step, step.path)
+        try:
+            if there and not link(target, step.path, kept, step.path):
+                self._keep_without_link(step, step.path)
+        except FileNotFoundError:
+            self._note_vanished(step)
         self._into_place(step)
 
     def _keep_without_link(self, step: Step, path: str) -> None:
@@ -115,8 +134,11 @@ class Swap:
         vacant = log or bool(step.carries)
         there = target.look(step.path) is not None
         self._note_change(step, there)
-        if there and (vacant or not link(target, step.path, kept, step.path)):
-            move(target, step.path, kept, step.path, self.record.temporary(step))
+        try:
+            if there and (vacant or not link(target, step.path, kept, step.path)):
+                move(target, step.path, kept, step.path, self.record.temporary(step))
+        except FileNotFoundError:
+            self._note_vanished(step)
         for suffix in SIDECARS:
             if target.look(step.path + suffix) is not None:
                 move(target, step.path + suffix, kept, step.path + suffix, self.record.temporary(step))
@@ -131,6 +153,10 @@ class Swap:
         """Somebody made or removed the file since the record was written: taking back must know."""
         if there != step.had:
             append_note(self.ground.directory.record, "had" if there else "vanished", step.number)
+
+    def _note_vanished(self, step: Step) -> None:
+        """It was there a moment ago, and nothing of it was kept."""
+        append_note(self.ground.directory.record, "vanished", step.number)
 
     def _away(self, step: Step) -> None:
         target, kept = self.ground.target(step), self.ground.kept(step)
@@ -156,7 +182,9 @@ class Swap:
             target.forget(step.path)
 
     def _pour(self, step: Step) -> None:
-        pour(self.ground, self.record, step, self.deadline)
+        remark = pour(self.ground, self.record, step, self.deadline)
+        if remark is not None:
+            self.remarks.append(remark)
 
     def _check_holders(self) -> None:
         """Nobody may have opened an old database in the instant before it was replaced: what such a
@@ -184,4 +212,6 @@ def swap(
     listener: Listener,
 ) -> None:
     """Carry out a record that is already durable on disk."""
-    Swap(ground, record, steps.finish, owner, deadline).carry_out(listener)
+    work = Swap(ground, record, steps.finish, owner, deadline)
+    work.carry_out(listener)
+    steps.remarks.extend(work.remarks)

@@ -73,6 +73,16 @@ class _Back:
         self._taken_away = {(step.root, step.path) for step in record.steps if step.do == AWAY}
 
     def undo(self, step: Step) -> None:
+        """Take one step back. Where somebody removed the directory it was in, what is kept has no
+        place any more, and is set aside."""
+        try:
+            self._undo(step)
+        except (FileNotFoundError, NotADirectoryError):
+            if self._place_is_there(step):
+                raise
+            self._keep_aside(step)
+
+    def _undo(self, step: Step) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             remove(self.ground.target(step), beside(step.path, self.record.temporary(step)))
         if step.do == POUR:
@@ -253,6 +263,21 @@ class _Back:
         move(self.ground.target(step), path, aside, name, self.record.temporary(step))
         if step.entry not in self.aside:
             self.aside.append(step.entry)
+
+    def _place_is_there(self, step: Step) -> bool:
+        above = step.path.rpartition("/")[0]
+        target = self.ground.target(step)
+        target.forget(above)
+        facts = target.look(above) if above else None
+        return not above or (facts is not None and stat.S_ISDIR(facts.st_mode))
+
+    def _keep_aside(self, step: Step) -> None:
+        kept, aside = self.ground.kept(step), self.ground.set_aside(step.root)
+        for suffix in ("", *(SIDECARS if step.database else ())):
+            if kept.look(step.path + suffix) is not None:
+                move(kept, step.path + suffix, aside, step.path + suffix, self.record.temporary(step))
+                if step.entry not in self.aside:
+                    self.aside.append(step.entry)
 
     def _return(self, step: Step, path: str) -> None:
         target, kept = self.ground.target(step), self.ground.kept(step)

@@ -19,6 +19,10 @@ class ImportOutsideHome(HoldfastError):
     code = "import-outside-home"
 
 
+class UnsafeTarget(HoldfastError):
+    code = "unsafe-target"
+
+
 @dataclass(frozen=True, slots=True)
 class Targets:
     """The home, and the only places outside it that may be written."""
@@ -32,6 +36,13 @@ class Places:
 
     def __init__(self, targets: Targets) -> None:
         home = real_home(targets.home)
+        if not home.strip("/"):
+            raise UnsafeTarget(
+                "`/` is the root of the filesystem; nothing is ever restored into it",
+                kept="Nothing was changed",
+                next_steps=("Name a directory of its own: `holdfast import FILE --into DIR`",),
+                home=home,
+            )
         self.home = home
         self.roots = [_root("home", home)]
         self._external: list[tuple[str, int]] = []

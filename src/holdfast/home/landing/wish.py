@@ -11,12 +11,14 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from holdfast.core.entries import Remark
 from holdfast.core.errors import HoldfastError
 from holdfast.core.sqlite import SIDECARS
 
 from .comparing import same_content, untouched
 from .ground import Ground
-from .holding import is_database_file, refuse_held, who_holds
+from .holding import is_database_file, refuse_held, who_holds, why_not_poured
+from .mounts import mount_points, mounted_at, refuse_mount
 from .record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, Step
 from .tree import Tree, through_link
 
@@ -29,6 +31,16 @@ class MachineBoundInTheWay(HoldfastError):
 
 class HomeChanged(HoldfastError):
     code, retry = "home-changed", True
+
+
+def home_changed(path: str, what: str) -> HomeChanged:
+    """Somebody else was at work in the home at the same time."""
+    return HomeChanged(
+        f"`{path}` {what}",
+        kept="The home is as it was",
+        next_steps=("Run the command again; stop the agent first if it happens again",),
+        path=path,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class Steps:
     directories: list[DirectoryBefore] = field(default_factory=list)
     finish: dict[Place, tuple[int, int | None]] = field(default_factory=dict)  # set at the very end
     same: int = 0
+    remarks: list[Remark] = field(default_factory=list)  # made while the steps were taken
 
 
 class Builder:
@@ -86,6 +99,7 @@ class Builder:
         self._puts: list[Step] = []
         self._pours: list[Step] = []
         self._aways: list[Step] = []
+        self._mounts = mount_points()
 
     def build(self) -> Steps:
         for unchanged in self.wish.same:
@@ -111,12 +125,7 @@ class Builder:
 
     def _still_the_same(self, unchanged: Unchanged) -> None:
         if not untouched(self._look((unchanged.root, unchanged.path)), unchanged.facts):
-            raise HomeChanged(
-                f"`{unchanged.entry}` was changed while the landing was being prepared",
-                kept="The home is as it was",
-                next_steps=("Run the command again; stop the agent first if it happens again",),
-                path=unchanged.entry,
-            )
+            raise home_changed(unchanged.entry, "was changed while the landing was being prepared")
         self.out.same += 1
 
     def _directory(self, place: Place) -> None:
@@ -181,6 +190,9 @@ class Builder:
             self.out.same += 1
             return
         else:
+            self._refuse_mount(place)
+            if now is not None and wanted.database and (held := who_holds(tree.full(wanted.path))):
+                raise refuse_held(wanted.entry, held, why_not_poured(now))
             self._puts.append(step)
         self._touch(place)
 
@@ -195,11 +207,18 @@ class Builder:
         database = is_database_file(tree, path, facts)
         if database and (held := who_holds(tree.full(path))):
             raise refuse_held(entry, held, "it cannot be taken away from under that program")
+        self._refuse_mount(place)
         if stat.S_ISDIR(facts.st_mode):
             self._guard_directory(place)
         self._away[place] = entry
         self._aways.append(self._step(AWAY, place, entry, had=True, database=database))
         self._touch(place)
+
+    def _refuse_mount(self, place: Place) -> None:
+        """What something is mounted on, or holds such a thing, cannot be renamed."""
+        mount = mounted_at(self.ground.targets[place[0]].full(place[1]), self._mounts)
+        if mount:
+            raise refuse_mount(mount)
 
     def _guard_directory(self, place: Place) -> None:
         """A directory that goes as a whole must hold nothing that has to stay."""
@@ -230,7 +249,10 @@ class Builder:
             return False
         if wanted.database and any(tree.look(wanted.path + suffix) is not None for suffix in SIDECARS):
             return False
-        return same_content(self.ground.staged, wanted.staged, tree, wanted.path, now)
+        try:
+            return same_content(self.ground.staged, wanted.staged, tree, wanted.path, now)
+        except FileNotFoundError:
+            return False  # gone since it was looked at
 
     def _look(self, place: Place) -> os.stat_result | None:
         """What is there, seen through what will have been moved away by then."""

@@ -21,7 +21,9 @@ from holdfast.core.sqlite import CaptureOptions, capture, is_database, verify
 from holdfast.core.sqlite import locks as sqlite_locks
 from holdfast.core.sqlite import pin as sqlite_pin
 from holdfast.core.sqlite.backup import through_backup
+from holdfast.core.sqlite.live import NotLive
 from holdfast.core.sqlite.pin import pin
+from holdfast.core.sqlite.rest import settled
 
 ROWS = 2000
 COUNT = {"rows": "SELECT count(*) FROM item", "absent": "SELECT count(*) FROM nowhere"}
@@ -72,6 +74,12 @@ class Taken:
         path.write_bytes(self.bytes)
         with contextlib.closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
             return connection.execute(statement).fetchone()[0]
+
+
+def long_untouched(path: Path) -> None:
+    """As if nobody had written it for an hour; only then is a large one read where it lies."""
+    hour_ago = time.time() - 3600
+    os.utime(path, (hour_ago, hour_ago))
 
 
 def snapshot(directory: Path) -> dict[str, tuple]:
@@ -167,6 +175,7 @@ def test_at_rest_in_wal_mode_leaves_no_sidecar_and_gives_the_very_bytes(home, tm
     if size == "large":
         monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", 0)
     make(home / "x.db")
+    long_untouched(home / "x.db")
     assert os.listdir(home) == ["x.db"]
     before = snapshot(home)
     taken = Taken(home / "x.db", tmp_path / "s")
@@ -179,6 +188,7 @@ def test_at_rest_in_wal_mode_leaves_no_sidecar_and_gives_the_very_bytes(home, tm
 def test_somebody_who_opens_a_database_that_is_read_at_rest_cannot_tear_it(home, tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", 0)
     make(home / "x.db", rows=40_000)
+    long_untouched(home / "x.db")
     whole = (home / "x.db").read_bytes()
     (tmp_path / "s").mkdir()
     settings = CaptureOptions(scratch=str(tmp_path / "s"), isolated=False)
@@ -202,6 +212,7 @@ def test_a_database_that_was_checkpointed_behind_our_back_is_reported_not_stored
 ):
     monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", 0)
     make(home / "x.db", rows=40_000)
+    long_untouched(home / "x.db")
     (tmp_path / "s").mkdir()
     settings = CaptureOptions(scratch=str(tmp_path / "s"), isolated=False)
     with capture(str(home / "x.db"), "home/x.db", settings) as content:
@@ -214,6 +225,49 @@ def test_a_database_that_was_checkpointed_behind_our_back_is_reported_not_stored
     assert lost.value.remark.reason == (
         "another program began to write it while it was read; back it up again"
     )
+
+
+def test_a_large_database_that_was_just_closed_is_copied_not_read_in_place(home, tmp_path, monkeypatch):
+    """Its owner may open it again the next moment; a copy survives that, a half-read file does not."""
+    monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", 0)
+    make(home / "x.db", rows=40_000)
+    whole = (home / "x.db").read_bytes()
+    (tmp_path / "s").mkdir()
+    settings = CaptureOptions(scratch=str(tmp_path / "s"), isolated=False)
+    with capture(str(home / "x.db"), "x.db", settings, COUNT) as content:
+        chunks = content.chunks()
+        taken = next(chunks)
+        with held(home / "x.db", "UPDATE item SET body = 'new'", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            assert taken + b"".join(chunks) == whole
+    assert content.database.counts["rows"] == 40_000
+
+
+def test_a_file_that_somebody_keeps_writing_is_not_waited_for(tmp_path):
+    """Deciding anew takes a moment; waiting for a busy file to grow old takes for ever."""
+    path = tmp_path / "busy"
+    path.write_bytes(b"x")
+    stop = threading.Event()
+
+    def keep_writing() -> None:
+        while not stop.is_set():
+            path.write_bytes(b"x")
+            time.sleep(0.001)
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        start = time.monotonic()
+        with pytest.raises(NotLive):
+            settled(descriptor)
+        assert time.monotonic() - start < 5
+    finally:
+        stop.set()
+        writer.join()
+    try:
+        assert settled(descriptor).st_size == 1
+    finally:
+        os.close(descriptor)
 
 
 def test_a_stranded_log_is_folded_into_the_copy_and_left_where_it_is(home, tmp_path):

@@ -195,3 +195,18 @@ def test_a_link_where_a_directory_is_needed_is_named_in_the_plan(home, tmp_path)
 def test_our_own_members_of_an_archive_do_not_land(home):
     made = plan(home, [file(".holdfast/manifest.json", "{}"), file("SOUL.md", "x")])
     assert made.create == ["SOUL.md"]
+
+
+def test_what_would_refuse_the_landing_is_said_by_the_plan(home, tmp_path, monkeypatch):
+    from holdfast.home.landing import plan as planning
+
+    assert plan(home, [file("SOUL.md", "x")]).obstacles == []
+    os.mkdir(tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", f"{home}/skills")
+    monkeypatch.setattr(planning, "free_bytes", lambda path: 1_000_000)
+    made = plan(home, [file("skills/a.md", "x"), file("SOUL.md", "x" * 5000)])
+    assert made.obstacles == [
+        f"`{home}/skills` is a link where a directory is needed; holdfast never writes through links",
+        f"There is not enough room beside `{home}`: 2,105,344 bytes are needed, 1,000,000 are free",
+    ]
+    assert made.as_dict()["obstacles"] == made.obstacles
