@@ -106,13 +106,15 @@ class Writer:
 
     def reopen(self) -> None:
         self.connection.close()
+        if self.style == "reopening":
+            time.sleep(self.random.random() * 0.02)  # long enough to be found at rest
         self.connection = connect(self.path, self.synchronous)
 
     def step(self) -> None:
         if self.last > GROWN:
             # Else captures get slower, so more rows come in during each, so captures get slower...
             time.sleep(0.002)
-        if self.style == "reopening" and self.random.random() < 0.4:
+        if self.style == "reopening" and self.random.random() < 0.2:
             self.reopen()
         dice = self.random.random()
         if dice < 0.80:

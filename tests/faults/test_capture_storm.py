@@ -178,6 +178,9 @@ def test_a_database_that_is_opened_and_closed_all_the_time_is_never_lost(tmp_pat
     monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", limit)
     if not room:
         monkeypatch.setattr("holdfast.core.sqlite.spool.free_bytes", lambda directory: 0)
+    met: list[int] = []  # moments in which it seemed to be at rest
+    real = sqlite_pin.settled
+    monkeypatch.setattr(sqlite_pin, "settled", lambda descriptor: (met.append(1), real(descriptor))[1])
     target = str(tmp_path / "captured.db")
     found: dict[str, int] = {}
     with storm(tmp_path, "wal", style="reopening", megabytes=6, seed=5) as running:
@@ -198,7 +201,8 @@ def test_a_database_that_is_opened_and_closed_all_the_time_is_never_lost(tmp_pat
         running.end()
     assert sum(found.values()) > 10, found
     if room:
-        assert found.keys() == {"pages", "at-rest"}, found
+        assert met, "the storm never left the database alone for a moment"
+        assert found.keys() <= {"pages", "at-rest"}, found
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])

@@ -1,7 +1,11 @@
 """What testers broke in an import, and what must come of it instead."""
 
+import io
 import json
 import os
+import subprocess
+import tarfile
+import zipfile
 
 import pytest
 
@@ -71,3 +75,71 @@ def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
     assert error["code"] == "restore-not-proven"
     assert f"`state.db`: the database is damaged: it {words}" in error["what"]
     assert differences(before, tree_facts(hermes_home, skip=ROOT, databases="bytes")) == []
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("option", ["--into", "--home"])
+def test_nothing_is_restored_into_the_root_of_the_filesystem(tmp_path, hermes_home, holdfast, option):
+    archive = str(tmp_path / "iris.zip")
+    assert holdfast("backup", "--home", hermes_home, "-o", archive).returncode == 0
+    done = holdfast("import", archive, option, "/", "--force", timeout=20)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith("error: unsafe-target\n"), done.stderr
+    assert "`/` is the root of the filesystem" in done.stderr
+    assert not os.path.exists("/.holdfast") and not os.path.exists("/SOUL.md")
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.gz"])
+def test_a_member_with_a_name_that_cannot_be_written_is_refused_whole(tmp_path, hermes_home, holdfast, form):
+    name = "n" * 300
+    archive = str(tmp_path / f"foreign.{form}")
+    members = {"config.yaml": b"model: x\n", "SOUL.md": b"soul", f"skills/{name}": b"x"}
+    if form == "zip":
+        with zipfile.ZipFile(archive, "w") as made:
+            for member, data in members.items():
+                made.writestr(member, data)
+    else:
+        with tarfile.open(archive, "w:gz") as made:
+            for member, data in members.items():
+                header = tarfile.TarInfo(member)
+                header.size = len(data)
+                made.addfile(header, io.BytesIO(data))
+    before = tree_facts(hermes_home, skip=ROOT, databases="bytes")
+    done = holdfast("import", archive, "--home", hermes_home, "--force", "--layout", "hermes")
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith("error: unsafe-entry\n"), done.stderr
+    assert name in done.stderr.replace("\n", "").replace(" ", "")
+    assert "Traceback" not in done.stderr
+    assert differences(before, tree_facts(hermes_home, skip=ROOT, databases="bytes")) == []
+
+
+def test_a_home_on_a_read_only_disk_is_backed_up_and_an_import_there_is_refused(
+    tmp_path, holdfast, small_filesystem
+):
+    place = small_filesystem(16384)
+    home = make_hermes_home(os.path.join(place, "home"), awkward=False)
+    archive = str(tmp_path / "iris.zip")
+    assert holdfast("backup", "--home", home, "-o", archive).returncode == 0
+    os.unlink(os.path.join(home, "SOUL.md"))
+    assert holdfast("import", archive, "--home", home, "--force").returncode == 0
+    os.unlink(os.path.join(home, "SOUL.md"))
+    subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+    done = holdfast("backup", "--home", home, "-o", str(tmp_path / "again.zip"))
+    assert done.returncode == 0, done.stderr
+    for words in (("import", archive, "--home", home, "--force"), ("undo", "--home", home)):
+        done = holdfast(*words)
+        assert done.returncode == 1, done.stdout
+        assert done.stderr.startswith("error: landing-not-permitted\n"), done.stderr
+        assert "Read-only file system" in done.stderr
+
+
+def test_a_dry_run_says_what_stands_in_the_way(tmp_path, hermes_home, holdfast):
+    archive = str(tmp_path / "iris.zip")
+    assert holdfast("backup", "--home", hermes_home, "-o", archive).returncode == 0
+    os.rename(os.path.join(hermes_home, "cron"), tmp_path / "cron")
+    os.symlink(tmp_path / "cron", os.path.join(hermes_home, "cron"))
+    done = holdfast("import", archive, "--home", hermes_home, "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["plan"]["obstacles"] == [
+        f"`{hermes_home}/cron` is a link where a directory is needed; holdfast never writes through links"
+    ]

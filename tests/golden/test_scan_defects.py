@@ -21,7 +21,7 @@ def said(done, outcome):
 
 
 @pytest.mark.parametrize("size", [16, 100, 28772])
-def test_a_truncated_database_is_said_by_backup_and_import_alike(tmp_path, hermes_home, holdfast, size):
+def test_a_truncated_database_is_stored_and_said_to_be_damaged(tmp_path, hermes_home, holdfast, size):
     path = os.path.join(hermes_home, "plugins", "notes.dat")
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE t (x)")
@@ -90,3 +90,18 @@ def test_one_profile_says_nothing_of_what_is_outside_it(tmp_path, hermes_home, h
     left = said(done, "excluded")
     assert "profiles/coder/backups" in left
     assert [path for path in left if not path.startswith("profiles/coder/")] == []
+
+
+def test_holes_of_a_sparse_file_come_back_as_zeros(tmp_path, hermes_home, holdfast):
+    path = os.path.join(hermes_home, "workspace.img")
+    with open(path, "wb") as file:
+        file.truncate(200 << 20)
+        file.seek(150 << 20)
+        file.write(b"something")
+    done = holdfast("backup", "--home", hermes_home, "-o", str(tmp_path / "out.zip"), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    into = tmp_path / "back"
+    done = holdfast("import", str(tmp_path / "out.zip"), "--into", str(into), "--force")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(path, "rb") as before, open(into / "workspace.img", "rb") as after:
+        assert before.read() == after.read()

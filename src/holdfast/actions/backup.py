@@ -185,6 +185,7 @@ def _scan(surroundings: Surroundings, request: BackupRequest, output: str, liste
         capture=CaptureOptions(scratch=os.path.dirname(output), deadline=request.deadline, isolated=False),
         avoid=(output, surroundings.data_directory),
         user_home=surroundings.user_home,
+        own_archive=lambda path: identify(path) is not None,
         listener=listener,
     )
 

@@ -12,7 +12,10 @@ from holdfast.archive.handle import Handle, open_handle
 from holdfast.archive.limits import Limits
 from holdfast.archive.zip_directory import has_end
 from holdfast.archive.zip_records import END_SIGNATURE, LOCAL_SIGNATURE
-from holdfast.core.entries import Entry, Outcome, Remark, Source
+from holdfast.core.entries import Entry, Kind, Outcome, Remark, Source
+
+#: So many of the names beside a home are said.
+_NAMED = 5
 
 
 class Archive:
@@ -84,12 +87,37 @@ class Unwrapped:
             replace(remark, path=remark.path.removeprefix(start)) if remark.path.startswith(start) else remark
             for remark in self.archive.remarks
         ]
-        outside = [
-            Remark(entry.path, Outcome.EXCLUDED, f"outside `{self.prefix}`", bytes=entry.size)
-            for entry in self.archive
-            if entry.path != self.prefix and not entry.path.startswith(start)
-        ]
-        return inside + outside if self.prefix else self.archive.remarks
+        return inside + self._outside(start) if self.prefix else self.archive.remarks
+
+    def _outside(self, start: str) -> list[Remark]:
+        """One remark for all that lies beside the home in the archive."""
+        files = size = 0
+        tops: dict[str, None] = {}
+        for entry in self.archive:
+            if entry.path.startswith(start):
+                continue
+            if entry.kind is Kind.DIRECTORY:
+                # The directories above the home belong to it; an empty one beside it is still a name.
+                if not start.startswith(entry.path + "/"):
+                    tops.setdefault(self._top(entry.path))
+                continue
+            tops.setdefault(self._top(entry.path))
+            files += 1
+            size += entry.size
+        if not tops:
+            return []
+        names = [f"`{name}`" for name in list(tops)[:_NAMED]]
+        more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
+        reason = f"outside `{self.prefix}`, which is the home in this archive: {', '.join(names)}{more}"
+        return [Remark(next(iter(tops)), Outcome.EXCLUDED, reason, files, size)]
+
+    def _top(self, path: str) -> str:
+        """The outermost directory on the way to a path that is not on the way to the home."""
+        parts, home = path.split("/"), self.prefix.split("/")
+        depth = 0
+        while depth < min(len(parts) - 1, len(home)) and parts[depth] == home[depth]:
+            depth += 1
+        return "/".join(parts[: depth + 1])
 
     def __iter__(self) -> Iterator[Entry]:
         start = self.prefix + "/"

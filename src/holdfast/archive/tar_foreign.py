@@ -46,9 +46,9 @@ class ForeignListing:
                 continue
             kind = KINDS.get(member.kind)
             if kind is None:
-                self.remarks.append(
-                    Remark(name, Outcome.PASSED_OVER, "a device or pipe: it has no bytes to keep")
-                )
+                what = "a pipe" if member.kind == b"6" else "a device"
+                reason = f"{what}: there are no bytes to keep"
+                self.remarks.append(Remark(name, Outcome.PASSED_OVER, reason))
                 continue
             if not self.book.add(name, kind):
                 continue

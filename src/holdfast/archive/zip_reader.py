@@ -42,6 +42,12 @@ from holdfast.core.entries import CHUNK, Entry, Kind, Outcome, Remark
 _READ = 256 << 10
 _LINK_LIMIT = 64 << 10
 _IN_FLIGHT = 6
+_SPECIAL = {
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class ZipReader:
@@ -187,7 +193,9 @@ class ZipReader:
             self._note_link(name, target)
             return Entry(name, Kind.SYMLINK, 0o777, mtime_ns, target=target)
         if kind not in (0, stat.S_IFREG):
-            self.remarks.append(Remark(name, Outcome.PASSED_OVER, "neither a file, a directory nor a link"))
+            what = _SPECIAL.get(kind, "neither a file, a directory nor a link")
+            reason = f"{what}: there are no bytes to keep"
+            self.remarks.append(Remark(name, Outcome.PASSED_OVER, reason, bytes=member.size))
             return None
         return Entry(
             path=name,

@@ -25,6 +25,13 @@ class Link(NamedTuple):
     def directory(self) -> bool:
         return os.path.isdir(self.full)
 
+    def names(self) -> list[str]:
+        """What is in the directory that it leads to."""
+        try:
+            return sorted(os.listdir(self.full))
+        except OSError:
+            return []
+
     def within(self, places: Sequence[str]) -> bool:
         """Whether what it leads to exists, and is at or below one of these (links resolved)."""
         if not os.path.exists(self.full):

@@ -50,6 +50,7 @@ class Verdict(NamedTuple):
     proof: tuple[str, ...] = ()  # the rule holds only if one of these exists below
     counts: tuple[Count, ...] = ()
     database: bool = False  # the layout expects a database here
+    final: bool = False  # nothing below it can be wanted either, whatever `--include` says
 
 
 class Judge:
@@ -109,10 +110,10 @@ class Judge:
             if wants_directory and not directory:
                 continue
             if kind == "avoid":
-                return Verdict(False, standing, "" if outside else KEPT_HERE)
+                return Verdict(False, standing, "" if outside else KEPT_HERE, final=True)
             if isinstance(value, Rule):
                 if value.always:
-                    return Verdict(False, standing, "" if outside else value.reason)
+                    return Verdict(False, standing, "" if outside else value.reason, final=True)
                 rules.append(value)
             elif isinstance(value, Count):
                 counts.append(value)

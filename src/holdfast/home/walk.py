@@ -24,7 +24,7 @@ from holdfast.home.layout import Layout
 from holdfast.home.links import Link
 from holdfast.home.opener import HEADER, Opener, Opening
 from holdfast.home.proofs import holds, stands
-from holdfast.home.rules import Count, Proven
+from holdfast.home.rules import Count
 from holdfast.home.selection import KEPT_HERE, Judge, Standing, Verdict
 from holdfast.home.sidecars import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of
 from holdfast.home.tally import Tally
@@ -129,7 +129,7 @@ class Walk:
             if verdict.own_wish:
                 self._blind(path)
             dropped = self._drop(path, verdict.reason)
-        if not verdict.selected and not wishes.alive:
+        if verdict.final or (not verdict.selected and not wishes.alive):
             if dropped is not None:
                 dropped.add_tree(self._full(path))
             return None
@@ -213,10 +213,12 @@ class Walk:
                     verdict = Verdict(whole, verdict.standing)
             if status.st_ino in avoid and (status.st_dev, status.st_ino) in self.avoid:
                 reason = KEPT_HERE if judge.within_profile(verdict.standing) else ""
-                verdict = Verdict(False, standing, reason)
+                verdict = Verdict(False, standing, reason, final=True)
             if kind == stat.S_IFDIR:
                 if name in self.beside and verdict.selected and not verdict.standing.included:
-                    verdict = self._neighbour(verdict, self.beside[name], items)
+                    proven = self.beside[name]
+                    if any(item.name == proven.beside for item in items):
+                        verdict = verdict._replace(selected=False, reason=proven.reason)
                 frame.waiting.append((name, status, verdict))
                 continue
             if name[-3:] in _TELLING_ENDS and (main := main_of(name)):
@@ -293,12 +295,6 @@ class Walk:
             return True
         return False
 
-    @staticmethod
-    def _neighbour(verdict: Verdict, proven: Proven, items: list[os.DirEntry[str]]) -> Verdict:
-        if any(item.name == proven.beside for item in items):
-            return verdict._replace(selected=False, reason=proven.reason)
-        return verdict
-
     def _is_cut(self, frame: Frame, main: str, verdict: Verdict, fallen: dict[str, Verdict]) -> bool:
         """Whether a file beside its sidecar is a database that its size and name do not tell."""
         if not verdict.selected or main in fallen:
@@ -359,9 +355,8 @@ class Walk:
         else:
             self.remarks.append(link.remark(self.layout))
             self._blind(path, link.directory)
-            if path == self.layout.profiles and link.directory:
-                for profile in _names(link.full):
-                    self._blind(f"{path}/{profile}")
+            for profile in link.names() if path == self.layout.profiles else ():
+                self._blind(f"{path}/{profile}")
         mode = status.st_mode & 0o7777
         return Entry(path, Kind.SYMLINK, mode, status.st_mtime_ns, target=target)
 
@@ -395,10 +390,3 @@ class Walk:
         before, self.seen = self.seen, self.seen + count
         if before // 1000 != self.seen // 1000:
             self.listener(Event("scan", self.seen, unit="files"))
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []

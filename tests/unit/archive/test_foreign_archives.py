@@ -223,4 +223,21 @@ def test_devices_in_a_tar_are_passed_over(tmp_path):
     path.write_bytes(tar_bytes(*members))
     with open_archive(str(path)) as archive:
         assert [entry.path for entry in archive] == ["config.yaml"]
-        assert [remark.outcome for remark in archive.remarks] == ["passed-over"] * 3
+        assert [(remark.path, remark.outcome, remark.reason) for remark in archive.remarks] == [
+            ("d3", "passed-over", "a device: there are no bytes to keep"),
+            ("d4", "passed-over", "a device: there are no bytes to keep"),
+            ("d6", "passed-over", "a pipe: there are no bytes to keep"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"), [(0o010644, "a pipe"), (0o140644, "a socket"), (0o020644, "a device")]
+)
+def test_special_files_in_a_zip_are_passed_over_by_name(mode, what, tmp_path):
+    special = zipfile.ZipInfo("odd", LOCAL)
+    special.external_attr = mode << 16
+    with open_archive(str(zip_with(tmp_path / "a.zip", (special, b"")))) as archive:
+        assert list(archive) == []
+        (remark,) = archive.remarks
+        assert (remark.path, remark.outcome) == ("odd", "passed-over")
+        assert remark.reason == f"{what}: there are no bytes to keep"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from archive_support import FORMS, HEAD, WHEN, directory, facts, file, link, read, sample_home, write
 from holdfast.archive import open_archive
+from holdfast.archive.errors import ArchiveDamaged
 from holdfast.core.entries import CHUNK, Entry, Kind
 
 # Any byte that a Linux name may have, and the shapes that trip archives up.
@@ -188,7 +189,64 @@ def test_under_takes_a_wrapper_off_and_says_what_lay_outside(form, tmp_path):
     with open_archive(str(path)) as archive:
         source = archive.under(".hermes/")
         assert facts(source) == {"config.yaml": ("file", 0o644, WHEN, "", b"x")}
-        assert [(remark.path, remark.outcome) for remark in source.remarks] == [("stray.txt", "excluded")]
+        (remark,) = source.remarks
+        assert (remark.path, remark.outcome, remark.files, remark.bytes) == ("stray.txt", "excluded", 1, 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_lies_beside_the_home_in_an_archive_is_one_remark(form, tmp_path):
+    path = tmp_path / "a"
+    old = [directory("user/hermes-old")]
+    old += [file(f"user/hermes-old/{n:03}", b"xx") for n in range(300)]
+    stray = [file(f"stray-{n}", b"y") for n in range(6)]
+    home = [directory("user"), directory("user/.hermes"), file("user/.hermes/config.yaml", b"x")]
+    write([*home, *old, directory("empty"), *stray], path, form)
+    with open_archive(str(path)) as archive:
+        source = archive.under("user/.hermes")
+        assert list(facts(source)) == ["config.yaml"]
+        (remark,) = source.remarks
+        assert (remark.outcome, remark.files, remark.bytes) == ("excluded", 306, 606)
+        assert "outside `user/.hermes`" in remark.reason
+        assert "`empty`" in remark.reason
+        assert "and 3 more" in remark.reason
+        assert remark.reason.count("`") == 12  # the home and five names
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_archive_with_nothing_beside_the_home_says_nothing(form, tmp_path):
+    path = tmp_path / "a"
+    write([directory("a"), directory("a/b"), file("a/b/config.yaml", b"x")], path, form)
+    with open_archive(str(path)) as archive:
+        assert archive.under("a/b").remarks == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_zeros_and_holes_come_back_as_zeros(form, tmp_path):
+    zeros, noise = bytes(CHUNK), os.urandom(CHUNK)
+    contents = {
+        "zeros": zeros * 11,
+        "odd": zeros * 9 + b"\0" * 17,
+        "front": noise + zeros * 10,
+        "middle": zeros * 5 + noise[:99] + zeros * 5,
+        "end": zeros * 10 + noise,
+        "ones": b"\1" * (10 * CHUNK),
+        "nearly": (zeros[:-1] + b"\1") * 9,
+    }
+    write([file(name, data) for name, data in contents.items()], tmp_path / "a", form)
+    assert {name: found[-1] for name, found in read(tmp_path / "a").items()} == contents
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_flipped_bit_among_equal_pieces_is_found(form, tmp_path):
+    path = tmp_path / "a"
+    write([file("zeros", bytes(40 * CHUNK))], path, form)
+    data = bytearray(path.read_bytes())
+    for at in range(200, 1300, 23):
+        damaged = data.copy()
+        damaged[at] ^= 0x01
+        path.write_bytes(damaged)
+        with pytest.raises(ArchiveDamaged):
+            read(path)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.entries import CHUNK, EntryLost, Outcome
+from holdfast.core.entries import CHUNK, ZEROS, EntryLost, Outcome
 from holdfast.home import content as module
 from holdfast.home.content import WHOLE, open_plain
 from scanned import look, plant, read
@@ -231,3 +232,85 @@ def test_reading_beside_writers_and_deleters_gives_whole_files(tmp_path: object)
     finally:
         stop.set()
         thread.join()
+
+
+def sparse(home: str, size: int, *parts: tuple[int, bytes]) -> bytes:
+    """A file of holes with something here and there; returns what must come."""
+    whole = bytearray(size)
+    with open(f"{home}/f", "r+b") as file:
+        file.truncate(size)
+        for offset, data in parts:
+            file.seek(offset)
+            file.write(data)
+            whole[offset : offset + len(data)] = data
+    settle(home)
+    return bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        ((0, b"front"),),
+        ((3 * CHUNK + 5, b"middle"),),
+        ((5 * CHUNK - 2, b"across"), (9 * CHUNK, b"x" * CHUNK)),
+        ((12 * CHUNK + 3, b"end"),),
+    ],
+)
+def test_holes_are_zeros_and_cost_no_reading(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch, parts: tuple[tuple[int, bytes], ...]
+) -> None:
+    home = plant(tmp_path, {"f": b""})
+    whole = sparse(home, 12 * CHUNK + 6, *parts)
+    came, real = [0], os.pread
+
+    def reading(descriptor: int, length: int, offset: int) -> bytes:
+        data = real(descriptor, length, offset)
+        came[0] += len(data)
+        return data
+
+    with opened(home) as content:
+        monkeypatch.setattr(module.os, "pread", reading)
+        chunks = list(content.chunks())
+    assert b"".join(chunks) == whole
+    assert content.remarks == []
+    assert came[0] <= 4 * CHUNK
+    assert sum(chunk is ZEROS for chunk in chunks) >= 8
+
+
+def test_a_filesystem_that_does_not_tell_its_holes_is_read_whole(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = plant(tmp_path, {"f": b""})
+    whole = sparse(home, 10 * CHUNK, (CHUNK, b"x"))
+
+    def refuse(descriptor: int, position: int, how: int) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(module.os, "lseek", refuse)
+    with opened(home) as content:
+        assert b"".join(content.chunks()) == whole
+
+
+def test_a_sparse_file_that_shrinks_is_lost_and_not_padded(tmp_path: object) -> None:
+    home = plant(tmp_path, {"f": b""})
+    sparse(home, 20 * CHUNK, (CHUNK, b"x"))
+    with opened(home) as content:
+        chunks = content.chunks()
+        next(chunks)
+        os.truncate(f"{home}/f", 10 * CHUNK)
+        with pytest.raises(EntryLost) as lost:
+            list(chunks)
+    assert lost.value.remark.outcome is Outcome.CHANGED
+    assert "became shorter" in lost.value.remark.reason
+
+
+def test_a_huge_file_of_holes_is_worth_a_line(tmp_path: object) -> None:
+    home = plant(tmp_path, {"f": b""})
+    sparse(home, CHUNK, (0, b"x"))
+    os.truncate(f"{home}/f", 11 * 10**9)
+    with opened(home) as content:
+        (remark,) = content.remarks
+    assert remark.outcome is Outcome.NOTED
+    assert remark.reason.startswith("is 11 GB long and takes ")
+    assert remark.bytes == 11 * 10**9

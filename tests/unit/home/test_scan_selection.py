@@ -243,3 +243,12 @@ def test_a_link_alone_is_something(tmp_path: object) -> None:
     home = plant(tmp_path, {"other": "x"})
     os.symlink("nowhere", f"{home}/link")
     assert paths(look(home, Selection(exclude=("/other",)))) == ["link"]
+
+
+def test_no_include_reaches_into_what_must_never_be_inside(tmp_path: object) -> None:
+    home = plant(tmp_path, {".holdfast/kept/x": "x", "store/a/pack": "p", "note": "n"})
+    selection = Selection(include=("/.holdfast/kept/x", "/store/a/pack", "**/pack"))
+    source = look(home, selection, avoid=(f"{home}/store",))
+    assert paths(source) == ["note"]
+    left = remarks(source, Outcome.EXCLUDED)
+    assert {path: remark.files for path, remark in left.items()} == {".holdfast": 1, "store": 1}

@@ -169,6 +169,7 @@ _TITLES = {
     Outcome.LOCKED: "Locked, given up",
     Outcome.CHANGED: "Kept changing while read",
     Outcome.DAMAGED: "Stored as it is, and damaged",
+    Outcome.OUTSIDE: "Behind a link, not in this backup",
     Outcome.NOTED: "Noted",
     Outcome.EXCLUDED: "Left out",
     Outcome.PASSED_OVER: "Passed over",

@@ -161,7 +161,7 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
         _listing(console, "Links out", prepared.links_out, "what is written there lands outside the home")
     for path, holder in plan.held:
         console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
-    for sentence in getattr(plan, "obstacles", []):
+    for sentence in plan.obstacles:
         console.fact("In the way", sentence)
 
 

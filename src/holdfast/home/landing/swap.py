@@ -73,8 +73,12 @@ class Swap:
         try:
             self._do[step.do](step)
         except (FileNotFoundError, NotADirectoryError) as error:
-            gone = "or a directory above it, was removed while the landing was under way"
-            raise home_changed(self.ground.target(step).full(step.path), gone) from error
+            gone = "or a directory above it was removed while the landing was under way"
+            raise home_changed(
+                self.ground.target(step).full(step.path),
+                gone,
+                "Everything the landing had done was taken back",
+            ) from error
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.EXDEV):
                 raise refuse_mount(self.ground.target(step).full(step.path)) from error

@@ -29,6 +29,9 @@ from .moving import beside, copy, link, move, remove, same_thing
 from .pouring import fold_copy, keep_present, pour_back
 from .record import AWAY, MAKE, POUR, PUT, LandingRecord, Step, read_record
 
+#: How often a step is taken back in a home where directories come and go at that very moment.
+_ATTEMPTS = 5
+
 
 class LandingNotTakenBack(HoldfastError):
     code, retry = "landing-not-taken-back", True
@@ -74,13 +77,16 @@ class _Back:
 
     def undo(self, step: Step) -> None:
         """Take one step back. Where somebody removed the directory it was in, what is kept has no
-        place any more, and is set aside."""
-        try:
-            self._undo(step)
-        except (FileNotFoundError, NotADirectoryError):
-            if self._place_is_there(step):
-                raise
-            self._keep_aside(step)
+        place any more, and is set aside. One that is made anew meanwhile is looked for again."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._undo(step)
+            except (FileNotFoundError, NotADirectoryError):
+                if not self._place_is_there(step):
+                    return self._keep_aside(step)
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        return None
 
     def _undo(self, step: Step) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -267,14 +273,15 @@ class _Back:
     def _place_is_there(self, step: Step) -> bool:
         above = step.path.rpartition("/")[0]
         target = self.ground.target(step)
-        target.forget(above)
+        target.forget(step.path.partition("/")[0])
         facts = target.look(above) if above else None
         return not above or (facts is not None and stat.S_ISDIR(facts.st_mode))
 
     def _keep_aside(self, step: Step) -> None:
-        kept, aside = self.ground.kept(step), self.ground.set_aside(step.root)
+        kept = self.ground.kept(step)
         for suffix in ("", *(SIDECARS if step.database else ())):
             if kept.look(step.path + suffix) is not None:
+                aside = self.ground.set_aside(step.root)
                 move(kept, step.path + suffix, aside, step.path + suffix, self.record.temporary(step))
                 if step.entry not in self.aside:
                     self.aside.append(step.entry)

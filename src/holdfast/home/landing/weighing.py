@@ -10,7 +10,7 @@ import contextlib
 import os
 
 from holdfast.core.entries import CHUNK, EntryLost, Kind, Outcome, Remark
-from holdfast.core.sqlite import CaptureOptions, capture
+from holdfast.core.sqlite import SIDECARS, CaptureOptions, capture
 
 from .holding import is_database_file
 from .items import Item
@@ -42,11 +42,18 @@ def _known(staging: Staging, staged: Staged, tree: Tree, allow_damaged: bool) ->
     path = staged.item.path
     reason = f"was already damaged when it was stored: {staged.damage}"
     if not allow_damaged and _sound(staging, tree, staged.item):
-        os.unlink(staging.path(staged))
-        del staging.things[path]
-        staging.left_out.add(path)
+        _leave_out(staging, path)
         reason += "; the sound one of the home was kept"
     staging.remarks.append(Remark(path, Outcome.DAMAGED, reason, bytes=staged.size))
+
+
+def _leave_out(staging: Staging, path: str) -> None:
+    """With whatever came as its sidecars: those must never meet the database of the home."""
+    for name in (path, *(path + suffix for suffix in SIDECARS)):
+        staged = staging.things.pop(name, None)
+        if staged is not None:
+            os.unlink(staging.path(staged))
+            staging.left_out.add(name)
 
 
 def _no_database(staging: Staging, staged: Staged, tree: Tree, allow_damaged: bool) -> None:

@@ -33,11 +33,11 @@ class HomeChanged(HoldfastError):
     code, retry = "home-changed", True
 
 
-def home_changed(path: str, what: str) -> HomeChanged:
+def home_changed(path: str, what: str, kept: str = "The home is as it was") -> HomeChanged:
     """Somebody else was at work in the home at the same time."""
     return HomeChanged(
         f"`{path}` {what}",
-        kept="The home is as it was",
+        kept=kept,
         next_steps=("Run the command again; stop the agent first if it happens again",),
         path=path,
     )

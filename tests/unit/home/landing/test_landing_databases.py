@@ -233,6 +233,13 @@ def test_a_recorded_damage_lands_over_a_sound_database_only_when_asked_for(home,
     assert texts(f"{home}/state.db")[0] == "mine 0"
 
 
+def test_a_log_of_a_recorded_damage_never_meets_the_database_that_is_kept(home, scratch):
+    database(f"{home}/state.db", 3, text="mine")
+    log = read(database(f"{scratch}/other.db", 3, text="other", log=5) + "-wal")
+    landed(home, [recorded("state.db", bytes(8192)), file("state.db-wal", log)])
+    assert texts(f"{home}/state.db") == ["mine 0", "mine 1", "mine 2"]
+
+
 def test_a_recorded_damage_lands_over_one_that_is_damaged_too(home, scratch):
     other = bytearray(damaged(scratch))
     other[-10:] = b"otherbytes"

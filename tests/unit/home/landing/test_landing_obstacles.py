@@ -157,6 +157,30 @@ def test_a_directory_that_vanishes_under_a_landing_is_named_whole(home, monkeypa
     assert recover(home) == []
 
 
+def test_a_directory_made_anew_while_a_landing_is_taken_back_gets_its_files_again(home, monkeypatch):
+    from holdfast.home.landing import swap as swapping
+    from holdfast.home.landing import takeback
+
+    real, times = takeback._Back._return, []
+
+    def made_anew(self, step, path):
+        if path.endswith("notes/e") and not times:
+            times.append(1)
+            shutil.rmtree(f"{home}/notes")
+            os.mkdir(f"{home}/notes")
+        real(self, step, path)
+
+    def fail(self):
+        raise OSError(5, "Input/output error", "disk")
+
+    monkeypatch.setattr(takeback._Back, "_return", made_anew)
+    monkeypatch.setattr(swapping.Swap, "_check_holders", fail)
+    with pytest.raises(HoldfastError) as caught:
+        landed(home, [file("config.yaml", "new"), file("notes/e", "new")])
+    assert times and caught.value.code == "landing-failed"
+    assert read(f"{home}/notes/e") == b"old" and read(f"{home}/config.yaml") == b"old: 1\n"
+
+
 def test_a_file_that_vanishes_in_the_very_instant_it_is_replaced_is_no_failure(home, monkeypatch):
     vanish(monkeypatch, f"{home}/notes/e", "_note_change")
     landed(home, [file("notes/e", "new")])
