@@ -170,6 +170,8 @@ def test_a_landing_killed_inside_a_mount_is_taken_back(tmp_path, small_filesyste
     home = mounted_home(tmp_path, small_filesystem)
     try:
         old = facts(home)
+        landed(home, entries, operation="first", exact=True)  # makes the work area, which later ones find
+        undo(home)
         total = killed_at(0, lambda: landed(home, entries, operation="whole", exact=True))
         undo(home)
         assert facts(home) == old
