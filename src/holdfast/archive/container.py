@@ -17,6 +17,7 @@ from holdfast.archive.account import Account, Spool
 from holdfast.archive.lanes import Batch, Job, Sink
 from holdfast.archive.manifest import Record
 from holdfast.archive.output import Output
+from holdfast.core.digest import Digest
 from holdfast.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcome, Remark
 from holdfast.core.events import Event, Listener
 
@@ -114,16 +115,15 @@ class Container(ABC):
             self._said = done
             self.listener(Event("store", done=done, path=path))
 
-    def pieces(self, record: Record, content: Content, size: int, digest: object) -> Iterator[bytes]:
+    def pieces(self, record: Record, content: Content, size: int, digest: Digest) -> Iterator[bytes]:
         """Content in pieces of exactly `size` but the last; hashes on the way, stops when abandoned."""
-        update = digest.update  # type: ignore[attr-defined]
         total = said = 0
         rest: list[bytes] = []
         held = 0
         for chunk in content.chunks():
             if self.sink.failed.is_set():
                 raise RuntimeError("abandoned")
-            update(chunk)
+            digest.update(chunk)
             total += len(chunk)
             if total > content.size:
                 break

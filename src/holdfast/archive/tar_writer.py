@@ -7,7 +7,6 @@ where everything is.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -20,6 +19,7 @@ from holdfast.archive.manifest import ENTRIES, FORMAT, HEAD, README, Record
 from holdfast.archive.output import Output
 from holdfast.archive.tar_records import END_OF_ARCHIVE, member_header, padding
 from holdfast.archive.tar_trailer import make_trailer
+from holdfast.core.digest import Digest
 from holdfast.core.entries import CHUNK, ZEROS, Content, EntryLost, Kind
 from holdfast.core.events import Listener
 
@@ -133,9 +133,10 @@ class TarContainer(Container):
         return batch
 
     def _stream(self, record: Record, content: Content) -> None:
-        digest = hashlib.sha256()
+        digest = Digest(content.size)
         try:
             self._frames(self._with_header(record, self.pieces(record, content, CHUNK, digest)))
+            record.sha256 = digest.hexdigest()
         except EntryLost as lost:
             self._lose(record, f"{lost.remark.reason}")
             self.account.remark(lost.remark)
@@ -144,7 +145,8 @@ class TarContainer(Container):
             self._lose(record, error.strerror or str(error))
             self.account.remark(unreadable(record.path, error))
             return
-        record.sha256 = digest.hexdigest()
+        finally:
+            digest.close()
         if content.database is not None:
             record.database = content.database.as_dict()
         self.lines.add(record.line())

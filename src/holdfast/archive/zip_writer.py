@@ -8,7 +8,6 @@ would turn them into text files): the manifest has them.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -34,6 +33,7 @@ from holdfast.archive.zip_records import (
     end_of_directory,
     times_extra,
 )
+from holdfast.core.digest import Digest
 from holdfast.core.entries import ZEROS, Content, EntryLost, Kind
 from holdfast.core.events import Listener
 
@@ -116,19 +116,21 @@ class ZipContainer(Container):
         return batch
 
     def _stream(self, record: Record, content: Content) -> None:
-        digest = hashlib.sha256()
+        digest = Digest(content.size)
         placed = _placed(record, DEFLATED, DESCRIBED)
         try:
             record.pieces = self._deflate(
                 placed, self.pieces(record, content, PIECE, digest), wide=content.size >= ZIP64_FROM
             )
+            record.sha256 = digest.hexdigest()
         except EntryLost as lost:
             self.account.remark(lost.remark)
             return
         except OSError as error:
             self.account.remark(unreadable(record.path, error))
             return
-        record.sha256 = digest.hexdigest()
+        finally:
+            digest.close()
         if content.database is not None:
             record.database = content.database.as_dict()
         self.central.add(placed.central())

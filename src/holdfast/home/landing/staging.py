@@ -8,14 +8,13 @@ There is no fsync per file; one sync of the filesystem follows before the first 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from holdfast.core.digest import Digest
 from holdfast.core.entries import Entry, EntryLost, Kind, Remark, Source
 from holdfast.core.events import Event, Listener
 from holdfast.core.files import write_all
@@ -65,35 +64,6 @@ class Staging:
 
     def path(self, staged: Staged) -> str:
         return os.path.join(self.directory, staged.name)
-
-
-class Digest:
-    """The hash of what is staged, against the recorded one; of large files on a thread beside writing."""
-
-    def __init__(self, recorded: str, size: int) -> None:
-        self._recorded = recorded
-        self._hash = hashlib.sha256()
-        self._pending: Future[None] | None = None
-        self._beside = ThreadPoolExecutor(1) if recorded and size > _WORTH_A_THREAD else None
-
-    def update(self, chunk: bytes) -> None:
-        if self._beside is not None:
-            self._settle()
-            self._pending = self._beside.submit(self._hash.update, chunk)
-        elif self._recorded:
-            self._hash.update(chunk)
-
-    def agrees(self) -> bool:
-        self._settle()
-        return not self._recorded or self._hash.hexdigest() == self._recorded
-
-    def close(self) -> None:
-        if self._beside is not None:
-            self._beside.shutdown(wait=True)
-
-    def _settle(self) -> None:
-        if self._pending is not None:
-            self._pending.result()
 
 
 class Stager:
@@ -146,12 +116,13 @@ class Stager:
             os.close(descriptor)
 
     def _bytes(self, entry: Entry, descriptor: int, staged: Staged) -> None:
-        digest = Digest(entry.sha256, entry.size)
+        digest = Digest(entry.size)
         with contextlib.closing(digest), entry.open() as content:
             for chunk in content.chunks():
                 if not staged.size:
                     staged.head = chunk[:16]
-                digest.update(chunk)
+                if entry.sha256:
+                    digest.update(chunk)
                 _write(descriptor, chunk)
                 staged.size += len(chunk)
                 if len(chunk) >= _HOLE:
@@ -168,7 +139,7 @@ class Stager:
             staged.recorded_damaged = facts is not None and facts.state == "damaged"
             if staged.size != content.size:
                 staged.wrong = f"{staged.size:,} bytes came out where {content.size:,} were announced"
-            if not digest.agrees():
+            if entry.sha256 and digest.hexdigest() != entry.sha256:
                 staged.wrong = "its bytes do not have the recorded hash"
 
 
