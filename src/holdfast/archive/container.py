@@ -27,6 +27,8 @@ Packed = TypeVar("Packed")
 SMALL = CHUNK
 #: Pieces being compressed or waiting to be written, of one large entry.
 IN_FLIGHT = 6
+#: Up to here an entry of the large lane is packed in one go, so that the next can be read meanwhile.
+WHOLE = 4 << 20
 
 
 class Container(ABC):
@@ -76,7 +78,7 @@ class Container(ABC):
             return
         with content:
             record = record_of(entry, content)
-            if content.size <= SMALL:
+            if content.size <= WHOLE:
                 self._add_whole(record, content)
                 return
             self.sink.begin()

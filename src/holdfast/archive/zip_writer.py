@@ -40,6 +40,7 @@ from holdfast.core.events import Listener
 #: Measured on a 700 MB chat database and 20,000 small files: see benchmarks/README.md.
 LARGE_LEVEL = 2
 SMALL_LEVEL = 3
+_SMALL_BELOW = 1 << 16
 #: An empty final block: ends a deflate stream at any byte boundary.
 END_OF_STREAM = b"\x03\x00"
 _BATCH_BYTES, _BATCH_COUNT = 1 << 20, 256
@@ -74,6 +75,24 @@ class ZipBatch:
             central.append(placed.central())
         self.container.central.add(b"".join(central), len(central))
         self.container.lines.add(b"".join(self.lines), len(self.lines))
+
+
+class ZipMember:
+    """One member of middling size, in the hands of a compressor."""
+
+    def __init__(self, container: ZipContainer, record: Record, data: bytes) -> None:
+        self.container, self.record = container, record
+        self.weight = len(data)
+        self._packed = container.pool.submit(_packed, record, data)
+
+    @property
+    def ready(self) -> bool:
+        return self._packed.done()
+
+    def place(self) -> None:
+        batch = ZipBatch(self.container)
+        batch.add(*self._packed.result(), self.record.line())
+        batch.place()
 
 
 class ZipContainer(Container):
@@ -111,9 +130,7 @@ class ZipContainer(Container):
             self.sink.offer(batch)
 
     def _batch_of_one(self, record: Record, data: bytes) -> Batch:
-        batch = ZipBatch(self)
-        _pack(batch, record, data)
-        return batch
+        return ZipMember(self, record, data)
 
     def _stream(self, record: Record, content: Content) -> None:
         digest = Digest(content.size)
@@ -231,7 +248,8 @@ def _placed(record: Record, method: int, flags: int) -> Placed:
 
 
 def _packed(record: Record, data: bytes) -> tuple[Placed, bytes]:
-    body = isal_zlib.compress(data, SMALL_LEVEL, -15) if data else b""
+    level = SMALL_LEVEL if len(data) < _SMALL_BELOW else LARGE_LEVEL
+    body = isal_zlib.compress(data, level, -15) if data else b""
     method = DEFLATED
     if len(body) >= len(data):
         body, method = data, STORED
