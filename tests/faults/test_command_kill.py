@@ -30,14 +30,12 @@ def assert_whole(path):
 
 
 def chosen_steps(total, count, seed):
-    """The first and last steps always, the rest spread by chance.
+    """`count` steps: the first ones always, the rest by chance, some twice.
 
-    Threads make the number of steps vary from run to run, so the last ones may not come up: they are
-    visited, and not counted on.
+    Threads make two runs differ, so the same step is not the same instant.
     """
     rng = random.Random(seed)
-    inner = rng.sample(range(2, total), min(count - 2, total - 2))
-    return sorted({1, total, *inner})
+    return [1, 2, 3, *(rng.randrange(4, total + 1) for _ in range(count - 3))]
 
 
 def backup_storm(tmp_path, environment, form, count, seed):
@@ -55,13 +53,16 @@ def backup_storm(tmp_path, environment, form, count, seed):
         if step % 2:
             for name in os.listdir(out):
                 os.unlink(out / name)
-        done = run_killed(words, environment, step)
-        killed += done.returncode == -9
+        # A run may take fewer steps than the one that was counted: then an earlier step is its last.
+        while run_killed(words, environment, step).returncode != -9:
+            step -= 3
+            assert step > 0, "nothing was killed"
+        killed += 1
         names = [name for name in os.listdir(out) if not name.startswith(".holdfast-tmp-")]
         assert names in ([], [target.name]), f"step {step}: {names}"
         if names:
             assert_whole(target)
-    assert killed >= min(count, total) * 0.4, "the storm hardly killed anything"
+    assert killed == count
     assert run_killed(words, environment, 0).returncode == 0
     assert os.listdir(out) == [target.name], "leftovers of killed runs were not swept"
     assert differences(before, tree_facts(home, skip=(".",))) == []
