@@ -73,14 +73,6 @@ class Settings:
         value = self.values[name]
         return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
-    @property
-    def journal(self) -> str:
-        return os.path.join(self.data_directory, "journal.jsonl")
-
-    @property
-    def reports(self) -> str:
-        return os.path.join(self.data_directory, "reports")
-
 
 def load_settings(environment: Mapping[str, str]) -> Settings:
     """Read the file and the environment; a wrong name or value is an error that says which."""
