@@ -262,36 +262,32 @@ def measure(directory: Path, mode: str, megabytes: int, rounds: int, method: str
     )
 
 
-#: A busy machine can spoil one measurement; a capture that really stalls its writer spoils them all.
-ATTEMPTS = 4
+#: A busy machine can spoil one measurement; the middle one of three is judged.
+MEASUREMENTS = 3
 
 
 @pytest.mark.parametrize("method", ["pages", "backup"])
 def test_a_wal_writer_is_not_slowed_by_captures(tmp_path, method):
     """99th percentile at most twice the baseline of the same run; below 5 ms is noise of the machine."""
     seen = []
-    for attempt in range(ATTEMPTS):
-        directory = tmp_path / str(attempt)
+    for number in range(MEASUREMENTS):
+        directory = tmp_path / str(number)
         directory.mkdir()
         calm, busy, _ = measure(directory, "wal", megabytes=32, rounds=4, method=method)
         assert len(calm) > 100 and len(busy) > 100
         baseline, loaded = percentile(calm, 0.99), percentile(busy, 0.99)
-        seen.append((baseline, loaded))
-        if loaded <= max(2 * baseline, baseline + 0.005):
-            return
-    pytest.fail(f"99th percentile without and with captures, in seconds: {seen}")
+        seen.append((loaded - max(2 * baseline, baseline + 0.005), baseline, loaded))
+    assert sorted(seen)[1][0] <= 0, f"beyond the limit; without and with captures, in seconds: {seen}"
 
 
 @pytest.mark.parametrize("method", ["pages", "backup"])
 def test_a_journal_writer_waits_no_longer_than_the_lock_is_held(tmp_path, method):
     """0.3 s per GB, and 0.1 s for the scheduler, beyond the slowest transaction without captures."""
     seen = []
-    for attempt in range(ATTEMPTS):
-        directory = tmp_path / str(attempt)
+    for number in range(MEASUREMENTS):
+        directory = tmp_path / str(number)
         directory.mkdir()
         calm, busy, size = measure(directory, "delete", megabytes=64, rounds=4, method=method)
         assert len(calm) > 100 and len(busy) > 20
-        seen.append((max(calm), max(busy)))
-        if max(busy) <= 0.3 * size / 1e9 + 0.1 + max(calm):
-            return
-    pytest.fail(f"longest transaction without and with captures, in seconds: {seen}")
+        seen.append((max(busy) - (0.3 * size / 1e9 + 0.1 + max(calm)), max(calm), max(busy)))
+    assert sorted(seen)[1][0] <= 0, f"beyond the limit; longest without and with captures: {seen}"
