@@ -1,0 +1,296 @@
+"""What does a point in time cost, in seconds and in bytes, beside restic and Hermes in one run?
+
+See README.md for the data and the method. Prints the table, ratios held against their targets, and
+curves over database size, file count and number of snapshots; `--json` prints every measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
+
+from bench_archive import HERMES, HERMES_PYTHON, HOLDFAST, Result, Verdict, machine, table  # noqa: E402
+from datasets import Home, Language, kept_home  # noqa: E402
+from days import live_one_day  # noqa: E402
+from homes import LiveWriter  # noqa: E402
+from measure import Run, measured  # noqa: E402
+
+MEGABYTE = 1_000_000
+DAYS = 14
+
+
+class Arena:
+    """One copy of a home, one user, one vault, one restic repository."""
+
+    def __init__(self, home: Home, place: str) -> None:
+        self.place = place
+        # The made homes are kept for other benchmarks: days are lived in a copy.
+        self.home = os.path.join(place, "agent", ".hermes")
+        shutil.copytree(home.path, self.home, symlinks=True)
+        self.files = home.files
+        self.user = os.path.join(place, "user")
+        self.repository = os.path.join(place, "restic")
+        self.copies = os.path.join(place, "copies")
+        os.makedirs(self.user)
+        os.makedirs(self.copies)
+        self.language = Language(77)
+        self.day = 0
+        self.results: dict[str, Result] = {}
+        measured(["restic", "init"], self.environment())
+
+    def environment(self) -> dict[str, str]:
+        places = {
+            f"XDG_{kind}_HOME": os.path.join(self.user, kind.lower())
+            for kind in ("CONFIG", "DATA", "STATE", "CACHE")
+        }
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": self.user,
+            "HERMES_HOME": self.home,
+            "RESTIC_REPOSITORY": self.repository,
+            "RESTIC_PASSWORD": "not-a-secret",
+            **places,
+        }
+
+    @contextlib.contextmanager
+    def agent(self) -> Iterator[None]:
+        """The home's agent at work: a turn of conversation some thirty times a second."""
+        with LiveWriter(os.path.join(self.home, "state.db"), pause=0.03, words=60, autocheckpoint=1000):
+            yield
+
+    def record(self, name: str, run: Run, size: int = 0) -> None:
+        result = self.results.setdefault(name, Result())
+        result.runs.append(run)
+        if size:
+            result.output_bytes.append(size)
+
+    # ── the jobs ──
+
+    def holdfast_snapshot(self, name: str) -> None:
+        before = tree_bytes(self.vault)
+        run = measured([HOLDFAST, "snapshot", "create", "--json"], self.environment())
+        self.record(f"holdfast {name}", run, tree_bytes(self.vault) - before)
+
+    def restic_snapshot(self, name: str, *, live: bool) -> None:
+        """Restic cannot capture a live database: it is given a copy, and the copying is counted."""
+        before = tree_bytes(self.repository)
+        database = os.path.join(self.home, "state.db")
+        if live:
+            script = (
+                'set -e; rm -f "$2/state.db"; sqlite3 "$1/state.db" ".backup $2/state.db"; '
+                'exec restic backup -q --exclude "$1/state.db*" "$1" "$2"'
+            )
+            command = ["bash", "-c", script, "bash", self.home, self.copies]
+        else:
+            command = ["restic", "backup", "-q", self.home]
+        assert os.path.exists(database)
+        run = measured(command, self.environment())
+        self.record(f"restic {name}", run, tree_bytes(self.repository) - before)
+
+    def hermes_zip(self) -> int:
+        output = os.path.join(self.place, f"hermes-{self.day}.zip")
+        with self.agent():
+            run = measured([HERMES, "backup", "-o", output], self.environment())
+        if "Backup complete" not in run.output:
+            raise SystemExit(f"Hermes did not make a complete backup:\n{run.output}")
+        size = os.path.getsize(output)
+        self.record("hermes zip", run, size)
+        return size
+
+    def restore(self, name: str) -> None:
+        target = os.path.join(self.place, f"restored-{name}-{len(os.listdir(self.place))}")
+        command = (
+            [HOLDFAST, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"]
+            if name == "holdfast"
+            else ["restic", "restore", "-q", "latest", "--target", target]
+        )
+        run = measured(command, self.environment())
+        files = sum(len(names) for _, _, names in os.walk(target))
+        if files < self.files:
+            raise SystemExit(f"{name} did not bring everything back: {files} of {self.files} files")
+        self.record(f"{name} full restore", run)
+
+    def live_a_day(self) -> None:
+        self.day += 1
+        live_one_day(self.home, self.day, self.language)
+
+    @property
+    def vault(self) -> str:
+        return os.path.join(self.user, "data", "holdfast", "vault")
+
+
+def tree_bytes(path: str) -> int:
+    return sum(
+        os.lstat(os.path.join(directory, name)).st_size
+        for directory, _, names in os.walk(path)
+        for name in names
+    )
+
+
+def in_turn(number: int, *jobs: Callable[[], None]) -> None:
+    """The order turns around, so that nobody always goes first."""
+    for job in jobs if number % 2 == 0 else reversed(jobs):
+        job()
+
+
+def race(home: Home, place: str, days: int, say: Callable[[str], None]) -> dict[str, Result]:
+    arena = Arena(home, place)
+    say("first snapshots ...")
+    in_turn(
+        1,
+        lambda: arena.holdfast_snapshot("first"),
+        lambda: arena.restic_snapshot("first", live=False),
+    )
+    say("unchanged ...")
+    arena.holdfast_snapshot("settling")  # files as young as the first snapshot are looked at once more
+    for number in range(5):
+        in_turn(
+            number,
+            lambda: arena.holdfast_snapshot("unchanged"),
+            lambda: arena.restic_snapshot("unchanged", live=False),
+        )
+    arena.restic_snapshot("with a copied database", live=True)  # its copy's first time is not a day's price
+    if days:
+        say("Hermes's zip of the first day ...")
+        arena.hermes_zip()
+    for number in range(days):
+        say(f"day {number + 1} of {days} ...")
+        arena.live_a_day()
+        with arena.agent():
+            in_turn(
+                number,
+                lambda: arena.holdfast_snapshot("day"),
+                lambda: arena.restic_snapshot("day", live=True),
+            )
+    if days:
+        say("Hermes's zip of the last day ...")
+        arena.hermes_zip()
+    say("restores ...")
+    for number in range(2):
+        in_turn(number, lambda: arena.restore("holdfast"), lambda: arena.restore("restic"))
+    return arena.results
+
+
+def verdicts(results: dict[str, Result], peak: int) -> list[Verdict]:
+    def ratio(theirs: str, ours: str) -> float:
+        return results[theirs].seconds / results[f"holdfast {ours}"].seconds
+
+    ours, theirs = sum(results["holdfast day"].output_bytes), sum(results["restic day"].output_bytes)
+    total = ours + sum(results["holdfast first"].output_bytes)
+    zips = statistics.mean(results["hermes zip"].output_bytes) * len(results["holdfast day"].runs)
+    restore = 1 / ratio("restic full restore", "full restore")
+    return [
+        Verdict("first: times faster than restic", ratio("restic first", "first"), 1.5, True),
+        Verdict("a day: times faster than copy + restic", ratio("restic day", "day"), 5, True),
+        Verdict("a day: times faster than Hermes's zip", ratio("hermes zip", "day"), 30, True),
+        Verdict("unchanged: times faster than restic", ratio("restic unchanged", "unchanged"), 4, True),
+        Verdict("the days' growth relative to restic's", ours / theirs, 1 / 3, False),
+        Verdict("vault after the days relative to as many zips", total / zips, 0.1, False),
+        Verdict("full restore: time relative to restic's", restore, 1, False),
+        Verdict("peak memory of every holdfast command", peak / MEGABYTE, 300, False, " MB"),
+    ]
+
+
+def many_snapshots(place: str, counts: list[int], say: Callable[[str], None]) -> dict[int, dict[str, float]]:
+    """Whole-process seconds of `list` and of an unchanged snapshot as history grows."""
+    from homes import make_hermes_home
+
+    user = os.path.join(place, "user")
+    home = make_hermes_home(os.path.join(place, "agent", ".hermes"), awkward=False)
+    environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": user, "HERMES_HOME": home}
+    os.makedirs(user)
+    curve: dict[int, dict[str, float]] = {}
+    for number in range(1, max(counts) + 1):
+        with open(os.path.join(home, "SOUL.md"), "a") as file:
+            file.write(f"turn {number}\n")
+        run = measured([HOLDFAST, "snapshot", "create", "--json"], environment)
+        if number in counts:
+            say(f"{number} snapshots ...")
+            lists = [measured([HOLDFAST, "snapshot", "list", "--json"], environment) for _ in range(5)]
+            curve[number] = {
+                "list": statistics.median(one.seconds for one in lists),
+                "create": run.seconds,
+            }
+    return curve
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./bench vault", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
+    parser.add_argument("--size", type=float, default=1.0, help="gigabytes of the home in the race")
+    parser.add_argument("--days", type=int, default=DAYS, help="days of change")
+    parser.add_argument("--growth", default="0.1,0.5,2", help="sizes for the curves; empty for none")
+    parser.add_argument("--snapshots", default="1,30,120", help="history lengths for the curve; empty: none")
+    parser.add_argument(
+        "--directory", default="/tmp/holdfast-bench", help="where homes are kept and work is done"
+    )
+    options = parser.parse_args()
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    os.makedirs(options.directory, exist_ok=True)
+    sizes = [float(size) for size in options.growth.split(",") if size]
+    homes = {size: kept_home(options.directory, size, HERMES_PYTHON) for size in [options.size, *sizes]}
+
+    def run(size: float, days: int) -> dict[str, Result]:
+        say(f"a home of {size:g} GB")
+        with tempfile.TemporaryDirectory(dir=options.directory, prefix="vault-") as place:
+            return race(homes[size], place, days, say)
+
+    results = run(options.size, options.days)
+    growth = {size: results if size == options.size else run(size, 1) for size in sizes}
+    counts = [int(count) for count in options.snapshots.split(",") if count]
+    history: dict[int, dict[str, float]] = {}
+    if counts:
+        with tempfile.TemporaryDirectory(dir=options.directory, prefix="history-") as place:
+            history = many_snapshots(place, counts, say)
+    peak = max(
+        result.peak
+        for found in [results, *growth.values()]
+        for name, result in found.items()
+        if name.startswith("holdfast")
+    )
+    judged = verdicts(results, peak)
+    if options.json:
+        document = {
+            "machine": machine(),
+            "race": {name: result.as_dict() for name, result in results.items()},
+            "growth": {f"{s:g}": {n: r.as_dict() for n, r in found.items()} for s, found in growth.items()},
+            "history": history,
+            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
+        }
+        print(json.dumps(document, indent=2))
+        return 0 if all(verdict.passed for verdict in judged) else 1
+    home = homes[options.size]
+    print(f"\nHome: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files, {options.days} days of change")
+    print(f"Machine: {machine()['processor']}, {os.cpu_count()} cores; output is what the store grew by\n")
+    print("\n".join(table(results)))
+    print("\nPromises")
+    print("\n".join(verdict.line() for verdict in judged))
+    for size, found in growth.items():
+        print(f"\nA home of {size:g} GB")
+        print("\n".join(table(found)))
+    if history:
+        print("\nHistory: whole-process seconds by number of snapshots")
+        for count, cells in history.items():
+            print(f"  {count:>6}  list {cells['list']:6.2f}  create {cells['create']:6.2f}")
+    return 0 if all(verdict.passed for verdict in judged) else 1
+
+
+if __name__ == "__main__":
+    assert shutil.which("restic"), "restic is missing; ./bench installs it"
+    assert shutil.which("sqlite3"), "sqlite3 is missing; ./bench installs it"
+    sys.exit(main())
