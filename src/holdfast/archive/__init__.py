@@ -4,12 +4,13 @@ Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limi
 """
 
 from holdfast.archive.identify import identify
-from holdfast.archive.limits import NO_LIMITS, Limits
+from holdfast.archive.limits import HASH_NONE, NO_LIMITS, Limits
 from holdfast.archive.names import leaves_target
 from holdfast.archive.reading import Archive, open_archive
 from holdfast.archive.writing import Written, write_archive
 
 __all__ = [
+    "HASH_NONE",
     "NO_LIMITS",
     "Archive",
     "Limits",

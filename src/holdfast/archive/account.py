@@ -63,6 +63,8 @@ class Account:
                 self.directories += 1
             else:
                 self.links.append((record.path, record.target))
+            if not remarks and record.database is None:
+                return
             self.remarks.extend(remarks)
             says_so = record.database is not None and record.database.get("state") == "damaged"
             if says_so or any(remark.outcome is Outcome.DAMAGED for remark in remarks):

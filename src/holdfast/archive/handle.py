@@ -9,6 +9,10 @@ import stat
 
 from holdfast.archive.errors import NOTHING_CHANGED, ArchiveNotFound, ArchiveUnreadable, damaged
 
+#: Reads up to this size that follow one another are answered out of one larger read.
+_SMALL = 64 << 10
+_WINDOW = 512 << 10
+
 
 class Handle:
     """A descriptor, its size and its name for messages."""
@@ -17,6 +21,8 @@ class Handle:
         self.path, self.descriptor = path, descriptor
         self.size = os.fstat(descriptor).st_size
         self._open = True
+        self._window = (0, b"")  # where the last larger read began, and what it gave
+        self._expected = -_WINDOW  # about where the next small read begins, if they follow one another
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly that many bytes."""
@@ -29,12 +35,25 @@ class Handle:
         """That many bytes, or what there is of them."""
         if offset < 0 or offset >= self.size:
             return b""
+        if length <= _SMALL:
+            # Whatever other threads do to it meanwhile, a window is one whole tuple or another.
+            start, data = self._window
+            if start <= offset and offset + length <= start + len(data):
+                return data[offset - start : offset - start + length]
+            if -_SMALL <= offset - self._expected <= _SMALL and offset + _WINDOW <= self.size:
+                data = self._pread(offset, _WINDOW)
+                self._window, self._expected = (offset, data), offset + _WINDOW
+                return data[:length]
+            self._expected = offset
+        return self._pread(offset, length)
+
+    def _pread(self, offset: int, length: int) -> bytes:
         try:
             data = os.pread(self.descriptor, min(length, self.size - offset), offset)
             if len(data) == length or offset + len(data) >= self.size or not data:
                 return data
             # One read gives at most 2 GiB.
-            return data + self.some(offset + len(data), length - len(data))
+            return data + self._pread(offset + len(data), length - len(data))
         except OSError as error:
             raise _unreadable(self.path, error) from error
 

@@ -22,6 +22,11 @@ class Limits:
     folds_case: bool = False  # the target takes `A` and `a` for one name
 
 
+#: Content of any size is held against the SHA-256 of our manifest by the reader itself.
+HASH_ALL = 1 << 62
+#: None is: for one who computes it anyway, and compares it with `Entry.sha256`.
+HASH_NONE = -1
+
 #: For reading back what we wrote ourselves a moment ago.
 NO_LIMITS = Limits(count=1 << 62, ratio=1 << 62)
 

@@ -9,18 +9,22 @@ end of a gigabyte finds little left to do.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
-import sys
 import threading
 
 from holdfast.archive.errors import NOTHING_WRITTEN, OutputNotWritable
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import NoRoom, fsync_directory, rename_to_free_name, temporary_name, write_all
+from holdfast.core.files import (
+    NoRoom,
+    fsync_directory,
+    rename_to_free_name,
+    start_writeback,
+    temporary_name,
+    write_all,
+)
 
 _WRITEBACK_STEP = 16 << 20
-_SYNC_FILE_RANGE_WRITE = 2
 
 
 class Output:
@@ -59,7 +63,7 @@ class Output:
                 raise self.explain(error) from error
             self.offset += len(data)
             if self.offset - self._started >= _WRITEBACK_STEP:
-                _start_writeback(self.descriptor, self._started, self.offset - self._started)
+                start_writeback(self.descriptor, self._started, self.offset - self._started)
                 self._started = self.offset
 
     def finish(self, path: str, replace: bool) -> str:
@@ -122,25 +126,3 @@ class Output:
 
 def _said(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
-
-
-def _start_writeback(descriptor: int, start: int, length: int) -> None:
-    """Ask Linux to begin writing these bytes; a hint, so nothing depends on the answer."""
-    if sys.platform.startswith("linux"):
-        function = getattr(_libc(), "sync_file_range", None)
-        if function is not None:
-            function(
-                ctypes.c_int(descriptor),
-                ctypes.c_int64(start),
-                ctypes.c_int64(length),
-                ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
-            )
-
-
-_loaded: list[ctypes.CDLL] = []
-
-
-def _libc() -> ctypes.CDLL:
-    if not _loaded:
-        _loaded.append(ctypes.CDLL(None))
-    return _loaded[0]

@@ -30,7 +30,7 @@ def prove(output: Output, account: Account, lines: int, listener: Listener) -> N
     try:
         handle = Handle(output.path, os.dup(output.descriptor))
         try:
-            archive = Archive(handle, NO_LIMITS, hash_large=False)
+            archive = Archive(handle, NO_LIMITS, hash_up_to=CHUNK)
         except BaseException:
             handle.close()
             raise

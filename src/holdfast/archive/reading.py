@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from holdfast.archive.errors import NOTHING_CHANGED, ArchiveUnknown
 from holdfast.archive.handle import Handle, open_handle
-from holdfast.archive.limits import Limits
+from holdfast.archive.limits import HASH_ALL, Limits
 from holdfast.archive.zip_directory import has_end
 from holdfast.archive.zip_records import END_SIGNATURE, LOCAL_SIGNATURE
 from holdfast.core.entries import Entry, Kind, Outcome, Remark, Source
@@ -21,10 +21,10 @@ _NAMED = 5
 class Archive:
     """An open archive: a Source, to be closed."""
 
-    def __init__(self, handle: Handle, limits: Limits, hash_large: bool = True) -> None:
+    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> None:
         self.path = handle.path
         self._handle = handle
-        self._reader: Any = make_reader(handle, limits, hash_large)
+        self._reader: Any = make_reader(handle, limits, hash_up_to)
         self.form: str = self._reader.form
         self.head: dict[str, object] | None = self._reader.head
 
@@ -128,23 +128,27 @@ class Unwrapped:
                 yield replace(entry, path=entry.path.removeprefix(start))
 
 
-def open_archive(path: str, limits: Limits = Limits()) -> Archive:  # noqa: B008 - frozen
-    """Open any archive we can read; raises a typed error for everything else."""
+def open_archive(path: str, limits: Limits = Limits(), hash_up_to: int = HASH_ALL) -> Archive:  # noqa: B008
+    """Open any archive we can read; raises a typed error for everything else.
+
+    Content up to `hash_up_to` bytes is held against the SHA-256 of our manifest as it is read. A
+    landing computes that of every byte it writes, so for one the reader need not do it too.
+    """
     handle = open_handle(path)
     try:
-        return Archive(handle, limits)
+        return Archive(handle, limits, hash_up_to)
     except BaseException:
         handle.close()
         raise
 
 
-def make_reader(handle: Handle, limits: Limits, hash_large: bool = True) -> Any:
+def make_reader(handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> Any:
     """The reader for what the file really is."""
     if handle.size == 0:
         raise _unknown(handle.path, "is empty")
     head = handle.some(0, 4)
     if head in (LOCAL_SIGNATURE, END_SIGNATURE):
-        return _zip(handle, limits, hash_large)
+        return _zip(handle, limits, hash_up_to)
     from holdfast.archive.streams import recognise
     from holdfast.archive.tar_reader import TarReader
     from holdfast.archive.tar_trailer import read_trailer
@@ -153,16 +157,16 @@ def make_reader(handle: Handle, limits: Limits, hash_large: bool = True) -> Any:
     if codec is None and read_trailer(handle) is not None:
         codec = "zstd"  # ours, with its first bytes damaged
     if codec is not None:
-        return TarReader(handle, limits, codec, hash_large)
+        return TarReader(handle, limits, codec, hash_up_to)
     if has_end(handle):
-        return _zip(handle, limits, hash_large)
+        return _zip(handle, limits, hash_up_to)
     raise _unknown(handle.path, "is not an archive")
 
 
-def _zip(handle: Handle, limits: Limits, hash_large: bool) -> Any:
+def _zip(handle: Handle, limits: Limits, hash_up_to: int) -> Any:
     from holdfast.archive.zip_reader import ZipReader
 
-    return ZipReader(handle, limits, hash_large)
+    return ZipReader(handle, limits, hash_up_to)
 
 
 def _unknown(path: str, what: str) -> ArchiveUnknown:

@@ -20,7 +20,7 @@ from holdfast.archive.errors import (
     too_large,
 )
 from holdfast.archive.handle import Handle
-from holdfast.archive.limits import Budget, Limits
+from holdfast.archive.limits import HASH_ALL, Budget, Limits
 from holdfast.archive.manifest import (
     ENTRIES,
     FORMAT,
@@ -38,7 +38,7 @@ from holdfast.archive.tar_foreign import ForeignListing
 from holdfast.archive.tar_parser import KINDS, Feed, TarMember, TarParser
 from holdfast.archive.tar_records import member_header
 from holdfast.archive.tar_trailer import Trailer, read_trailer
-from holdfast.core.entries import CHUNK, Content, Entry, Kind, Outcome, Remark
+from holdfast.core.entries import Content, Entry, Kind, Outcome, Remark
 
 _FORMS = {"zstd": "tar.zst", "gzip": "tar.gz", "bzip2": "tar.bz2", "xz": "tar.xz", "plain": "tar"}
 
@@ -49,13 +49,13 @@ class TarReader:
     ordered = True
 
     def __init__(
-        self, handle: Handle, limits: Limits, codec: str, hash_large: bool = True, threads: int = 2
+        self, handle: Handle, limits: Limits, codec: str, hash_up_to: int = HASH_ALL, threads: int = 2
     ) -> None:
         self.handle, self.path, self.codec, self.limits = handle, handle.path, codec, limits
         self.form = {"zstd": "tar.zst", "gzip": "tar.gz", "bzip2": "tar.bz2", "xz": "tar.xz"}.get(
             codec, "tar"
         )
-        self.hash_large = hash_large
+        self.hash_up_to = hash_up_to
         self.remarks: list[Remark] = []
         self.head: dict[str, object] | None = None
         self._records: list[Record] = []
@@ -317,7 +317,7 @@ class TarContent(Content):
         name = parser.member
         if member.size != self.size:
             raise damaged(reader.path, "its size has changed since it was listed", name)
-        wanted = self.sha256 and (reader.hash_large or self.size <= CHUNK)
+        wanted = self.sha256 and self.size <= reader.hash_up_to
         sha = hashlib.sha256() if wanted else None
         for chunk in parser.body(member):
             if sha is not None:

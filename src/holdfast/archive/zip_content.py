@@ -1,7 +1,8 @@
 """The bytes of one zip member, checked while they pass.
 
-Inflating stops at the size the member claims; size, CRC and, where our manifest has it, SHA-256 are
-checked with the last byte. Large members of ours are inflated piece by piece on several threads.
+Inflating stops at the size the member claims; size, CRC and, where our manifest has it and the caller
+does not do so itself, SHA-256 are checked with the last byte. Large members of ours are inflated piece
+by piece on several threads.
 """
 
 from __future__ import annotations

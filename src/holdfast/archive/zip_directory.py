@@ -25,6 +25,7 @@ from holdfast.archive.zip_records import (
     LOCATOR64,
     LOCATOR64_SIGNATURE,
     OWN_ID,
+    TIMES,
     TIMES_ID,
     UNIX,
     UTF8,
@@ -34,6 +35,7 @@ from holdfast.archive.zip_records import (
 _READ = 4 << 20
 _FIXED = CENTRAL.size
 _LONGEST = _FIXED + 3 * LIMIT16
+_ONLY_TIMES = TIMES.pack(TIMES_ID, 5, 1, 0)[:5]
 
 
 class Member:
@@ -56,7 +58,9 @@ class Member:
 
 def _decode(raw: bytes, flags: int, system: int) -> str:
     """The name. Without the flag the standard says cp437; makers on Unix put the raw bytes."""
-    if not flags & UTF8 and system != UNIX and not raw.isascii():
+    if raw.isascii():
+        return raw.decode("ascii")
+    if not flags & UTF8 and system != UNIX:
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -151,6 +155,9 @@ def _find_end64(handle: Handle, end: int) -> tuple[int, tuple[int, ...]] | None:
 
 
 def read_extra(path: str, member: Member, extra: bytes) -> None:
+    if len(extra) == TIMES.size and extra.startswith(_ONLY_TIMES):  # what nearly every member of ours has
+        member.seconds = TIMES.unpack(extra)[3]
+        return
     position = 0
     while position + 4 <= len(extra):
         identifier, length = struct.unpack_from("<2H", extra, position)

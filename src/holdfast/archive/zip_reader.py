@@ -1,7 +1,8 @@
 """Reads zips: ours, Hermes's, and other people's.
 
 Members are opened at random and from several threads. Inflating stops at the size a member claims;
-size, CRC and, where our manifest has it, SHA-256 are checked with the last byte.
+size, CRC and, where our manifest has it, SHA-256 are checked with the last byte. An import asks for no
+SHA-256 here: its landing computes the one of every byte it writes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 
 from holdfast.archive.errors import damaged, has_password, unsafe, unsupported
 from holdfast.archive.handle import Handle
-from holdfast.archive.limits import Budget, Limits
+from holdfast.archive.limits import HASH_ALL, Budget, Limits
 from holdfast.archive.manifest import (
     ENTRIES,
     HEAD,
@@ -37,7 +38,7 @@ from holdfast.archive.zip_records import (
     STORED,
     STRONG,
 )
-from holdfast.core.entries import CHUNK, Entry, Kind, Outcome, Remark
+from holdfast.core.entries import Entry, Kind, Outcome, Remark
 
 _READ = 256 << 10
 _LINK_LIMIT = 64 << 10
@@ -56,8 +57,8 @@ class ZipReader:
     ordered = False
     form = "zip"
 
-    def __init__(self, handle: Handle, limits: Limits, hash_large: bool = True, threads: int = 2) -> None:
-        self.handle, self.path, self._hash_large = handle, handle.path, hash_large
+    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL, threads: int = 2) -> None:
+        self.handle, self.path, self._hash_up_to = handle, handle.path, hash_up_to
         self.remarks: list[Remark] = []
         self.head: dict[str, object] | None = None
         self._rest: list[Member] = []
@@ -215,6 +216,6 @@ class ZipReader:
     def _content(
         self, member: Member, record: Record | None = None, hash_it: bool | None = None
     ) -> MemberContent:
-        if record is not None and not self._hash_large and record.size > CHUNK:
+        if record is not None and record.size > self._hash_up_to:
             hash_it = False
         return MemberContent(self.handle, member, self._pool, record, hash_it)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
+from functools import lru_cache
 
 LOCAL = struct.Struct("<4s5H3I2H")
 CENTRAL = struct.Struct("<4s6H3I5H2I")
@@ -37,6 +38,7 @@ COMMENT = b"holdfast-archive "
 ZIP64_FROM = LIMIT32 - (64 << 20)
 
 
+@lru_cache(maxsize=4096)
 def dos_time(seconds: int) -> tuple[int, int]:
     """Time and date words in local time; what zip cannot say becomes the nearest it can."""
     try:

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    import os
 
 #: How much content is handed over at once. Large enough that threads gain from it (hashing and
 #: compression release the interpreter lock), small enough that a dozen of them are no memory.
@@ -154,6 +157,14 @@ class Entry:
     sha256: str = ""  # where the store recorded it
     database: bool = False  # a SQLite file, known by its header
     open: Callable[[], Content] = no_content
+    status: os.stat_result | None = None  # as the scan saw it, where it lies on this machine
+    beside: tuple[os.stat_result | None, ...] = ()  # of a database: its `-wal` and its `-journal`
+    #: Called in place of `open` by a consumer who has the content from before and finds its status as
+    #: it was then; with the facts of a database. False: this content has to be read. None: no matter.
+    known: Callable[[DatabaseFacts | None], bool] | None = None
+    #: Whether an open file holds exactly these bytes, where the store can tell without giving them; None
+    #: where it cannot tell.
+    equals: Callable[[int], bool | None] | None = None
 
     def as_dict(self) -> dict[str, object]:
         return {

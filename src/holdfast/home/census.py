@@ -7,12 +7,14 @@ that there is nothing, and falling to zero is an alarm. Consumers may read from 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.core.entries import Content
+from holdfast.core.entries import DatabaseFacts
 from holdfast.home.layout import Layout
 from holdfast.home.rules import Count
 from holdfast.home.yaml_nodes import compose, leaves, members
@@ -28,14 +30,17 @@ class _Tally:
     total: int = 0
     broken: bool = False
     documents: list[bytes] = field(default_factory=list)  # parsed at the end, off the path of the work
-    captures: list[Content] = field(default_factory=list)
+    captures: list[Callable[[], DatabaseFacts | None]] = field(default_factory=list)
 
 
 class Census:
     """Gathers counts per profile while a scan's content is consumed."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, answers: Mapping[str, int | None] | None = None) -> None:
+        """`answers` are those of an earlier census: a document that says the same is not parsed again."""
         self._layout = layout
+        self._earlier = answers or {}
+        self.answers: dict[str, int | None] = {}  # what this one found in documents, for a later one
         self._lock = threading.Lock()
         self._profiles: dict[str, dict[str, _Tally]] = {}
         self._unknown: set[str] = set()  # classes that this selection does not cover
@@ -79,7 +84,9 @@ class Census:
                 else:
                     tally.documents.append(data)
 
-    def captured(self, profile: str, counts: tuple[Count, ...], content: Content) -> None:
+    def captured(
+        self, profile: str, counts: tuple[Count, ...], facts: Callable[[], DatabaseFacts | None]
+    ) -> None:
         """A database whose answers will be there once its content was taken."""
         with self._lock:
             for count in counts:
@@ -88,7 +95,7 @@ class Census:
                 if count.kind == "files":
                     tally.total += 1
                 elif count.kind == "query":
-                    tally.captures.append(content)
+                    tally.captures.append(facts)
                 else:
                     tally.broken = True
 
@@ -107,14 +114,27 @@ class Census:
             self._profiles[profile] = {count.name: _Tally() for count in self._layout.counts}
         return self._profiles[profile]
 
+    def _document(self, data: bytes, count: Count) -> int | None:
+        question = _question(data, count)
+        if question not in self.answers:
+            known = question in self._earlier
+            self.answers[question] = self._earlier[question] if known else count_document(data, count)
+        return self.answers[question]
+
     def _total(self, tally: _Tally, count: Count) -> int | None:
         if tally.broken or count.name in self._unknown or tally.counted != tally.expected:
             return None
-        answers = [count_document(data, count) for data in tally.documents]
-        for content in tally.captures:
-            answers.append(content.database.counts.get(count.name) if content.database else None)
+        answers = [self._document(data, count) for data in tally.documents]
+        for found in tally.captures:
+            facts = found()
+            answers.append(facts.counts.get(count.name) if facts else None)
         known = [answer for answer in answers if answer is not None]
         return tally.total + sum(known) if len(known) == len(answers) else None
+
+
+def _question(data: bytes, count: Count) -> str:
+    asked = hashlib.sha256(repr((count.kind, count.delimiter, count.key)).encode()).hexdigest()[:16]
+    return f"{asked} {hashlib.sha256(data).hexdigest()}"
 
 
 def count_document(data: bytes, count: Count) -> int | None:

@@ -34,7 +34,7 @@ def close(frame: Frame) -> None:
 
 
 def directory_entry(path: str, status: os.stat_result) -> Entry:
-    return Entry(path, Kind.DIRECTORY, status.st_mode & 0o7777, status.st_mtime_ns)
+    return Entry(path, Kind.DIRECTORY, status.st_mode & 0o7777, status.st_mtime_ns, status=status)
 
 
 def owed(stack: list[Frame]) -> Iterator[Entry]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 import sys
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 LENGTH = 16
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -58,6 +60,8 @@ class HeaderReader:
 
     def _ask(self, path: bytes) -> bytes:
         if self._helper is None:
+            import subprocess
+
             self._helper = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _HELPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )

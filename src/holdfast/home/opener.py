@@ -7,9 +7,10 @@ census's questions asked in the very state that is stored.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.core.entries import Content, EntryLost, Outcome
+from holdfast.core.entries import Content, DatabaseFacts, EntryLost, Outcome
 from holdfast.core.events import Listener
 from holdfast.home.census import LARGEST, Census
 from holdfast.home.content import WholeContent, open_plain
@@ -26,13 +27,21 @@ class Opener:
     """Opens what one walk found; used from several threads."""
 
     def __init__(
-        self, base: str, prefix: str, options: CaptureOptions, census: Census, listener: Listener
+        self,
+        base: str,
+        prefix: str,
+        options: CaptureOptions,
+        census: Census,
+        listener: Listener,
+        check: Callable[[str], bool] | None = None,
     ) -> None:
+        """`check` decides for each database by its path whether it is checked, else `options` do."""
         self.base = base.rstrip("/") + "/"
         self.cut = len(prefix)
         self.options = options
         self.census = census
         self.listener = listener
+        self.check = check
 
     def plain(self, path: str, inode: int) -> Content:
         """A plain file that nobody counts; one that turns out to be a database is captured.
@@ -70,12 +79,34 @@ class Opener:
         from holdfast.core.sqlite import capture
 
         queries = {count.name: count.query for count in counts if count.kind == "query"}
+        options = self.options
+        if self.check is not None:
+            options = replace(options, check=self.check(path))
         try:
-            content = capture(self.base + path[self.cut :], path, self.options, queries, self.listener)
+            content = capture(self.base + path[self.cut :], path, options, queries, self.listener)
         except EntryLost as lost:
             if lost.remark.outcome is Outcome.GONE:
                 self.census.gone(profile, counts)
             raise
         if counts:
-            self.census.captured(profile, counts, content)
+            self.census.captured(profile, counts, lambda: content.database)
         return content
+
+    def known_plain(
+        self, profile: str, counts: tuple[Count, ...], expected: bool, facts: DatabaseFacts | None
+    ) -> bool:
+        """A counted file that is as it was before and is not read; False where counting needs its bytes."""
+        if expected or any(count.kind != "files" for count in counts):
+            return False
+        self.census.plain(profile, counts, None)
+        return True
+
+    def known_database(self, profile: str, counts: tuple[Count, ...], facts: DatabaseFacts | None) -> bool:
+        """A database that is as it was when these facts were found; False where they do not answer all."""
+        if facts is None or any(
+            count.kind == "query" and facts.counts.get(count.name) is None for count in counts
+        ):
+            return False
+        if counts:
+            self.census.captured(profile, counts, lambda: facts)
+        return True

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 from holdfast.core.errors import HoldfastError
 
 _ANY_DEPTH = "**"
+#: So many directories are remembered by a matcher before it starts afresh.
+_DIRECTORIES = 4096
 
 
 class BadPattern(HoldfastError):
@@ -178,6 +180,7 @@ class Matcher:
         self.patterns = [pattern for pattern, _ in pairs]
         self.final: list[tuple[Any, bool]] = [(value, pattern.directory) for pattern, value in pairs]
         self._nodes: dict[frozenset[_State], Node] = {}
+        self._directories: dict[str, Node | None] = {}
         self.root = self.node([_State(number, 0) for number in range(len(pairs))])
 
     def node(self, states: Iterable[_State]) -> Node:
@@ -231,4 +234,29 @@ class Matcher:
 
     def covers(self, path: str, directory: bool = False) -> bool:
         """Whether any pattern matches this path or a directory above it."""
-        return next(self.covering(path, directory), None) is not None
+        above, _, name = path.rpartition("/")
+        node = self._inside(above) if above else self.root
+        if node is None:
+            return True
+        return any(directory or not wants_directory for _, wants_directory in node.match(name))
+
+    def _inside(self, path: str) -> Node | None:
+        """The node for what lies in a directory; None where a pattern covers that directory whole.
+
+        Remembered, because the files of a directory come one after the other, and walking down to
+        each anew was the half of planning an import.
+        """
+        directories, known, below = self._directories, path, []
+        while known and known not in directories:
+            known, _, name = known.rpartition("/")
+            below.append(name)
+        node = directories[known] if known else self.root
+        while below:  # not by recursion: a path may have thousands of components
+            name = below.pop()
+            known = f"{known}/{name}" if known else name
+            if node is not None:
+                node = None if node.match(name) else node.below(name)
+            if len(directories) >= _DIRECTORIES:
+                directories = self._directories = {}  # a new one: other threads may be reading the old
+            directories[known] = node
+        return node

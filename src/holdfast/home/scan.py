@@ -45,6 +45,8 @@ class Scan:
     """The Source of one home. May be iterated more than once; each pass looks anew."""
 
     ordered = False
+    #: All that lies in a directory comes before anything that does not; a directory is left for good.
+    depth_first = True
 
     def __init__(
         self,
@@ -56,6 +58,8 @@ class Scan:
         user_home: str,
         environment: Mapping[str, str],
         own_archive: Callable[[str], bool],
+        check: Callable[[str], bool] | None,
+        answers: Mapping[str, int | None],
         listener: Listener,
     ) -> None:
         self.home = home
@@ -65,6 +69,8 @@ class Scan:
         self.user_home = user_home
         self.environment = environment
         self.own_archive = own_archive
+        self.check = check
+        self._answers = answers
         self.listener = listener
         self._avoid_paths = [
             path for path in map(_resolved, avoid) if path.startswith(home.rstrip("/") + "/")
@@ -79,12 +85,23 @@ class Scan:
         """What the last pass left out or noticed; final once its iteration ended."""
         return self._remarks
 
+    def external(self) -> dict[str, str]:
+        """The places outside the home that are taken now: what they are called, and where they are."""
+        places, _ = external_places(
+            self.home, self.layout, self.user_home, self.environment, self.selection.profile
+        )
+        return {place.prefix: place.path for place in places}
+
     def census(self) -> dict[str, dict[str, int | None]]:
         """The counts; final once all content of the last pass was read. Unknown is None, never 0."""
         return self._census.result()
 
+    def answers(self) -> dict[str, int | None]:
+        """What the census found in documents, for the `answers` of a later scan."""
+        return self._census.answers
+
     def __iter__(self) -> Iterator[Entry]:
-        self._remarks, self._census = [], Census(self.layout)
+        self._remarks, self._census = [], Census(self.layout, self._answers)
         return self._pass(self._remarks, self._census, self.listener)
 
     def measure(self) -> tuple[int, int]:
@@ -123,7 +140,7 @@ class Scan:
         sidecars = sidecar_bytes = 0
         try:
             for root, prefix, only in self._trees(places):
-                opener = Opener(root, prefix, self.options, census, listener)
+                opener = Opener(root, prefix, self.options, census, listener, self.check)
                 walk = Walk(root, prefix, opener, setting, only)
                 entries = walk.entries()
                 for entry in entries:
@@ -187,20 +204,27 @@ def scan(
     user_home: str,
     environment: Mapping[str, str] | None = None,
     own_archive: Callable[[str], bool] = never,
+    check: Callable[[str], bool] | None = None,
+    answers: Mapping[str, int | None] | None = None,
     listener: Listener = silent,
 ) -> Scan:
     """Look at a home. `avoid` are absolute paths that must never be inside: output, stores, scratch.
 
     Raises a typed error where the home is missing, unreadable or empty, where a pattern is none, and
     where the profile does not exist. `environment` is only asked for variables that a layout names.
-    `own_archive` is asked about files named like an archive; one of our own making is left out.
+    `own_archive` is asked about files named like an archive; one of our own making is left out. `check`
+    is asked about each database that is read whether it is to be checked; without it, `capture` says.
+    `answers` are those of an earlier scan: documents that say the same are not parsed again.
     """
     home = os.path.realpath(home)
     selection = selection or Selection()
     check_home(home, layout)
     if selection.profile:
         _check_profile(home, layout, selection.profile)
-    return Scan(home, layout, selection, capture, avoid, user_home, environment or {}, own_archive, listener)
+    environment, answers = environment or {}, answers or {}
+    return Scan(
+        home, layout, selection, capture, avoid, user_home, environment, own_archive, check, answers, listener
+    )
 
 
 def _check_profile(home: str, layout: Layout, profile: str) -> None:

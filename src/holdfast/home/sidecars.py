@@ -27,6 +27,17 @@ def main_of(name: str) -> str:
     return ""
 
 
+def sidecars_of(directory: int, name: str) -> tuple[os.stat_result | None, ...]:
+    """What lies beside a database that its committed state depends on: its log and its journal."""
+    found: list[os.stat_result | None] = []
+    for suffix in ("-wal", "-journal"):
+        try:
+            found.append(os.stat(name + suffix, dir_fd=directory, follow_symlinks=False))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
 def is_sidecar(directory: int, name: str) -> bool:
     """Whether a file in an open directory begins as SQLite's own sidecars do."""
     try:

@@ -15,7 +15,7 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from holdfast.core.entries import Entry, Kind, Outcome, Remark
+from holdfast.core.entries import DatabaseFacts, Entry, Kind, Outcome, Remark
 from holdfast.core.events import Event, Listener
 from holdfast.home.census import Census
 from holdfast.home.frame import Frame, close, directory_entry, owed
@@ -26,7 +26,7 @@ from holdfast.home.opener import HEADER, Opener, Opening
 from holdfast.home.proofs import holds, stands
 from holdfast.home.rules import Count
 from holdfast.home.selection import KEPT_HERE, Judge, Standing, Verdict
-from holdfast.home.sidecars import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of
+from holdfast.home.sidecars import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of, sidecars_of
 from holdfast.home.tally import Tally
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -203,7 +203,7 @@ class Walk:
                 full = path + name
                 opening: Opening = partial(plain, full, status.st_ino)
                 mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
-                yield Entry(full, Kind.FILE, mode, mtime_ns, size, open=opening)
+                yield Entry(full, Kind.FILE, mode, mtime_ns, size, "", "", False, opening, status)
                 continue
             verdict = usual
             if found or wished:
@@ -240,16 +240,19 @@ class Walk:
                 self._left_out(frame, path + name, size, verdict)
                 continue
             if kind == stat.S_IFREG:
-                opening = partial(plain, path + name, status.st_ino)
+                opening, known = partial(plain, path + name, status.st_ino), None
                 database = False
                 if size and (not size & 511 or verdict.database or name.endswith(_DATABASE_ENDS)):
                     database = headers.read(frame.descriptor, name, self._full(path + name)) == HEADER
                     if database:
                         databases.add(name)
                 if database or verdict.database or verdict.counts:
-                    opening = self._noticed(path + name, status.st_ino, verdict, database)
+                    opening, known = self._noticed(path + name, status.st_ino, verdict, database)
                 mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
-                entry = Entry(path + name, Kind.FILE, mode, mtime_ns, size, database=database, open=opening)
+                entry = Entry(path + name, Kind.FILE, mode, mtime_ns, size, open=opening, status=status)
+                if database:
+                    entry.database, entry.beside = True, sidecars_of(frame.descriptor, name)
+                entry.known = known
             elif kind == stat.S_IFLNK:
                 link = self._link(frame, name, status, verdict.counts)
                 if link is None:
@@ -329,14 +332,22 @@ class Walk:
         elif frame.dropped is not None:
             frame.dropped.add(size)
 
-    def _noticed(self, path: str, inode: int, verdict: Verdict, database: bool) -> Opening:
-        """The opening of a file that is a database, should be one, or is counted."""
+    def _noticed(
+        self, path: str, inode: int, verdict: Verdict, database: bool
+    ) -> tuple[Opening, Callable[[DatabaseFacts | None], bool]]:
+        """How a file that is a database, should be one, or is counted is opened, or left unread."""
         profile, counts = self.layout.profile_of(path), verdict.counts
         if counts:
             self.census.expect(profile, counts)
         if database:
-            return partial(self.opener.database, path, profile, counts)
-        return partial(self.opener.noticed, path, inode, profile, counts, verdict.database)
+            return (
+                partial(self.opener.database, path, profile, counts),
+                partial(self.opener.known_database, profile, counts),
+            )
+        return (
+            partial(self.opener.noticed, path, inode, profile, counts, verdict.database),
+            partial(self.opener.known_plain, profile, counts, verdict.database),
+        )
 
     def _link(
         self, frame: Frame, name: str, status: os.stat_result, counts: tuple[Count, ...]
@@ -358,7 +369,7 @@ class Walk:
             for profile in link.names() if path == self.layout.profiles else ():
                 self._blind(f"{path}/{profile}")
         mode = status.st_mode & 0o7777
-        return Entry(path, Kind.SYMLINK, mode, status.st_mtime_ns, target=target)
+        return Entry(path, Kind.SYMLINK, mode, status.st_mtime_ns, target=target, status=status)
 
     def _drop(self, path: str, reason: str) -> Tally:
         tally = Tally(path, reason)

@@ -107,6 +107,10 @@ def test_the_matcher_agrees_with_the_definition(patterns: list[list[str]], path:
     assert set(matcher.covering("/".join(path))) == expected
     # Asked again, the automaton that the first answer built says the same.
     assert set(matcher.covering("/".join(path))) == expected
+    # So does the short way, which remembers directories, for the path and for all above it.
+    for depth in range(len(path), 0, -1):
+        expected = {number for number, parts in enumerate(usable) if by_definition(parts, path[:depth])}
+        assert matcher.covers("/".join(path[:depth]), directory=True) is bool(expected)
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\0/\\*"), min_size=1, max_size=12))
@@ -114,3 +118,12 @@ def test_any_name_can_be_written_as_a_pattern(name: str) -> None:
     if name not in (".", ".."):
         assert covers("/" + name, name)
         assert not covers("/" + name, "x" + name)
+
+
+def test_what_a_matcher_remembers_is_bounded_and_depth_is_not() -> None:
+    matcher = Matcher([(parse_pattern("/**/old/*.md"), True)])
+    for number in range(10_000):
+        assert matcher.covers(f"{number}/old/a.md") and not matcher.covers(f"{number}/new/a.md")
+    assert len(matcher._directories) <= 4096
+    deep = "/".join(["d"] * 5000)
+    assert matcher.covers(f"{deep}/old/a.md") and not matcher.covers(f"{deep}/a.md")

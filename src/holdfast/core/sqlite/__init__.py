@@ -12,6 +12,7 @@ from holdfast.core.sqlite.fold import DatabaseDamaged, fold
 from holdfast.core.sqlite.format import HEADER, SIDECARS, is_database
 from holdfast.core.sqlite.holders import Holder, holders
 from holdfast.core.sqlite.restore import DatabaseHeld, DatabaseLocked, restore_into
+from holdfast.core.sqlite.watch import Watch, watching
 
 __all__ = [
     "HEADER",
@@ -21,10 +22,12 @@ __all__ = [
     "DatabaseHeld",
     "DatabaseLocked",
     "Holder",
+    "Watch",
     "capture",
     "fold",
     "holders",
     "is_database",
     "restore_into",
     "verify",
+    "watching",
 ]

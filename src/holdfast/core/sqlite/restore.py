@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _UNCHANGED = "The live database is as it was"
 _STEP = 1024
+_FIRST_STEP = 128
 
 
 class DatabaseHeld(HoldfastError):
@@ -39,8 +41,14 @@ class _GivenUp(Exception):
     pass
 
 
-def restore_into(staged: str, live: str, deadline: float = 30.0) -> None:
+def restore_into(
+    staged: str, live: str, deadline: float = 30.0, before: Callable[[], None] | None = None
+) -> None:
     """Make `live` hold what `staged` holds, as one transaction, in the same inode.
+
+    `before` is called once when nobody else can commit any more. In WAL mode the old content can still be
+    read then, so that what it captures is exactly what is replaced; with a rollback journal it can only
+    look (`watch`). If it raises, the live database is as it was.
 
     `staged` is one whole sound file of ours. Raises DatabaseDamaged where it is not; DatabaseHeld
     where SQLite cannot do it beside those who have the database open; DatabaseLocked where they
@@ -61,7 +69,7 @@ def restore_into(staged: str, live: str, deadline: float = 30.0) -> None:
         contextlib.closing(connect(live, "mode=rw")) as target,
     ):
         _refuse_other_page_size(target, live, facts.page_size, deadline)
-        _copy(source, target, live, deadline)
+        _copy(source, target, live, deadline, before)
         state, detail = examine(target)
         if state == "damaged":
             raise DatabaseDamaged(
@@ -86,20 +94,39 @@ def _refuse_other_page_size(target: sqlite3.Connection, live: str, page_size: in
             break
         except sqlite3.Error as error:
             if error_code(error) not in (BUSY, LOCKED):
-                raise _held(live, f"SQLite cannot open it ({error})") from error
+                raise held(live, f"SQLite cannot open it ({error})") from error
             if time.monotonic() >= limit:
-                raise _locked(live, deadline) from error
+                raise locked(live, deadline) from error
             time.sleep(0.02)
     if mode == "wal" and size != page_size:
-        raise _held(live, f"its pages have {size} bytes, those of the copy {page_size}")
+        raise held(live, f"its pages have {size} bytes, those of the copy {page_size}")
 
 
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection, live: str, deadline: float) -> None:
+def _copy(
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    live: str,
+    deadline: float,
+    before: Callable[[], None] | None,
+) -> None:
     import sqlite3
 
     last = [-1.0, time.monotonic()]
+    step, called = _STEP, before is None
+    if before is not None:
+        pages = int(source.execute("PRAGMA page_count").fetchone()[0])
+        # The last step commits, so there must be one before it; and the first must be small enough to
+        # stay in memory, so that the file itself is still the old one.
+        step = min(_FIRST_STEP, max(1, pages // 2))
+        if pages < 2:
+            before()
+            called = True
 
     def progress(status: int, remaining: int, total: int) -> None:
+        nonlocal called
+        if not called and status not in (BUSY, LOCKED) and before is not None:
+            called = True
+            before()
         now = time.monotonic()
         if status not in (BUSY, LOCKED) and remaining != last[0]:
             last[0], last[1] = remaining, now
@@ -107,15 +134,15 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, live: str, dea
             raise _GivenUp
 
     try:
-        source.backup(target, pages=_STEP, progress=progress, sleep=0.02)
+        source.backup(target, pages=step, progress=progress, sleep=0.02)
     except _GivenUp:
-        raise _locked(live, deadline) from None
+        raise locked(live, deadline) from None
     except sqlite3.Error as error:
         if error_code(error) in (BUSY, LOCKED):
-            raise _locked(live, deadline) from error
+            raise locked(live, deadline) from error
         if error_code(error) == READONLY:
-            raise _held(live, "it is not writable, or its page size cannot change") from error
-        raise _held(live, f"SQLite said: {error}") from error
+            raise held(live, "it is not writable, or its page size cannot change") from error
+        raise held(live, f"SQLite said: {error}") from error
 
 
 def _shrink_log(target: sqlite3.Connection) -> None:
@@ -126,7 +153,8 @@ def _shrink_log(target: sqlite3.Connection) -> None:
         target.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
-def _held(live: str, why: str) -> DatabaseHeld:
+def held(live: str, why: str) -> DatabaseHeld:
+    """The refusal that names who has the database open."""
     found = holders(live)
     return DatabaseHeld(
         f"`{live}` cannot be restored while it is open: {why}{_by(found)}",
@@ -137,7 +165,8 @@ def _held(live: str, why: str) -> DatabaseHeld:
     )
 
 
-def _locked(live: str, deadline: float) -> DatabaseLocked:
+def locked(live: str, deadline: float) -> DatabaseLocked:
+    """The refusal that names who held a lock all the time."""
     found = holders(live)
     return DatabaseLocked(
         f"`{live}` was locked for {deadline:g} s by {describe(found)}",

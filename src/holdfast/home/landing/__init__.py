@@ -6,11 +6,14 @@ recovery a home is exactly the old one or exactly the new one, whatever happened
 
 from __future__ import annotations
 
-from .landing import Landed, land
-from .plan import LandingPlan, plan_landing
-from .recovery import PastLanding, Recovered, expire, landings, recover
-from .targets import Targets
-from .undoing import undo
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .landing import Landed, land
+    from .plan import LandingPlan, plan_landing
+    from .recovery import PastLanding, Recovered, expire, landings, recover
+    from .targets import Targets
+    from .undoing import undo
 
 __all__ = [
     "Landed",
@@ -25,3 +28,26 @@ __all__ = [
     "recover",
     "undo",
 ]
+
+#: Imported when asked for: a command that only looks whether there is anything to recover pays for that.
+_PLACES = {
+    "Landed": "landing",
+    "LandingPlan": "plan",
+    "PastLanding": "recovery",
+    "Recovered": "recovery",
+    "Targets": "targets",
+    "expire": "recovery",
+    "land": "landing",
+    "landings": "recovery",
+    "plan_landing": "plan",
+    "recover": "recovery",
+    "undo": "undoing",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -31,7 +31,7 @@ def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.sta
 
 
 def already_there(tree: Tree, item: Item) -> os.stat_result | None:
-    """The facts of a target that has the recorded hash, and mode and time as well; None if it has not.
+    """The facts of a target that has the same bytes, and mode and time as well; None if it has not.
 
     Nobody can have changed it between the facts and the bytes: both come from one descriptor.
     """
@@ -42,20 +42,22 @@ def already_there(tree: Tree, item: Item) -> os.stat_result | None:
         parent, name = tree.parent(item.place)
         with _opened(parent, name) as descriptor:
             facts = os.fstat(descriptor)
-            digest, head = hashlib.sha256(), b""
-            while data := os.read(descriptor, CHUNK):
-                head = head or data[:16]
-                digest.update(data)
+            head = os.pread(descriptor, 16, 0)
+            same = item.equals(descriptor) if item.equals is not None else _has_hash(descriptor, item.sha256)
     except OSError:
         return None
-    if digest.hexdigest() != item.sha256 or (facts.st_ino, facts.st_ctime_ns) != (
-        now.st_ino,
-        now.st_ctime_ns,
-    ):
+    if not same or (facts.st_ino, facts.st_ctime_ns) != (now.st_ino, now.st_ctime_ns):
         return None
     if is_database(head) and any(tree.look(item.place + suffix) is not None for suffix in SIDECARS):
         return None  # a log beside it may hold more than the file does
     return facts
+
+
+def _has_hash(descriptor: int, sha256: str) -> bool:
+    digest = hashlib.sha256()
+    while data := os.read(descriptor, CHUNK):
+        digest.update(data)
+    return digest.hexdigest() == sha256
 
 
 def untouched(now: os.stat_result | None, then: os.stat_result) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.core.entries import Entry, Kind, Source
@@ -15,6 +15,7 @@ from holdfast.home.layout import Layout
 from .area import is_area
 from .targets import Places, refuse_outside
 
+_SIDECARS = tuple(SIDECARS)
 _KIND_BITS = {Kind.FILE: stat.S_IFREG, Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLINK: stat.S_IFLNK}
 
 #: In bytes, of one name in a directory: no filesystem that a home can be on takes more.
@@ -29,9 +30,10 @@ class UnsafeEntry(HoldfastError):
     code = "unsafe-entry"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Item:
-    """One entry with its place and with the mode that it will have."""
+    """One entry with its place and with the mode that it will have. To be read, not changed: it is not
+    frozen only because that triples the price of making one."""
 
     path: str
     root: int
@@ -44,6 +46,12 @@ class Item:
     sha256: str = ""
     leading: bool = False  # a directory above what was asked for: made if missing, else left alone
     sidecar: bool = False  # by its name: staged, and judged once its database is known
+    equals: Callable[[int], bool | None] | None = None  # compares with an open file, where the source can
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it can be told without staging it that the target has the same bytes."""
+        return bool(self.sha256) or self.equals is not None
 
     def looks_like(self, now: os.stat_result) -> bool:
         """Whether the target agrees in everything but the bytes, which are compared later."""
@@ -101,9 +109,8 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
 
 def database_of(path: str) -> str:
     """The database that a sidecar's name belongs to; empty where it is no such name."""
-    for suffix in SIDECARS:
-        if path.endswith(suffix):
-            return path.removesuffix(suffix)
+    if path.endswith(_SIDECARS):
+        return path.rpartition("-")[0]
     return ""
 
 
@@ -123,6 +130,7 @@ def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -
         sha256=entry.sha256,
         leading=leading,
         sidecar=entry.kind is Kind.FILE and database_of(entry.path) != "",
+        equals=entry.equals,
     )
 
 
@@ -161,12 +169,14 @@ def _check_matches(only: tuple[str, ...], matched: set[str]) -> None:
 
 
 def _check_name(path: str, seen: bool) -> None:
-    parts = path.split("/")
     if seen:
         raise _unsafe(path, "appears twice")
-    if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+    framed = f"/{path}/"
+    if "//" in framed or "/./" in framed or "/../" in framed or "\0" in path:
         raise _unsafe(path, "is not a plain path below the home")
-    if len(path) * 4 > _LONGEST_NAME and (longest := max(map(_bytes_of, parts))) > _LONGEST_NAME:
+    if len(path) * 4 <= _LONGEST_NAME:
+        return
+    if (longest := max(map(_bytes_of, path.split("/")))) > _LONGEST_NAME:
         raise UnsafeEntry(
             f"`{path}` has a name of {longest} bytes; {_LONGEST_NAME} is the most that can be written",
             kept="Nothing was changed",
@@ -183,11 +193,13 @@ def _bytes_of(name: str) -> int:
 
 def _check_parents(files: set[str]) -> None:
     """Nothing may lie below a file or a link of the same source."""
+    sound: set[str] = set()  # directories that lie below no file: looked at once, not once per file
     for path in files:
         above = path.rpartition("/")[0]
-        while above:
+        while above and above not in sound:
             if above in files:
                 raise _unsafe(path, f"lies below `{above}`, which is not a directory")
+            sound.add(above)
             above = above.rpartition("/")[0]
 
 

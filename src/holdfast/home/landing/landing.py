@@ -79,9 +79,14 @@ def land(
     operation: str,
     deadline: float = 30.0,
     allow_damaged: bool = False,
+    leave_lost: bool = False,
     listener: Listener = silent,
 ) -> Landed:
-    """Put a source on disk as planned. Raises with the home as it was, or returns with it as new."""
+    """Put a source on disk as planned. Raises with the home as it was, or returns with it as new.
+
+    With `leave_lost`, files that the source cannot give (damage in a vault) stay as they are in the
+    home, each with a remark; without it they stop the landing.
+    """
     if plan.links:
         raise through_link(plan.links)
     work = Work(plan.home, operation, deadline, listener)
@@ -92,7 +97,7 @@ def land(
         staging = stage(source, plan, directory.staged, work.owner, listener, prover(plan.items))
         work.clock("prove")
         listener(Event("prove"))
-        prove(staging, plan, allow_damaged)
+        prove(staging, plan, allow_damaged, leave_lost)
         return _wish(plan, staging), staging
 
     return work.run(plan.roots, fill, kept=len(plan.kept), wanted_bytes=plan.bytes)

@@ -23,7 +23,7 @@ from .mounts import mount_points, mount_sentence
 from .record import Root
 from .removals import Removals, find_removals, never
 from .targets import Places, Targets
-from .tree import LandingThroughLink, Tree
+from .tree import LandingThroughLink, StillTree, Tree
 
 _BLOCK = 4096
 #: Room for the record, for directories, and for the filesystem's own needs.
@@ -116,7 +116,7 @@ def plan_landing(
     chosen = collect(source, places, layout, only)
     plan = LandingPlan(places.home, exact, chosen.only, items=chosen.items, roots=places.roots, layout=layout)
     plan.kept = chosen.kept
-    trees = [Tree(root.base) for root in places.roots]
+    trees = [StillTree(root.base) for root in places.roots]
     try:
         for item in chosen.items.values():
             _judge(plan, item, trees[item.root], places, layout)
@@ -171,10 +171,10 @@ def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: La
         plan.needed += room
         return  # folded into its database, which is listed itself
     if now is not None and item.looks_like(now):
-        unchanged = already_there(tree, item) if item.sha256 else None
+        unchanged = already_there(tree, item) if item.comparable else None
         if unchanged is not None:
             plan.unchanged[item.path] = unchanged
-        if unchanged is not None or not item.sha256:
+        if unchanged is not None or not item.comparable:
             plan.needed += 0 if unchanged is not None else room
             plan.same.append(item.path)
             return

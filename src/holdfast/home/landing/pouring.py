@@ -10,16 +10,31 @@ import os
 
 from holdfast.core.entries import Content, EntryLost, Outcome, Remark
 from holdfast.core.files import write_all
-from holdfast.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, capture, fold, restore_into
+from holdfast.core.sqlite import (
+    CaptureOptions,
+    DatabaseHeld,
+    DatabaseLocked,
+    Watch,
+    capture,
+    fold,
+    restore_into,
+    watching,
+)
 
 from .ground import Ground
-from .holding import refuse_held, who_holds
+from .holding import HeldDatabase, refuse_held, who_holds
 from .journal_mode import mode_of_file, switch_mode, take_over_mode
 from .moving import beside, copy, remove
 from .record import LandingRecord, Step, append_note
 from .tree import Tree
 
+#: How often a database with a rollback journal is kept and poured into before it is given up.
+_ATTEMPTS = 10
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Moved(Exception):
+    """Somebody committed after the copy was taken."""
 
 
 def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> Remark | None:
@@ -32,29 +47,65 @@ def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> 
     facts = target.look(step.path)
     if facts is None:
         raise FileNotFoundError(target.full(step.path))
-    try:
-        keep_present(ground, record, step, ground.kept(step), deadline)
-    except EntryLost as lost:
-        found = who_holds(target.full(step.path))
-        raise refuse_held(step.entry, found, f"it cannot be kept first ({lost.remark.reason})") from lost
+    live = target.full(step.path)
+    with watching(live) as watch:
+        _keep_and_pour(ground, record, step, deadline, watch)
+    staged = _staged_file(ground, step)
+    made = ground.staged.look(step.staged)
+    remark = _bring_mode_back(staged, live, step) if record.verb == "undo" else None
+    if made is not None:
+        _dress_live(target, step.path, made)
+    return remark
+
+
+def _staged_file(ground: Ground, step: Step) -> str:
+    return ground.staged.full(f"folded-{step.number}" if step.carries else step.staged)
+
+
+def _keep_and_pour(ground: Ground, record: LandingRecord, step: Step, deadline: float, watch: Watch) -> None:
+    """What is kept is what is replaced, to the last row.
+
+    Somebody may commit between the copy and the pouring. In WAL mode the copy is then taken again while
+    our transaction keeps writers out; with a rollback journal both are begun anew.
+    """
+    live = ground.target(step).full(step.path)
+
+    def keep() -> None:
+        try:
+            keep_present(ground, record, step, ground.kept(step), deadline)
+        except EntryLost as lost:
+            reason = f"it cannot be kept first ({lost.remark.reason})"
+            raise refuse_held(step.entry, who_holds(live), reason) from lost
+
+    def keep_again() -> None:
+        if watch.changed():
+            if not watch.wal:
+                raise _Moved
+            keep()
+
+    keep()
     staged = ground.staged.full(step.staged)
     if step.carries:  # the staged files of an undo are second names of kept ones: fold a copy
         staged = fold_copy(
             ground.staged, step.staged, list(step.carries), ground.staged, f"folded-{step.number}"
         )
-    made = ground.staged.look(step.staged)
     if record.verb == "land":
         take_over_mode(staged, ground.kept(step).full(step.path))
     append_note(ground.directory.record, "pouring", step.number)
     try:
-        restore_into(staged, target.full(step.path), deadline)
-    except (DatabaseHeld, DatabaseLocked):
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                restore_into(staged, live, deadline, keep_again)
+                break
+            except _Moved as moved:
+                if not left:
+                    reason = "it is being written to all the time, so it cannot be kept first"
+                    raise refuse_held(step.entry, who_holds(live), reason) from moved
+                watch.begin()
+                keep()
+    except (DatabaseHeld, DatabaseLocked, HeldDatabase):
         append_note(ground.directory.record, "unpoured", step.number)  # SQLite left it as it was
         raise
-    remark = _bring_mode_back(staged, target.full(step.path), step) if record.verb == "undo" else None
-    if made is not None:
-        _dress_live(target, step.path, made)
-    return remark
 
 
 def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:

@@ -12,7 +12,7 @@ from holdfast.core.sqlite import SIDECARS, fold, verify
 from .items import Item, database_of
 from .plan import LandingPlan
 from .staging import Staged, Staging
-from .weighing import DAMAGED, weigh
+from .weighing import DAMAGED, leave_out, weigh
 
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
@@ -38,9 +38,14 @@ def prover(items: dict[str, Item]) -> Callable[[Staging, Staged], None]:
     return ready
 
 
-def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool) -> None:
-    """Fold sidecars into their databases, then judge everything. Raises RestoreNotProven."""
+def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool, leave_lost: bool = False) -> None:
+    """Fold sidecars into their databases, then judge everything. Raises RestoreNotProven.
+
+    With `leave_lost`, what the source could not give is left out with its remark, and the rest lands.
+    """
     items = plan.items
+    if leave_lost:
+        _leave_lost(staging)
     for staged in [staged for staged in staging.things.values() if staged.item.sidecar]:
         _attach(staging, staged)
     for path in {database_of(path) for path, item in items.items() if item.sidecar}:
@@ -51,6 +56,20 @@ def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool) -> None:
                 _verify(staging, staged_database)
     weigh(staging, plan, allow_damaged)
     _judge(staging, items, allow_damaged)
+
+
+def _leave_lost(staging: Staging) -> None:
+    """Damage stays local. A database without its log would be another state of it: both stay out."""
+    for staged in [staged for staged in staging.things.values() if staged.lost is not None]:
+        assert staged.lost is not None
+        staging.remarks.append(staged.lost)
+        path = staged.item.path
+        main = database_of(path)
+        if main in staging.things and not path.endswith("-shm"):
+            reason = f"its `{path.removeprefix(main)}` file is lost: without it this is not what was stored"
+            staging.remarks.append(Remark(main, Outcome.UNREADABLE, reason))
+            leave_out(staging, main)
+        leave_out(staging, path)
 
 
 def _attach(staging: Staging, staged: Staged) -> None:

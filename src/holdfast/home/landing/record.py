@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from json.encoder import encode_basestring_ascii as quote
 
 from holdfast.core.files import durable_file, write_all
 
@@ -169,21 +170,14 @@ def _directory_line(item: DirectoryBefore) -> bytes:
 
 
 def _step_line(step: Step) -> bytes:
-    return _line(
-        {
-            "number": step.number,
-            "do": step.do,
-            "root": step.root,
-            "path": step.path,
-            "entry": step.entry,
-            "had": step.had,
-            "staged": step.staged,
-            "size": step.size,
-            "mtime_ns": step.mtime_ns,
-            "database": step.database,
-            "carries": step.carries,
-        }
-    )
+    """Built by hand: `json.dumps` for each of tens of thousands would keep the home waiting."""
+    return (
+        f'{{"number": {step.number}, "do": {quote(step.do)}, "root": {step.root}, '
+        f'"path": {quote(step.path)}, "entry": {quote(step.entry)}, '
+        f'"had": {"true" if step.had else "false"}, "staged": {quote(step.staged)}, '
+        f'"size": {step.size}, "mtime_ns": {step.mtime_ns}, '
+        f'"database": {"true" if step.database else "false"}, "carries": {json.dumps(step.carries)}}}\n'
+    ).encode("ascii")
 
 
 def _batches(lines: list[bytes], count: int = 2000) -> Iterable[bytes]:

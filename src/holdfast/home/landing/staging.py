@@ -8,6 +8,7 @@ There is no fsync per file; one sync of the filesystem follows before the first 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
 from collections import deque
@@ -15,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.core.digest import Digest
-from holdfast.core.entries import Entry, EntryLost, Kind, Remark, Source
+from holdfast.core.entries import Content, Entry, EntryLost, Kind, Remark, Source
 from holdfast.core.events import Event, Listener
-from holdfast.core.files import write_all
+from holdfast.core.files import start_writeback, write_all
 from holdfast.core.sqlite import is_database
 from holdfast.core.worker import Worker
 
@@ -32,6 +33,9 @@ _WORTH_A_THREAD = 256 << 10
 _HOLE = 64 << 10
 _ZEROS = bytes(1 << 20)
 _EVENTS_EVERY = 4 << 20
+_WRITEBACK_STEP = 16 << 20
+#: Small files are told of together: twenty thousand locks and calls are time too.
+_TOLD_TOGETHER = 1 << 20
 
 
 class Interrupted(Exception):
@@ -50,6 +54,7 @@ class Staged:
     recorded_damaged: bool = False  # the source itself says that this database is not sound
     damage: str = ""  # what the check said of one that was recorded so
     wrong: str = ""  # why it is not what was recorded
+    lost: Remark | None = None  # the source could not give its bytes
 
 
 @dataclass(slots=True)
@@ -74,6 +79,7 @@ class Stager:
     ):
         self.staging, self.name, self.owner, self.tell = staging, name, owner, tell
         self.count = 0
+        self.untold = 0
         path = os.path.join(staging.directory, name)
         os.mkdir(path, 0o700)
         self.directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -104,9 +110,14 @@ class Stager:
         descriptor = os.open(name, _CREATE, 0o600, dir_fd=self.directory)
         try:
             try:
-                self._bytes(entry, descriptor, staged)
+                with entry.open() as content:
+                    if content.size < _HOLE:
+                        self._whole(entry, content, descriptor, staged)
+                    else:
+                        self._streamed(entry, content, descriptor, staged)
+                    self._look_at(content, staged)
             except EntryLost as lost:
-                staged.wrong = lost.remark.reason
+                staged.wrong, staged.lost = lost.remark.reason, lost.remark
             if self.owner is not None:
                 os.fchown(descriptor, *self.owner)
             if item.mode != 0o600:
@@ -115,9 +126,22 @@ class Stager:
         finally:
             os.close(descriptor)
 
-    def _bytes(self, entry: Entry, descriptor: int, staged: Staged) -> None:
-        digest = Digest(entry.size)
-        with contextlib.closing(digest), entry.open() as content:
+    def _whole(self, entry: Entry, content: Content, descriptor: int, staged: Staged) -> None:
+        """A small file, in one write: homes have tens of thousands of them."""
+        chunks = list(content.chunks())
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        staged.size, staged.head = len(data), data[:16]
+        if os.write(descriptor, data) != len(data):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            write_all(descriptor, data)
+        self._judge(entry, content, hashlib.sha256(data).hexdigest() if entry.sha256 else "", staged)
+        self.untold += len(data)
+        if self.untold >= _TOLD_TOGETHER:
+            self.say(entry.path)
+
+    def _streamed(self, entry: Entry, content: Content, descriptor: int, staged: Staged) -> None:
+        started = 0
+        with contextlib.closing(Digest(content.size)) as digest:
             for chunk in content.chunks():
                 if not staged.size:
                     staged.head = chunk[:16]
@@ -125,22 +149,35 @@ class Stager:
                     digest.update(chunk)
                 _write(descriptor, chunk)
                 staged.size += len(chunk)
-                if len(chunk) >= _HOLE:
-                    self.tell(len(chunk), entry.path)
-                    if self.stop.is_set():
-                        raise Interrupted
-            if staged.size < _HOLE:
-                self.tell(staged.size, entry.path)
-            else:
-                os.ftruncate(descriptor, staged.size)  # a hole at the very end has no write of its own
+                if staged.size - started >= _WRITEBACK_STEP:
+                    start_writeback(descriptor, started, staged.size - started)
+                    started = staged.size
+                self.tell(len(chunk), entry.path)
+                if self.stop.is_set():
+                    raise Interrupted
+            start_writeback(descriptor, started, staged.size - started)
+            os.ftruncate(descriptor, staged.size)  # a hole at the very end has no write of its own
+            self._judge(entry, content, digest.hexdigest() if entry.sha256 else "", staged)
+
+    def say(self, path: str = "") -> None:
+        """Tell of the small files written since the last time."""
+        if self.untold:
+            self.tell(self.untold, path)
+            self.untold = 0
+
+    @staticmethod
+    def _judge(entry: Entry, content: Content, digest: str, staged: Staged) -> None:
+        if staged.size != content.size:
+            staged.wrong = f"{staged.size:,} bytes came out where {content.size:,} were announced"
+        if digest != entry.sha256:
+            staged.wrong = "its bytes do not have the recorded hash"
+
+    def _look_at(self, content: Content, staged: Staged) -> None:
+        if content.remarks:
             self.staging.remarks.extend(content.remarks)
-            staged.database = is_database(staged.head)
-            facts = content.database
-            staged.recorded_damaged = facts is not None and facts.state == "damaged"
-            if staged.size != content.size:
-                staged.wrong = f"{staged.size:,} bytes came out where {content.size:,} were announced"
-            if entry.sha256 and digest.hexdigest() != entry.sha256:
-                staged.wrong = "its bytes do not have the recorded hash"
+        staged.database = is_database(staged.head)
+        facts = content.database
+        staged.recorded_damaged = facts is not None and facts.state == "damaged"
 
 
 def stage(
@@ -179,6 +216,7 @@ def stage(
                 for entry in source:
                     if landable(entry):
                         ready(staging, stager.add(items[entry.path], entry))
+                stager.say()
             finally:
                 stager.close()
         else:
@@ -194,8 +232,11 @@ def _by_two(
     tell: Callable[[int, str], None],
     ready: Callable[[Staging, Staged], None],
 ) -> None:
-    work.sort(key=lambda pair: pair[0].size)
-    queue = deque(work)
+    # The small ones stay in the order of the source: in an archive they lie one after the other.
+    large_ones = [pair for pair in work if pair[0].size >= _WORTH_A_THREAD]
+    large_ones.sort(key=lambda pair: pair[0].size)
+    queue = deque(pair for pair in work if pair[0].size < _WORTH_A_THREAD)
+    queue.extend(large_ones)
     small, large = Stager(staging, "0", owner, tell), Stager(staging, "1", owner, tell)
 
     def take_large() -> None:
@@ -204,11 +245,12 @@ def _by_two(
                 try:
                     item, entry = queue.pop()
                 except IndexError:
-                    return
+                    break
                 if item.size < _WORTH_A_THREAD:
                     queue.append((item, entry))
-                    return
+                    break
                 ready(staging, large.add(item, entry))
+            large.say()
         except Interrupted:
             pass
         except BaseException:
@@ -223,6 +265,7 @@ def _by_two(
             except IndexError:
                 break
             ready(staging, small.add(item, entry))
+        small.say()
         helper.wait()
     except Interrupted:
         pass

@@ -150,3 +150,28 @@ class Tree:
             if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 raise through_link([self.full(path)]) from None
             raise
+
+
+class StillTree(Tree):
+    """For looking only: a directory that was missing once is not asked for again.
+
+    Planning looks at every target once, and most of a restored home may not be there at all.
+    """
+
+    def __init__(self, base: str) -> None:
+        super().__init__(base)
+        self._missing: set[str] = set()
+
+    def look(self, path: str) -> os.stat_result | None:
+        head, _, name = path.rpartition("/")
+        if head in self._missing:
+            return None
+        try:
+            parent = self.directory(head) if head else self._root
+        except (FileNotFoundError, NotADirectoryError):
+            self._missing.add(head)
+            return None
+        try:
+            return os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None

@@ -42,12 +42,12 @@ def _known(staging: Staging, staged: Staged, tree: Tree, allow_damaged: bool) ->
     path = staged.item.path
     reason = f"was already damaged when it was stored: {staged.damage}"
     if not allow_damaged and _sound(staging, tree, staged.item):
-        _leave_out(staging, path)
+        leave_out(staging, path)
         reason += "; the sound one of the home was kept"
     staging.remarks.append(Remark(path, Outcome.DAMAGED, reason, bytes=staged.size))
 
 
-def _leave_out(staging: Staging, path: str) -> None:
+def leave_out(staging: Staging, path: str) -> None:
     """With whatever came as its sidecars: those must never meet the database of the home."""
     for name in (path, *(path + suffix for suffix in SIDECARS)):
         staged = staging.things.pop(name, None)

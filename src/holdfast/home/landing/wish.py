@@ -43,9 +43,9 @@ def home_changed(path: str, what: str, kept: str = "The home is as it was") -> H
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wanted:
-    """A staged thing and the name it shall have."""
+    """A staged thing and the name it shall have; not frozen, because there are tens of thousands."""
 
     root: int
     path: str
@@ -99,7 +99,10 @@ class Builder:
         self._puts: list[Step] = []
         self._pours: list[Step] = []
         self._aways: list[Step] = []
-        self._mounts = mount_points()
+        #: Directories that were seen to be there, so that they are not asked about for every file in them.
+        self._there: set[Place] = set()
+        bases = tuple(root.base.rstrip("/") + "/" for root in ground.roots)
+        self._mounts = [place for place in mount_points() if place.startswith(bases)]
 
     def build(self) -> Steps:
         for unchanged in self.wish.same:
@@ -143,9 +146,10 @@ class Builder:
     def _ensure(self, place: Place) -> None:
         """Make a directory and those above it; a file in the way is moved out of it."""
         root, path = place
-        while path and (root, path) not in self._make:
+        while path and (root, path) not in self._make and (root, path) not in self._there:
             facts = self._look((root, path))
             if facts is not None and stat.S_ISDIR(facts.st_mode):
+                self._there.add((root, path))
                 return
             if facts is not None and stat.S_ISLNK(facts.st_mode):
                 raise through_link([self.ground.targets[root].full(path)])
@@ -158,11 +162,12 @@ class Builder:
 
     def _put(self, wanted: Wanted) -> None:
         place = (wanted.root, wanted.path)
-        self._ensure((wanted.root, wanted.path.rpartition("/")[0]))
+        parent = (wanted.root, wanted.path.rpartition("/")[0])
+        self._ensure(parent)
         staged = self.ground.staged.look(wanted.staged)
         if staged is None:
             raise FileNotFoundError(wanted.staged)
-        now = self._look(place)
+        now = None if parent in self._make else self._look(place)
         tree = self.ground.targets[wanted.root]
         if now is not None and (stat.S_ISDIR(now.st_mode) or stat.S_ISDIR(staged.st_mode)):
             self._take_away(place, wanted.entry)
@@ -211,14 +216,16 @@ class Builder:
         if stat.S_ISDIR(facts.st_mode):
             self._guard_directory(place)
         self._away[place] = entry
+        self._there.clear()
         self._aways.append(self._step(AWAY, place, entry, had=True, database=database))
         self._touch(place)
 
     def _refuse_mount(self, place: Place) -> None:
         """What something is mounted on, or holds such a thing, cannot be renamed."""
-        mount = mounted_at(self.ground.targets[place[0]].full(place[1]), self._mounts)
-        if mount:
-            raise refuse_mount(mount)
+        if self._mounts:
+            mount = mounted_at(self.ground.targets[place[0]].full(place[1]), self._mounts)
+            if mount:
+                raise refuse_mount(mount)
 
     def _guard_directory(self, place: Place) -> None:
         """A directory that goes as a whole must hold nothing that has to stay."""
