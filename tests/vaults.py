@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import random
 import time
 from collections.abc import Mapping
 
@@ -89,8 +91,11 @@ def read_all(repository: Repository) -> list[dict[str, bytes]]:
 
 def some_files(seed: int, count: int = 6) -> dict[str, bytes]:
     """Text, noise, an empty file and a large one."""
-    import random
+    return dict(_some_files(seed, count))
 
+
+@functools.cache
+def _some_files(seed: int, count: int) -> dict[str, bytes]:
     source = random.Random(seed)
     files = {"empty": b"", "SOUL.md": b"be kind\n" * 20, f"noise-{seed}": source.randbytes(70_000)}
     for number in range(count):

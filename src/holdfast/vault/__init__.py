@@ -31,7 +31,9 @@ A saver that lost its lock raises LockLost before it writes.
 Read:
 
     snapshots, damaged = list_snapshots(repository)  # snapshots.py: oldest first; damaged: {name: reason}
-    snapshot = find_snapshot(repository, "latest" | id prefix)
+    shown(snapshots)                                 # not forgotten, newest first: number 1 is the first
+    snapshot = find_snapshot(repository, "latest" | number | id prefix, numbered=shown(…))
+    public_id(snapshot), kind_of(snapshot), …        # the id that people see; tags.py
     SnapshotSource(repository, snapshot, under="")   # reader.py: a Source; content streams; remarks
     walk(repository, tree, remarks)                  # reader.py: (path, Node) of everything below a tree
     repository.load_tree(id).nodes ; repository.load_blob(kind, id)
@@ -44,7 +46,10 @@ Care:
     unlock(storage, key, everything=False)           # locks.py
     repository.list_keys / add_key / remove_key / change_key
     repository.save_snapshot / delete_snapshot       # under an exclusive lock
-    save_file(storage, key, FileKind.INDEX, encode_index(packs))        # files.py, index_file.py: for prune
+    plan_forget(snapshots, policies, now_ns=…)       # retention.py: ForgetPlan(keep, forget), with reasons
+    forget / unforget / pin / unpin(repository, snapshots, lock)        # forget.py: exclusive; rewrite tags
+    forget_by_policy(repository, now_ns=…)           # forget.py: after a snapshot; None where it is in use
+    plan_prune(repository, now_ns=…, grace=…) ; carry_out(repository, plan, lock)       # prune.py: exclusive
 
 Errors are in errors.py, drawn as a tree. Version 1 is read, never written (VaultReadOnly).
 """

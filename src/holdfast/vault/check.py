@@ -42,7 +42,7 @@ def check(
     """
     report = Report()
     # Snapshots are listed before the index is read: what a running snapshot adds is then not missed.
-    snapshots, unreadable = list_snapshots(repository)
+    snapshots, unreadable = list_snapshots(repository, cached=False)
     report.snapshots = len(snapshots)
     for name, reason in unreadable.items():
         text = f"Snapshot {name[:8]} cannot be read: {reason}"

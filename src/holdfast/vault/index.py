@@ -112,6 +112,19 @@ class Index:
             entries.sort(key=lambda entry: entry.offset)
             yield pack, entries
 
+    def duplicates(self) -> set[tuple[BlobKind, bytes]]:
+        """The blobs that lie in more than one place."""
+        _, records, _ = self.records()
+        found: set[tuple[BlobKind, bytes]] = set()
+        before, before_tree = b"", False
+        for at in range(0, len(records), _SIZE):
+            blob, tree = records[at : at + ID], records[at + ID] >= 128
+            # Records are sorted by id and then by kind: equal ones are neighbours.
+            if blob == before and tree is before_tree:
+                found.add((BlobKind.TREE if tree else BlobKind.DATA, blob))
+            before, before_tree = blob, tree
+        return found
+
     def records(self) -> tuple[list[bytes], bytes, array[int]]:
         """All that is known as sorted records (what was added since is worked in): for a cache."""
         if self._recent:

@@ -75,6 +75,16 @@ class BlobLoader:
             for future in ahead:
                 future.cancel()
 
+    def open_run(self, run: list[_Wanted]) -> concurrent.futures.Future[list[Buffer] | None]:
+        """Open neighbouring blobs of one pack on another core; None where one of them is not sound."""
+        return self._executor().submit(self._decode_if_sound, run)
+
+    def _decode_if_sound(self, run: list[_Wanted]) -> list[Buffer] | None:
+        try:
+            return self._decode(run)
+        except _Unsound:
+            return None
+
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)

@@ -18,6 +18,7 @@ import time
 from typing import Any, Self
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.worker import Worker
 from holdfast.vault.crypto import Key
 from holdfast.vault.errors import LockLost
 from holdfast.vault.files import save_file
@@ -73,8 +74,7 @@ class Lock:
         self._mutex = threading.Lock()
         self._ended = threading.Event()
         _ignore_hangup()
-        self._thread = threading.Thread(target=self._keep, name="vault-lock", daemon=True)
-        self._thread.start()
+        self._keeper = Worker(self._keep, "vault-lock")
 
     def check(self) -> None:
         """Raise LockLost where this lock does not protect any more."""
@@ -96,9 +96,11 @@ class Lock:
         if self._ended.is_set():
             return
         self._ended.set()
-        self._thread.join()
-        _heed_hangup()
-        self._storage.delete(FileKind.LOCK, self.name)
+        try:
+            self._keeper.wait_whatever_comes()
+        finally:
+            _heed_hangup()
+            self._storage.delete(FileKind.LOCK, self.name)
 
     def __enter__(self) -> Self:
         return self

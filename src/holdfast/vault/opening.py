@@ -53,13 +53,18 @@ def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tu
     return master, config, key_id
 
 
-def add_key_file(storage: Storage, master: Key, secret: Secret, cost: Cost | None = None) -> str:
-    """Wrap the master key for one more secret; the new key's id. It is proven before it is stored."""
+def add_key_file(
+    storage: Storage, master: Key, secret: Secret, cost: Cost | None = None, username: str = ""
+) -> str:
+    """Wrap the master key for one more secret; the new key's id. It is proven before it is stored.
+
+    `username` is what lists call the key; empty: whoever runs this.
+    """
     person = Identity.of_this_process()
     name, text = make_key_file(
         secret,
         master,
-        username=person.username,
+        username=username or person.username,
         hostname=person.hostname,
         now_ns=time.time_ns(),
         cost=cost,
@@ -76,7 +81,7 @@ def open_vault(storage: Storage, secret: Secret) -> tuple[Key, Config, str]:
     try:
         sealed = storage.read(FileKind.CONFIG)
     except NotStored:
-        raise _no_config(storage) from None
+        raise no_config(storage) from None
     bad: list[str] = []
     found = []
     for name, key_file in read_key_files(storage):
@@ -120,7 +125,7 @@ def _read_config(storage: Storage, text: bytes) -> Config:
     return config
 
 
-def _no_config(storage: Storage) -> NoSuchVault | VaultHalfMade:
+def no_config(storage: Storage) -> NoSuchVault | VaultHalfMade:
     for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
         if next(iter(storage.list(kind)), None) is not None:
             return VaultHalfMade.without_config(storage.location, found)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.core.worker import Worker
 from holdfast.vault.blobs import BlobKind, PackEntry
 from holdfast.vault.files import save_file
 from holdfast.vault.index import Index
@@ -43,7 +44,9 @@ class Packer:
         self._full: queue.Queue[PackBuilder | None] = queue.Queue(_WAITING)
         self._unsaved: list[tuple[bytes, list[PackEntry]]] = []
         self._since = 0.0
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
+        self._stored_one = threading.Condition()
+        self._under_way = 0  # full packs that were handed over and are not stored yet
         self.error: BaseException | None = None
         self.bytes_stored = 0
 
@@ -58,42 +61,65 @@ class Packer:
                 builder.append(blob, sealed, plain)
                 if builder.full:
                     full.append(self._open.pop(kind))
-            if full and self._thread is None:
-                self._start()
         for builder in full:
-            self._full.put(builder)
+            self._hand_over(builder)
 
     def flush(self) -> None:
         """Every blob in a stored pack, every pack in a stored index; or the error that stopped it."""
         with self._mutex:
             rest = [self._open.pop(kind) for kind in list(self._open)]
-            if rest and self._thread is None:
-                self._start()
         for builder in rest:
-            self._full.put(builder)
-        self._full.join()
+            self._hand_over(builder)
+        self._wait_until_stored()
         if self.error is not None:
             raise self.error
         self._save_index()
 
     def close(self) -> None:
         """End the thread. What is stored but not indexed yet is indexed, so that it is not stored again."""
-        if self._thread is not None:
+        worker = self._worker
+        if worker is not None:
             self._full.put(None)
-            self._thread.join()
-            self._thread = None
+            worker.wait_whatever_comes()
+            self._worker = None
 
     def save_what_is_stored(self) -> None:
-        """After a failure or an interrupt: name the packs that did arrive. Never raises."""
-        self._full.join()
+        """After a failure or an interrupt: name the packs that did arrive. Raises no error of its own."""
+        interrupt: KeyboardInterrupt | None = None
+        while self._under_way:
+            try:
+                self._wait_until_stored()
+            except KeyboardInterrupt as error:
+                interrupt = error  # a second Ctrl-C: the packs under way are named all the same
         try:
             self._save_index()
         except Exception as error:  # the first error is the one to report
             self.error = self.error or error
+        if interrupt is not None:
+            raise interrupt
 
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="vault-packer", daemon=True)
-        self._thread.start()
+    def _hand_over(self, builder: PackBuilder) -> None:
+        with self._stored_one:
+            self._under_way += 1
+            if self._worker is None:
+                self._worker = Worker(self._run, "vault-packer")
+        try:
+            self._full.put(builder)
+        except BaseException as error:
+            # Interrupted while it waited for room: this pack is lost, so nothing may be built on it.
+            self.error = self.error or error
+            self._one_less()
+            raise
+
+    def _wait_until_stored(self) -> None:
+        with self._stored_one:
+            while self._under_way:
+                self._stored_one.wait()
+
+    def _one_less(self) -> None:
+        with self._stored_one:
+            self._under_way -= 1
+            self._stored_one.notify_all()
 
     def _run(self) -> None:
         while (builder := self._full.get()) is not None:
@@ -103,8 +129,7 @@ class Packer:
             except BaseException as error:
                 self.error = error
             finally:
-                self._full.task_done()
-        self._full.task_done()
+                self._one_less()
 
     def _store(self, builder: PackBuilder) -> None:
         self._guard()

@@ -6,11 +6,12 @@ on; a file that cannot be read raises EntryLost when its bytes are asked for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.core.entries import Content, Entry, EntryLost, Kind, Outcome, Remark
-from holdfast.vault.blobs import ID, BlobKind
+from holdfast.core.entries import Content, DatabaseFacts, Entry, EntryLost, Kind, Outcome, Remark
+from holdfast.vault.blobs import ID, BlobKind, blob_id
 from holdfast.vault.errors import NoSuchSnapshot, VaultDamaged
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.tree import Node
@@ -109,10 +110,13 @@ def _enter(
 class StoredContent(Content):
     """The bytes of one stored file, streaming."""
 
-    def __init__(self, repository: Repository, path: str, node: Node) -> None:
+    def __init__(
+        self, repository: Repository, path: str, node: Node, database: DatabaseFacts | None = None
+    ) -> None:
         super().__init__()
         self._repository, self._path, self._content = repository, path, node.content or b""
         self.mtime_ns = node.mtime_ns
+        self.database = database
         self.size = self._size(node)
 
     def _size(self, node: Node) -> int:
@@ -149,3 +153,22 @@ class _Opener:
 
     def __call__(self) -> Content:
         return StoredContent(self._repository, self._path, self._node)
+
+
+def has_bytes(repository: Repository, content: bytes, descriptor: int) -> bool | None:
+    """Whether an open file holds exactly the bytes of a stored one; None where the index cannot tell.
+
+    The ids of its blobs are the hashes of its parts, so nothing stored has to be read.
+    """
+    offset = 0
+    for at in range(0, len(content), ID):
+        blob = content[at : at + ID]
+        found = repository.index.lookup(BlobKind.DATA, blob)
+        if found is None:
+            return None
+        size = found.plain or found.length - 32
+        data = os.pread(descriptor, size, offset)
+        if len(data) != size or blob_id(data) != blob:
+            return False
+        offset += size
+    return not os.pread(descriptor, 1, offset)

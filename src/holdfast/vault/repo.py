@@ -25,7 +25,7 @@ from holdfast.vault.rescue import unindexed_packs
 from holdfast.vault.saver import BlobSaver
 from holdfast.vault.snapshot import BadSnapshot, Snapshot
 from holdfast.vault.storage.base import FileKind, NotStored, Storage, stored_name
-from holdfast.vault.tree import BadTree, Tree, decode_tree
+from holdfast.vault.tree import BadTree, Node, Tree, decode_tree, find_node
 
 _STALE_CACHE = 16  # index files that are read beside the cache before it is written anew
 
@@ -38,6 +38,7 @@ class Repository:
         #: Index files that could not be read: name and reason. Reading goes on without them.
         self.damaged_indexes: dict[str, str] = {}
         self.loader = BlobLoader(self)
+        self.cache_directory = cache
         self._cache = IndexCache(cache, key, config.id) if cache else None
         self._index: Index | None = None
         self._index_names: set[str] = set()
@@ -117,6 +118,20 @@ class Repository:
             self._index = self._load_index(None if without_cache else self._cache)
             return self._index
 
+    def sound_indexes(self) -> set[str]:
+        """The index files that `index` was made of; whatever one of them named once, it names for ever."""
+        with self._mutex:
+            if self._index is None:
+                self._index = self._load_index(self._cache)
+            return self._index_names - self.damaged_indexes.keys()
+
+    def use_index(self, index: Index, names: set[str]) -> None:
+        """An index that was just built of exactly these index files, all of them sound."""
+        with self._mutex:
+            self._rescue = None
+            self.damaged_indexes.clear()
+            self._index, self._index_names = index, set(names)
+
     def index_written(self, index: Index, name: str) -> None:
         """An index file of ours was stored; what it names is in `index` already."""
         with self._mutex:
@@ -148,7 +163,7 @@ class Repository:
         except VaultDamaged as error:
             self.damaged_indexes[name] = str(error.facts.get("reason", error.what))
         except NotStored:
-            pass  # replaced by somebody's maintenance between the listing and now
+            self._index_names.discard(name)  # replaced by somebody's maintenance meanwhile
         return []
 
     def load_index_file(self, name: str) -> Packs:
@@ -185,6 +200,13 @@ class Repository:
         except BadTree as error:
             raise VaultDamaged.blob("directory", blob.hex(), str(error)) from error
 
+    def find_node(self, tree: bytes, name: str) -> Node | None:
+        """One entry of a directory by its name; cheaper than the whole tree where that is large."""
+        try:
+            return find_node(self.loader.load(BlobKind.TREE, tree), name)
+        except BadTree as error:
+            raise VaultDamaged.blob("directory", tree.hex(), str(error)) from error
+
     def save_snapshot(self, snapshot: Snapshot) -> Snapshot:
         """Write a snapshot file. For new data use `BlobSaver.finish`, which keeps the order."""
         self.require_writable()
@@ -211,10 +233,10 @@ class Repository:
             for name, found in read_key_files(self.storage)
         ]
 
-    def add_key(self, secret: Secret, *, cost: Cost | None = None) -> str:
-        """One more secret that opens this vault; the id of its key file."""
+    def add_key(self, secret: Secret, *, cost: Cost | None = None, username: str = "") -> str:
+        """One more secret that opens this vault; the id of its key file. `username` names it in lists."""
         self.require_writable()
-        return add_key_file(self.storage, self.key, secret, cost)
+        return add_key_file(self.storage, self.key, secret, cost, username)
 
     def remove_key(self, prefix: str) -> str:
         """Remove a key file by its id or the start of it; never the one that opened the vault."""

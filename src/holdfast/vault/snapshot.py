@@ -56,10 +56,13 @@ class Snapshot:
     offset: int | None = None  # seconds east of UTC; None when written: the local offset of that time
     extra: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
+    #: Never stored. Set by a listing where `original` is the id of another snapshot that is still there.
+    public: str = ""
 
     @property
     def short_id(self) -> str:
-        return self.id[:8]
+        """The start of the id that people see; it stays the same when tags are rewritten."""
+        return (self.public or self.original or self.id)[:8]
 
     @property
     def time(self) -> str:

@@ -161,6 +161,26 @@ def decode_tree(text: bytes) -> Tree:
         raise BadTree(f"not a tree: {error}") from error
 
 
+def find_node(text: bytes, name: str) -> Node | None:
+    """One node of a tree by its name, without decoding the others.
+
+    A directory with a large database in it is megabytes of ids. Written as restic writes it, a node
+    begins with its name; anything else is found by decoding all of it.
+    """
+    start = ('{"name":' + json_text(quote(name)) + ',"type":').encode()
+    at = text.find(start)
+    if at >= 0:
+        try:
+            fields, _ = _DECODER.raw_decode(text[at:].decode())
+            return _decode_node(fields)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            pass  # as if it had not been found; decoding the whole will tell
+    return decode_tree(text).find(name)
+
+
+_DECODER = json.JSONDecoder()
+
+
 def _decode_node(fields: dict[str, Any]) -> Node:
     kind, name = str(fields["type"]), unquote(fields["name"])
     content: bytes | None = None

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 
@@ -110,6 +110,14 @@ class Storage(ABC):
         except NotStored:
             return False
         return True
+
+    def room(self) -> tuple[int, int] | None:
+        """Bytes free and bytes in all where the vault lies; None where nobody can say."""
+        return None
+
+    def sweep(self) -> Sequence[str]:
+        """Remove what dead writers left under temporary names; what was removed."""
+        return ()
 
     def close(self) -> None:  # noqa: B027 - most places hold nothing open
         """Let go of connections; may be called twice."""

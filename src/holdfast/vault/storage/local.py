@@ -157,6 +157,13 @@ class LocalStorage(Storage):
         except OSError as error:
             raise self._failed("changed", error) from error
 
+    def room(self) -> tuple[int, int] | None:
+        try:
+            facts = os.statvfs(self.path)
+        except OSError:
+            return None
+        return facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize
+
     def sweep(self) -> Sequence[str]:
         """Remove the temporary files of processes of this machine that are gone; what was removed."""
         swept = []
