@@ -1,0 +1,1 @@
+"""Checkpoints of projects: one git store, points taken before an agent acts, and the way back."""

@@ -1,0 +1,69 @@
+"""Dropping checkpoints, with a memory of what was dropped.
+
+What a dropped checkpoint held stays in the store for a grace period: its commit is written down here
+before its ref goes, and maintenance takes what is written down lately for as good as a ref.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+
+from holdfast.core.files import durable_write, write_all
+
+from .checkpoint import Checkpoint
+from .store import Store
+
+_NAME = "dropped.jsonl"
+
+
+def drop_checkpoints(store: Store, points: Iterable[Checkpoint], now_ns: int) -> int:
+    """Drop them; returns how many. Their content goes with maintenance, after the grace period."""
+    gone = list(points)
+    if not gone:
+        return 0
+    lines = [
+        json.dumps({"time_ns": now_ns, "project": p.project, "id": p.id, "commit": p.commit}) for p in gone
+    ]
+    path = os.path.join(store.directory, _NAME)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        # A line that a killed process left unfinished must not swallow the first of ours.
+        write_all(descriptor, ("\n" + "\n".join(lines) + "\n").encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    store.drop(gone)
+    return len(gone)
+
+
+def dropped_since(directory: str, since_ns: int) -> set[str]:
+    """Commits of checkpoints that were dropped lately."""
+    return {str(entry["commit"]) for entry in _entries(directory) if int(entry["time_ns"]) >= since_ns}
+
+
+def forget_dropped(directory: str, before_ns: int) -> None:
+    """Keep the record short: what is past its grace is not needed any more."""
+    entries = _entries(directory)
+    kept = [entry for entry in entries if int(entry["time_ns"]) >= before_ns]
+    if len(kept) < len(entries):
+        data = "".join(json.dumps(entry) + "\n" for entry in kept).encode()
+        durable_write(os.path.join(directory, _NAME), data)
+
+
+def _entries(directory: str) -> list[dict[str, str | int]]:
+    found = []
+    try:
+        with open(os.path.join(directory, _NAME), "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            if len(bytes.fromhex(entry["commit"])) == 20:
+                found.append({**entry, "time_ns": int(entry["time_ns"])})
+        except (ValueError, KeyError, TypeError):
+            continue  # torn by a kill, or foreign
+    return found

@@ -1,0 +1,204 @@
+"""Named files: taken at every call, whatever the rules for full passes say; secrets excepted.
+
+Only the folders on the way are touched, so that one file of a project of a hundred thousand costs what
+one file costs. A directory that is not walked (excluded, ignored, or no project at all) becomes a
+*partial* folder: of such a one only the named files are known, present or absent.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from array import array
+from collections.abc import Sequence
+
+from .checkpoint import Skipped
+from .content import log_mark, sidecar_of
+from .folder import ABSENT, CODE_OF, DATABASE, PLAIN, STORED, SYMLINK, UNSURE, WIDTH, Folder
+from .objects import NOTHING
+from .rules import Rules
+from .view import View
+from .walk import DIRECTORY_FLAGS
+
+
+def relative_names(project: str, named: Sequence[str]) -> tuple[list[bytes], list[Skipped]]:
+    """The named paths relative to the project, links above the last part resolved; others are listed."""
+    found: dict[bytes, None] = {}
+    outside = []
+    for name in named:
+        full = os.path.join(project, name)
+        parent, last = os.path.split(os.path.normpath(full))
+        real = os.path.join(os.path.realpath(parent), last)
+        if not last or "\0" in real or not real.startswith(project.rstrip("/") + "/"):
+            outside.append(Skipped(name, "outside", "lies outside the project"))
+            continue
+        found[os.fsencode(real[len(project.rstrip("/")) + 1 :])] = None
+    return list(found), outside
+
+
+class Named:
+    """Brings named files up to date in the folders on their way."""
+
+    def __init__(self, view: View, rules: Rules, limit: int) -> None:
+        self._view, self._rules, self._limit = view, rules, limit
+        self.pending: dict[bytes, set[bytes]] = {}
+        self.dirty: set[bytes] = set()
+        self.skipped: list[Skipped] = []
+        self.files = 0  # change in the number of stored files
+
+    def look(self, root: int, path: bytes) -> None:
+        """One named path, below the project open as `root`."""
+        parts = path.split(b"/")
+        if any(part.lower() == b".git" for part in parts):
+            self._skip(path, "git")
+            return
+        if self._rules.secret(path):
+            self._skip(path, "secret")
+            return
+        directory, here = os.dup(root), b""
+        try:
+            for part in parts[:-1]:
+                parent, here = here, here + b"/" + part if here else part
+                try:
+                    below = os.open(part, DIRECTORY_FLAGS, dir_fd=directory)
+                except OSError:
+                    # The way does not exist (yet): then nor does the file.
+                    self._absent(parent, part, parts[-1])
+                    return
+                os.close(directory)
+                directory = below
+                self._on_the_way(parent, here, part, directory)
+            if not here and self._view.get(b"") is None:
+                self._new(b"", os.fstat(directory))
+            self._file(here, directory, parts[-1])
+        finally:
+            os.close(directory)
+
+    def _file(self, here: bytes, directory: int, name: bytes) -> None:
+        try:
+            status = os.lstat(name, dir_fd=directory)
+        except OSError:
+            self._gone(here, directory, name)
+            return
+        if stat.S_ISDIR(status.st_mode):
+            self._skip(os.path.join(here, name), "excluded", "is a directory; name its files")
+            return
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+            self._skip(os.path.join(here, name), "special")
+            return
+        if self._as_known(here, directory, name, status):
+            return
+        folder = self._owned(here, directory)
+        if name in folder.folders:  # was a directory
+            folder.remove_folder(name)
+            self._view.remove(os.path.join(here, name))
+        if folder.hidden.pop(name, None) is not None or self._rules.decide(here, name, False) is not None:
+            folder.forced = folder.forced | {name}
+        if folder.databases and sidecar_of(name) in folder.databases:
+            return
+        place = folder.names.index(name) if name in folder.names else -1
+        was = place >= 0 and folder.codes[place] in STORED
+        if place >= 0:
+            folder.set_status(place, status)
+        else:
+            place = folder.append(name, PLAIN, status)
+        if self._limit and status.st_size > self._limit and not stat.S_ISLNK(status.st_mode):
+            folder.codes[place] = CODE_OF["oversize"]
+            folder.set_oid(place, NOTHING)
+            self.files -= was
+            self._skip(os.path.join(here, name), "oversize", size=status.st_size)
+            return
+        if stat.S_ISLNK(status.st_mode):
+            folder.codes[place] = SYMLINK
+        elif folder.codes[place] != DATABASE:
+            folder.codes[place] = PLAIN
+        self.pending.setdefault(here, set()).add(name)
+        self.files += not was
+
+    def _as_known(self, here: bytes, directory: int, name: bytes, status: os.stat_result) -> bool:
+        """Whether the file is stored already, just as it is."""
+        folder = self._view.get(here)
+        if folder is None or name not in folder.names:
+            return False
+        place = folder.names.index(name)
+        mark = array("q", (status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino))
+        return (
+            folder.codes[place] in STORED
+            and folder.marks[WIDTH * place : WIDTH * place + WIDTH] == mark
+            and self._quiet(folder, place, directory)
+        )
+
+    def _owned(self, here: bytes, directory: int) -> Folder:
+        """A folder that is about to be changed, with its own looks brought up to date."""
+        folder = self._view.own(here)
+        status = os.fstat(directory)
+        if (folder.mtime_ns, folder.ctime_ns) != (status.st_mtime_ns, status.st_ctime_ns):
+            folder.inode = UNSURE  # other names may have come and gone: the next full pass lists it
+            folder.mtime_ns, folder.ctime_ns = status.st_mtime_ns, status.st_ctime_ns
+            folder.mode = status.st_mode & 0o7777
+        self.dirty.add(here)
+        return folder
+
+    def _quiet(self, folder: Folder, place: int, directory: int) -> bool:
+        known = folder.databases.get(folder.names[place])
+        return known is None or log_mark(directory, folder.names[place]) == known[1]
+
+    def _gone(self, here: bytes, directory: int, name: bytes) -> None:
+        """A named file that is not there. In a folder that was listed, that goes without saying."""
+        known = self._view.get(here)
+        assert known is not None
+        place = known.names.index(name) if name in known.names else -1
+        if place < 0 and not known.partial:
+            return
+        if place >= 0 and known.partial and known.codes[place] == ABSENT:
+            return
+        folder = self._owned(here, directory)
+        if place >= 0 and folder.codes[place] in STORED:
+            self.files -= 1
+        if folder.partial:
+            if place < 0:
+                place = folder.append(name, ABSENT, None)
+            folder.codes[place] = ABSENT
+            folder.set_oid(place, NOTHING)
+            folder.databases.pop(name, None)
+        else:
+            folder.remove(place)
+            folder.inode = UNSURE
+
+    def _absent(self, parent: bytes, part: bytes, name: bytes) -> None:
+        """A file below a directory that is not there: the first missing name stands for it."""
+        folder = self._view.get(parent)
+        if folder is None:
+            return
+        if part in folder.folders or part in folder.names:
+            return  # stale; the next full pass sees that it went
+        if folder.partial:
+            own = self._view.own(parent)
+            own.append(part, ABSENT, None)
+            self.dirty.add(parent)
+
+    def _on_the_way(self, parent: bytes, here: bytes, part: bytes, directory: int) -> None:
+        """Make sure that a directory on the way is known, at least in part."""
+        if parent == b"" and self._view.get(b"") is None:
+            above = os.open(b"..", DIRECTORY_FLAGS, dir_fd=directory)
+            try:
+                self._new(b"", os.fstat(above))
+            finally:
+                os.close(above)
+        if self._view.get(here) is None:
+            self._new(here, os.fstat(directory))
+            owner = self._view.own(parent)
+            if part in owner.names:  # was a file
+                owner.remove(owner.names.index(part))
+            owner.set_folder(part, NOTHING, NOTHING)
+            owner.inode = UNSURE
+            self.dirty.update((parent, here))
+
+    def _new(self, path: bytes, status: os.stat_result) -> None:
+        mode = status.st_mode & 0o7777
+        folder = Folder(UNSURE, status.st_mtime_ns, status.st_ctime_ns, mode, partial=True)
+        self._view.put(path, folder)
+        self.dirty.add(path)
+
+    def _skip(self, path: bytes, reason: str, detail: str = "", size: int = 0) -> None:
+        self.skipped.append(Skipped(os.fsdecode(path), reason, detail, size))

@@ -1,0 +1,165 @@
+"""Every object of the store, wherever it lies: in packs of ours, in packs of git, loose.
+
+A pack may vanish while we look because maintenance put its objects into a larger one; whoever finds
+nothing looks at the directory again before it says that an object is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from isal import isal_zlib
+
+from .objects import BadObject
+from .pack_reader import BROKEN, BadPack, Pack
+
+#: Packs up to this many objects are kept as one table in memory; larger ones are searched.
+_SMALL = 2000
+
+
+class ObjectStore:
+    """Reads objects by name (twenty bytes). Not for several threads at once."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory  # …/store/objects
+        self._packs: dict[str, Pack] = {}
+        self._small: dict[bytes, Pack] = {}
+        self._large: list[Pack] = []
+        self._bad: set[str] = set()
+        self._listed = False
+
+    @property
+    def pack_directory(self) -> str:
+        return os.path.join(self.directory, "pack")
+
+    def close(self) -> None:
+        for pack in self._packs.values():
+            pack.close()
+        self._packs.clear()
+        self._small.clear()
+        self._large.clear()
+        self._bad.clear()
+        self._listed = False
+
+    def pack_names(self) -> set[str]:
+        """The packs there are now: names without suffix, of those that have both files."""
+        try:
+            names = os.listdir(self.pack_directory)
+        except FileNotFoundError:
+            return set()
+        found = {name[:-4] for name in names if name.endswith(".idx")}
+        return {name[:-5] for name in names if name.endswith(".pack")} & found
+
+    def __contains__(self, oid: bytes) -> bool:
+        return self._find(oid) is not None or os.path.exists(self._loose(oid))
+
+    def missing(self, oids: set[bytes]) -> set[bytes]:
+        """Those of many objects that are not there."""
+        self._list()
+        left = oids - self._small.keys()
+        for pack in self._large:
+            if not left:
+                break
+            if len(left) > 500:
+                left = left.difference(pack.oids())
+            else:
+                left = {oid for oid in left if pack.offset(oid) < 0}
+        return {oid for oid in left if not os.path.exists(self._loose(oid))}
+
+    def read(self, oid: bytes) -> tuple[bytes, bytes]:
+        """Kind and bytes. Raises BadObject when it is missing or damaged."""
+        for pack in self._candidates(oid):
+            try:
+                return pack.read(pack.offset(oid), oid)
+            except (BadPack, OSError):
+                self._drop(pack)
+        loose = self._read_loose(oid)
+        if loose is None:
+            raise BadObject(oid.hex(), "is missing")
+        return loose
+
+    def read_as(self, kind: bytes, oid: bytes) -> bytes:
+        found, data = self.read(oid)
+        if found != kind:
+            raise BadObject(oid.hex(), f"is a {found.decode()}, not a {kind.decode()}")
+        return data
+
+    def size(self, oid: bytes) -> int:
+        for pack in self._candidates(oid):
+            return pack.size(pack.offset(oid), oid)
+        return len(self.read(oid)[1])
+
+    def stream(self, oid: bytes) -> Iterator[bytes]:
+        """The bytes of a blob in pieces."""
+        for pack in self._candidates(oid):
+            yield from pack.stream(pack.offset(oid), oid)
+            return
+        yield self.read(oid)[1]
+
+    def _candidates(self, oid: bytes) -> Iterator[Pack]:
+        """Packs that hold an object; looks at the directory again when none does."""
+        for _ in range(2):
+            pack = self._find(oid)
+            if pack is not None:
+                yield pack
+            elif os.path.exists(self._loose(oid)):
+                return
+            self._listed = False
+
+    def _find(self, oid: bytes) -> Pack | None:
+        if not self._listed:
+            self._list()
+        pack = self._small.get(oid)
+        if pack is not None:
+            return pack
+        for large in self._large:
+            if large.offset(oid) >= 0:
+                return large
+        return None
+
+    def _list(self) -> None:
+        self._listed = True
+        names = self.pack_names()
+        for name in self._packs.keys() - names:
+            self._drop(self._packs[name])
+        for name in sorted(names - self._packs.keys() - self._bad):
+            try:
+                pack = Pack(os.path.join(self.pack_directory, name), self.read)
+            except (BadPack, OSError):
+                self._bad.add(name)  # damage of one pack is the loss of that pack
+                continue
+            self._packs[name] = pack
+            if pack.count <= _SMALL:
+                self._small.update(dict.fromkeys(pack.oids(), pack))
+            else:
+                self._large.append(pack)
+
+    def _drop(self, pack: Pack) -> None:
+        name = os.path.basename(pack.path)
+        self._packs.pop(name, None)
+        if pack in self._large:
+            self._large.remove(pack)
+        else:
+            self._small = {oid: holder for oid, holder in self._small.items() if holder is not pack}
+        pack.close()
+
+    def _loose(self, oid: bytes) -> str:
+        name = oid.hex()
+        return os.path.join(self.directory, name[:2], name[2:])
+
+    def _read_loose(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        try:
+            with open(self._loose(oid), "rb") as file:
+                data = isal_zlib.decompress(file.read())
+        except FileNotFoundError:
+            return None
+        except (BROKEN, OSError) as error:
+            raise BadObject(oid.hex(), f"cannot be read: {error}") from error
+        head, _, body = data.partition(b"\0")
+        with contextlib.suppress(ValueError):
+            kind, size = head.split(b" ")
+            if int(size) == len(body):
+                return kind, body
+        raise BadObject(oid.hex(), "is not an object")

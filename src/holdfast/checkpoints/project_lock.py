@@ -1,0 +1,30 @@
+"""One taker per project."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+from holdfast.core.files import AlreadyRunning, process_lock
+
+LOCK = "take.lock"
+
+
+@contextlib.contextmanager
+def project_lock(directory: str, doing: str, wait: float) -> Iterator[None]:
+    """One taker per project. The lock dies with its holder, and is held shortly: a waiter looks often."""
+    deadline, pause = time.monotonic() + wait, 0.002
+    while True:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(process_lock(os.path.join(directory, LOCK), doing))
+            except AlreadyRunning:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                yield
+                return
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)

@@ -1,0 +1,95 @@
+"""What there is to decide about: every project with its checkpoints, whether it lives, what is in use."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+
+from .checkpoint import Checkpoint
+from .inventory import take_inventory
+from .object_store import ObjectStore
+from .objects import BadObject
+from .presence import LIVE, presence, remember_place
+from .reach import Reach, weigh
+from .retention import Limits, ProjectPoints, RetentionPlan, plan_retention
+from .rollback_journal import RollbackJournal
+from .size import measure
+from .store import Store
+
+
+def survey(store: Store) -> list[ProjectPoints]:
+    """Every project of the store; a living one is remembered as such."""
+    found = []
+    for project in store.projects():
+        points = store.checkpoints(project)
+        place = store.project_directory(project)
+        state = presence(place, project)
+        if state.state == LIVE:
+            remember_place(place, project)
+        used = frozenset(point.id for point in points) if _rollback_in_progress(place) else frozenset()
+        found.append(ProjectPoints(project, points, state, used))
+    return found
+
+
+def make_plan(
+    store: Store,
+    projects: Sequence[ProjectPoints],
+    limits: Limits,
+    now_ns: int,
+    *,
+    drop_orphans: bool = False,
+) -> RetentionPlan:
+    """The plan for these limits, with sizes as they really are.
+
+    Measured against the size limit is what checkpoints hold, not what lies on the disk: what was
+    dropped and waits for its grace to pass must not cost a second checkpoint its life.
+    """
+    on_disk = measure(store.directory, store.repository)
+    if not limits.max_total_bytes or on_disk.total <= limits.max_total_bytes:
+        return plan_retention(projects, limits, now_ns, total_bytes=on_disk.total, drop_orphans=drop_orphans)
+    sizes = take_inventory(store.repository).sizes()
+    objects = ObjectStore(os.path.join(store.repository, "objects"))
+
+    def read(name: bytes) -> bytes | None:
+        try:
+            return objects.read(name)[1]
+        except (BadObject, OSError):
+            return None
+
+    try:
+        everything = [point for each in projects for point in each.checkpoints]
+        whole = Reach(read, sizes.get)
+        held = sum(whole.add(point.commit) for point in everything)
+
+        def weigh_order(order: Sequence[Checkpoint]) -> list[int]:
+            going = {point.id for point in order}
+            return weigh(order, [p for p in everything if p.id not in going], Reach(read, sizes.get))
+
+        return plan_retention(
+            projects,
+            limits,
+            now_ns,
+            total_bytes=held + on_disk.other_bytes,
+            weigh=weigh_order,
+            drop_orphans=drop_orphans,
+        )
+    finally:
+        objects.close()
+
+
+def _rollback_in_progress(project_directory: str) -> bool:
+    """Whether a rollback runs there, or was killed and waits to be finished: then all points are in use."""
+    if RollbackJournal(project_directory).pending():
+        return True
+    try:
+        descriptor = os.open(os.path.join(project_directory, "rollback.lock"), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
