@@ -32,13 +32,16 @@ def sections(text: str) -> dict[str, str]:
     return {name.strip().strip("`"): body for name, body in zip(found[::2], found[1::2], strict=True)}
 
 
-def commands() -> dict[str, click.Command]:
-    context = click.Context(cli)
-    found = {}
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
+def commands(group: click.Group = cli, above: str = "") -> dict[str, click.Command]:
+    """`backup`, `snapshot`, `snapshot list`, …: every command and every group there is."""
+    context = click.Context(group)
+    found: dict[str, click.Command] = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         assert command is not None, name
-        found[name] = command
+        found[above + name] = command
+        if isinstance(command, click.Group):
+            found |= commands(command, f"{above}{name} ")
     return found
 
 
@@ -124,7 +127,8 @@ def test_no_command_or_option_is_documented_that_does_not_exist():
         if name not in known:
             invented.append(title)
             continue
-        options = {option for parameter in known[name].params for option in parameter.opts} | EVERYWHERE
+        parameters = known[name].params
+        options = {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | EVERYWHERE
         rows = re.findall(r"^\| (`-[^|]*) \|", body, flags=re.MULTILINE)
         written = {word for row in rows for word in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
         invented += [f"{title} {option}" for option in sorted(written - options)]
@@ -191,7 +195,9 @@ def commands_in_markdown(text: str) -> Iterator[str]:
 
 def texts_in(tree: ast.Module) -> Iterator[str]:
     """Every string of a module, the values inside f-strings as a plain word."""
-    inside = set()
+    first = tree.body[0] if tree.body else None
+    # What a module says of itself at its top is for whoever reads the source; it is never printed.
+    inside = {id(first.value)} if isinstance(first, ast.Expr) else set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             inside |= {id(part) for part in ast.walk(node) if part is not node}
@@ -225,11 +231,21 @@ def parse(call: str) -> None:
     ]
     if not words or words[0] == "VALUE":
         return
-    command = cli.get_command(click.Context(cli), words[0])
-    if command is None:
-        raise click.UsageError(f"no command {words[0]}")
+    group: click.Group = cli
     with click.Context(cli, info_name="holdfast") as parent:
-        command.make_context(words[0], words[1:], parent=parent).close()
+        while True:
+            default = getattr(group, "default", "")
+            if default and (not words or words[0].startswith("-")):
+                words = [default, *words]
+            if not words:
+                return  # a group by itself shows its help
+            command = group.get_command(click.Context(group), words[0])
+            if command is None:
+                raise click.UsageError(f"no command {words[0]}")
+            if not isinstance(command, click.Group):
+                command.make_context(words[0], words[1:], parent=parent).close()
+                return
+            group, words = command, words[1:]
 
 
 def test_every_printed_command_parses():
@@ -249,7 +265,14 @@ def test_every_printed_command_parses():
 
 @pytest.mark.parametrize(
     "call",
-    ["holdfast snapshot list", "holdfast backup --nope", "holdfast import", "holdfast backup --keep many"],
+    [
+        "holdfast nonsense",
+        "holdfast snapshot nonsense",
+        "holdfast vault key nonsense",
+        "holdfast backup --nope",
+        "holdfast import",
+        "holdfast backup --keep many",
+    ],
 )
 def test_a_command_that_does_not_exist_is_caught(call):
     with pytest.raises(click.UsageError):

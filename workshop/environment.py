@@ -19,6 +19,10 @@ import time
 from collections.abc import Callable
 from typing import BinaryIO
 
+# `-I` keeps the directory of this file off the path, so that nothing there can stand in for a module.
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import newer_restic
+
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SETUP = os.path.join(CHECKOUT, ".setup")
 MAIN = os.path.join(CHECKOUT, ".venv")
@@ -168,6 +172,10 @@ def prepare_peers() -> None:
             install_packages(absent, "A real program that the tests need")
         except CannotPrepare as error:
             missing.append(str(error))
+    try:
+        newer_restic.fetch(SETUP)
+    except (newer_restic.CannotFetch, OSError, ValueError) as error:
+        missing.append(f"A second, newer restic: {error}")
     for text in missing:
         say(f"\n*** MISSING REAL PART ***\n{text}\n")
     if missing and os.environ.get("CI") == "true":

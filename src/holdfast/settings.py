@@ -10,9 +10,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.actions.checkpoint import CheckpointPolicy
 
 
 class BadSetting(HoldfastError):
@@ -45,7 +49,58 @@ SETTINGS = (
     Setting("backup.keep", int, 0, "how many complete archives to keep in that place; 0 keeps all"),
     Setting("backup.include", list, [], "paths to bring in although a rule leaves them out"),
     Setting("backup.exclude", list, [], "paths to leave out, anchored at the home"),
+    Setting("vault.path", str, "", "where the vault is; empty means `holdfast/vault` in your data directory"),
+    Setting(
+        "vault.key_file",
+        str,
+        "",
+        "the file that holds the vault's key; empty means `vault.key` in your configuration directory",
+    ),
+    Setting(
+        "vault.passphrase_command",
+        str,
+        "",
+        "a command that prints the vault's passphrase; a vault made while it is set opens with it",
+    ),
+    Setting(
+        "updates.pre_update_backup",
+        str,
+        "",
+        "`quick`, `full` or `off`; empty means what the home's own `config.yaml` says",
+    ),
+    Setting(
+        "updates.backup_keep",
+        int,
+        0,
+        "how many zips stay of each kind; 0 means what the home's own `config.yaml` says",
+    ),
     Setting("import.keep_days", int, 14, "days for which what an import replaced can be brought back"),
+    Setting("checkpoints.max_snapshots", int, 200, "numbered checkpoints kept per project; 0 keeps all"),
+    Setting(
+        "checkpoints.max_total_size_mb",
+        int,
+        2000,
+        "megabytes for the checkpoints of all projects; 0: no limit",
+    ),
+    Setting(
+        "checkpoints.max_file_size_mb",
+        float,
+        10.0,
+        "files above so many megabytes are not taken; 0: no limit",
+    ),
+    Setting("checkpoints.max_files", int, 250_000, "files above which only named ones are taken"),
+    Setting("checkpoints.retention_days", int, 30, "days after which a checkpoint goes; 0 keeps all"),
+    Setting("checkpoints.auto_prune", bool, True, "whether maintenance drops checkpoints by itself"),
+    Setting(
+        "checkpoints.delete_orphans", bool, True, "whether `prune` drops what belongs to deleted projects"
+    ),
+    Setting("checkpoints.min_interval_hours", float, 24.0, "hours between two runs of maintenance"),
+    Setting(
+        "checkpoints.exclude",
+        list,
+        [],
+        "patterns of files to leave out of checkpoints, beside the usual ones",
+    ),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -58,16 +113,28 @@ class Settings:
     user_home: str
     config_directory: str
     data_directory: str
+    cache_directory: str
     environment: Mapping[str, str]
+    given: frozenset[str] = frozenset()  # what the user said; the rest are defaults
 
     def text(self, name: str) -> str:
         return str(self.values[name])
+
+    def path(self, name: str, default: str) -> str:
+        """A place: absolute, with `~` as this user's home directory."""
+        value = self.text(name) or default
+        if value == "~" or value.startswith("~/"):
+            value = self.user_home + value[1:]
+        return os.path.abspath(value)
 
     def number(self, name: str) -> float:
         return float(str(self.values[name]))
 
     def whole(self, name: str) -> int:
         return int(self.number(name))
+
+    def flag(self, name: str) -> bool:
+        return bool(self.values[name])
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.values[name]
@@ -83,10 +150,76 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
     data = os.path.join(
         environment.get("XDG_DATA_HOME") or os.path.join(user_home, ".local", "share"), "holdfast"
     )
-    values: dict[str, object] = {setting.name: setting.default for setting in SETTINGS}
-    values.update(_from_file(os.path.join(config, "config.toml")))
-    values.update(_from_environment(environment))
-    return Settings(values, user_home, config, data, environment)
+    cache = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.join(user_home, ".cache"), "holdfast")
+    values = {setting.name: setting.default for setting in SETTINGS}
+    said = {**_from_file(os.path.join(config, "config.toml")), **_from_environment(environment)}
+    return Settings({**values, **said}, user_home, config, data, cache, environment, given=frozenset(said))
+
+
+def with_hermes(settings: Settings, home: str) -> Settings:
+    """The same, with the caps and retention of a Hermes home's `config.yaml` where ours are silent.
+
+    What is not there or makes no sense is passed over: it is Hermes's file and not ours to refuse.
+    """
+    from holdfast.home.yaml_nodes import compose, text_at
+
+    try:
+        with open(os.path.join(home, "config.yaml"), encoding="utf-8") as file:
+            document = compose(file.read())
+    except (OSError, ValueError):
+        return settings
+    found: dict[str, object] = {}
+    for key in HERMES_CHECKPOINT_KEYS:
+        name = f"checkpoints.{key}"
+        raw = text_at(document, name)
+        if raw is None or name in settings.given:
+            continue
+        value = _parsed(_BY_NAME[name], raw.replace("_", ""))
+        if not _is_kind(_BY_NAME[name], value) or (isinstance(value, int | float) and value < 0):
+            continue
+        # Hermes keeps at least one; for us 0 would mean all.
+        found[name] = 1 if name == "checkpoints.max_snapshots" and value == 0 else value
+    return replace(settings, values={**settings.values, **found})
+
+
+def checkpoint_policy(settings: Settings, home: str = "") -> CheckpointPolicy:
+    """What holds for checkpoints; `home` is a Hermes home whose section is honoured where ours is silent."""
+    from holdfast.actions.checkpoint import CheckpointPolicy
+    from holdfast.checkpoints.maintenance import MaintenanceSettings
+    from holdfast.checkpoints.retention import Limits
+    from holdfast.checkpoints.take import TakeSettings
+
+    if home:
+        settings = with_hermes(settings, home)
+    return CheckpointPolicy(
+        take=TakeSettings(
+            max_file_size=int(settings.number("checkpoints.max_file_size_mb") * (1 << 20)),
+            max_files=settings.whole("checkpoints.max_files"),
+            exclusions=settings.texts("checkpoints.exclude"),
+        ),
+        maintenance=MaintenanceSettings(
+            limits=Limits(
+                max_snapshots=settings.whole("checkpoints.max_snapshots"),
+                max_total_bytes=settings.whole("checkpoints.max_total_size_mb") * 1_000_000,
+                retention_days=settings.number("checkpoints.retention_days"),
+            ),
+            auto_prune=settings.flag("checkpoints.auto_prune"),
+            min_interval_seconds=settings.number("checkpoints.min_interval_hours") * 3600,
+        ),
+        delete_orphans=settings.flag("checkpoints.delete_orphans"),
+    )
+
+
+#: The keys of Hermes's section `checkpoints` that we take. Its `enabled` governs its own store only.
+HERMES_CHECKPOINT_KEYS = (
+    "max_snapshots",
+    "max_total_size_mb",
+    "max_file_size_mb",
+    "auto_prune",
+    "retention_days",
+    "delete_orphans",
+    "min_interval_hours",
+)
 
 
 def _from_file(path: str) -> dict[str, object]:
@@ -113,22 +246,48 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
         raw = environment.get(setting.variable)
         if raw is None or raw == "":
             continue
-        value: object = [part for part in raw.split(os.pathsep) if part] if setting.kind is list else raw
-        if setting.kind in (int, float):
-            try:
-                value = setting.kind(raw)
-            except ValueError:
-                value = raw
+        value = _parsed(setting, raw)
         found[setting.name] = _checked(setting.name, value, f"the variable {setting.variable}")
     return found
+
+
+def _parsed(setting: Setting, raw: str) -> object:
+    """A text as the setting's kind; the text itself where it cannot be that."""
+    if setting.kind is list:
+        return [part for part in raw.split(os.pathsep) if part]
+    if setting.kind is bool:
+        return _FLAGS.get(raw.strip().lower(), raw)
+    if setting.kind in (int, float):
+        try:
+            return setting.kind(raw)
+        except ValueError:
+            return raw
+    return raw
+
+
+_FLAGS = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _is_kind(setting: Setting, value: object) -> bool:
+    if setting.kind is bool or isinstance(value, bool):
+        return setting.kind is bool and isinstance(value, bool)
+    return isinstance(value, (int, float) if setting.kind is float else setting.kind)
 
 
 def _checked(name: str, value: object, where: str) -> object:
     setting = _BY_NAME.get(name)
     if setting is None:
         raise _bad(f"{where} sets `{name}`, which does not exist", "See `docs/reference/settings.md`")
-    wanted = (int, float) if setting.kind is float else (setting.kind,)
-    if not isinstance(value, wanted) or isinstance(value, bool):
+    if not _is_kind(setting, value):
         raise _bad(
             f"{where} sets `{name}` to {value!r}, which is not {_ARTICLE[setting.kind]}",
             f"The default is {setting.default!r}: {setting.meaning}",
@@ -137,10 +296,12 @@ def _checked(name: str, value: object, where: str) -> object:
         raise _bad(f"{where} sets `{name}` to {value!r}, which is below zero", setting.meaning)
     if name == "backup.format" and value not in ("zip", "tar.zst"):
         raise _bad(f"{where} sets `{name}` to {value!r}", "Use `zip` or `tar.zst`")
+    if name == "updates.pre_update_backup" and value not in ("", "quick", "full", "off"):
+        raise _bad(f"{where} sets `{name}` to {value!r}", "Use `quick`, `full` or `off`")
     return value
 
 
-_ARTICLE = {str: "a text", int: "a whole number", float: "a number", list: "a list"}
+_ARTICLE = {str: "a text", int: "a whole number", float: "a number", list: "a list", bool: "true or false"}
 
 
 def _bad(what: str, step: str) -> BadSetting:

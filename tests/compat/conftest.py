@@ -14,8 +14,8 @@ from vaults import fixture_directory
 
 MISSING = "MISSING REAL PART: "
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-#: Debian's next release, unpacked from its package (0.18.0).
-NEWER = os.path.join(CHECKOUT, ".setup", "restic-0.18.0")
+#: That of Debian's next release (0.18.0), which `workshop/prepare test` unpacks from its package.
+NEWER = os.path.join(CHECKOUT, ".setup", "restic-newer")
 
 
 def missing_part(what: str) -> None:
@@ -57,7 +57,7 @@ def restic_program(request: pytest.FixtureRequest) -> str:
     if request.param == "newer":
         found = shutil.which("restic", path=NEWER)
         if found is None:
-            pytest.skip(f"{MISSING}there is no newer restic in {NEWER}")
+            missing_part(f"there is no newer restic in {NEWER}; `workshop/prepare test` says why")
         return str(found)
     found = shutil.which("restic")
     if found is None:

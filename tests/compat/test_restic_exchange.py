@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import grp
 import hashlib
 import json
 import os
 import pwd
+import random
+import re
 import signal
 import subprocess
 import time
@@ -16,13 +19,16 @@ import pytest
 from holdfast.core.entries import Kind
 from holdfast.vault.blobs import BlobKind
 from holdfast.vault.check import check
-from holdfast.vault.errors import VaultLocked
+from holdfast.vault.errors import VaultLocked, VaultReadOnly
+from holdfast.vault.forget import forget, pin, unforget
 from holdfast.vault.keys import Cost, Secret, generate_secret
 from holdfast.vault.locks import unlock
+from holdfast.vault.policy import Policy, Span, apply_policy
+from holdfast.vault.prune import carry_out, plan_prune
 from holdfast.vault.reader import SnapshotSource
 from holdfast.vault.repo import Repository
 from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import find_snapshot, list_snapshots
+from holdfast.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
 from holdfast.vault.storage import LocalStorage
 from holdfast.vault.tree import Node
 from vaults import read_all, read_files, save_files, some_files
@@ -341,3 +347,207 @@ def test_rewriting_is_possible_where_restic_can(restic, place, secret):
         expected = some_files(8)
         del expected["SOUL.md"]
         assert read_all(vault) == [expected]
+
+
+# Forgetting and pruning, by us and by restic in turns
+
+
+def pruned(vault, **options):
+    with vault.lock(exclusive=True) as lock:
+        plan = plan_prune(vault, now_ns=time.time_ns() + 10**9, **{"grace": 0, **options})
+        return carry_out(vault, plan, lock)
+
+
+def test_restic_accepts_what_we_pinned_forgot_pruned_and_packed_anew(restic, place, secret, tmp_path):
+    contents = [some_files(number) for number in range(20)]
+    with Repository.init(LocalStorage(place), secret) as vault:
+        made = [
+            save_files(vault, files, tags=("kind:quick",), time_ns=10**18 + number)
+            for number, files in enumerate(contents)
+        ]
+        with vault.lock(exclusive=True) as lock:
+            pin(vault, made[3:4], lock, until="2030-01-31")
+            forget(vault, made[:3] + made[5:9], lock, now_ns=time.time_ns())
+            unforget(vault, made[8:9], lock)
+        result = pruned(vault, max_unused=0)
+        assert result.packs_repacked > 10
+        assert result.snapshots == 6
+        kept = [3, 4, *range(8, 20)]
+        assert read_all(vault) == [contents[number] for number in kept]
+    run = restic(place, secret.text)
+    checked = run("check", "--read-data")
+    assert "no errors were found" in checked
+    assert "not referenced" not in checked  # no pack is left over
+    listed = json.loads(run("snapshots", "--json"))
+    assert [item.get("original", item["id"]) for item in listed] == [made[number].id for number in kept]
+    assert listed[0]["tags"] == ["kind:quick", "pin:2030-01-31"]
+    for number in (3, 8, 19):
+        target = str(tmp_path / str(number))
+        run("restore", listed[kept.index(number)]["id"], "--target", target)
+        for path, data in contents[number].items():
+            with open(os.path.join(target, path), "rb") as file:
+                assert file.read() == data, path
+    # restic finds nothing to do after us, and we find nothing after it.
+    before = sorted(os.listdir(os.path.join(place, "index")))
+    assert re.search(r"to delete: +0 blobs", run("prune"))
+    assert sorted(os.listdir(os.path.join(place, "index"))) == before
+    with Repository.open(LocalStorage(place), secret) as vault:
+        assert plan_prune(vault, now_ns=time.time_ns(), grace=0).empty
+
+
+def test_we_forget_and_prune_what_restic_backed_up(restic, place, tmp_path):
+    home = str(tmp_path / "home")
+    run = restic(place, "password of theirs")
+    run("init", "--repository-version", "2")
+    stays = os.urandom(3_000_000)
+    for number in range(12):
+        put(home, {"stays": stays, "changes": os.urandom(200_000), f"new-{number}": b"%d" % number * 9000})
+        run("backup", ".", "--tag", f"n{number}", cwd=home)
+    with Repository.open(LocalStorage(place), Secret("password of theirs")) as vault:
+        contents = read_all(vault)
+        found, _ = list_snapshots(vault)
+        with vault.lock(exclusive=True) as lock:
+            forget(vault, found[:6], lock, now_ns=time.time_ns())
+        result = pruned(vault, max_unused=0)
+        assert result.bytes_freed > 6 * 200_000
+        assert read_all(vault) == contents[6:]
+        assert check(vault, read_data=1.0).findings == []
+    assert "no errors were found" in run("check", "--read-data")
+    target = str(tmp_path / "target")
+    run("restore", "latest", "--target", target)
+    with open(os.path.join(target, "changes"), "rb") as file:
+        assert file.read() == contents[-1]["changes"]
+    put(home, {"more": b"after the prune"})
+    run("backup", ".", cwd=home)
+    assert "no errors were found" in run("check", "--read-data")
+
+
+def test_we_go_on_after_every_way_in_which_restic_rewrites_snapshots(restic, place, secret, tmp_path):
+    contents = [some_files(number) for number in range(6)]
+    with Repository.init(LocalStorage(place), secret) as vault:
+        made = [save_files(vault, files, time_ns=10**18 + n) for n, files in enumerate(contents)]
+        with vault.lock(exclusive=True) as lock:
+            pin(vault, made[:1], lock)
+    run = restic(place, secret.text)
+    run("tag", "--add", "theirs", made[1].id)
+    run("forget", "--prune", made[2].id)
+    rewrites = "rewrite" in run.run("help").stdout
+    if rewrites:
+        run("rewrite", "--exclude", "SOUL.md", made[3].id)
+    with Repository.open(LocalStorage(place), secret) as vault:
+        found, damaged = list_snapshots(vault)
+        assert not damaged
+        assert found[0].tags == ("pin",)
+        assert find_snapshot(vault, made[1].id).tags == ("theirs",)
+        # Beside the original there may be a rewritten one: each has an id that finds it.
+        for snapshot in found:
+            assert find_snapshot(vault, public_id(snapshot)) == snapshot
+        assert len({public_id(snapshot) for snapshot in found}) == 5 + rewrites
+        without = dict(contents[3])
+        del without["SOUL.md"]
+        stored = read_all(vault)
+        assert sorted(map(len, stored)) == sorted(
+            map(len, [*contents[:2], *contents[3:], *([without] if rewrites else [])])
+        )
+        with vault.lock(exclusive=True) as lock:
+            (away,) = forget(vault, [find_snapshot(vault, made[3].id)], lock, now_ns=time.time_ns())
+            assert public_id(away) == made[3].id
+        pruned(vault, max_unused=0)
+        with vault.lock() as lock:
+            save_files(vault, contents[2], lock=lock)
+        left = [read_files(vault, one) for one in reversed(shown(list_snapshots(vault)[0]))]
+        expected = [contents[0], contents[1], *([without] if rewrites else []), *contents[4:], contents[2]]
+        assert left == [(files, []) for files in expected]
+        assert check(vault, read_data=1.0).findings == []
+    assert "no errors were found" in run("check", "--read-data")
+
+
+def test_a_prune_of_ours_goes_on_where_one_of_restic_was_killed(installed_restic, place, secret):
+    contents = [some_files(number) | {"noise": os.urandom(400_000)} for number in range(12)]
+    with Repository.init(LocalStorage(place), secret) as vault:
+        made = [save_files(vault, files, time_ns=10**18 + n) for n, files in enumerate(contents)]
+    run = installed_restic(place, secret.text)
+    run("forget", *(snapshot.id for snapshot in made[:6]))
+    settings = {
+        **os.environ,
+        "RESTIC_REPOSITORY": place,
+        "RESTIC_PASSWORD": secret.text,
+        "RESTIC_CACHE_DIR": run.cache,
+    }
+    before = set(os.listdir(os.path.join(place, "index")))
+    pruning = subprocess.Popen(
+        [run.program, "prune", "--max-unused", "0"],
+        env=settings,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while set(os.listdir(os.path.join(place, "index"))) == before and pruning.poll() is None:
+        assert time.monotonic() < deadline
+    pruning.send_signal(signal.SIGKILL)
+    pruning.wait()
+    with Repository.open(LocalStorage(place), secret) as vault:
+        pruned(vault, max_unused=0)
+        assert read_all(vault) == contents[6:]
+        assert check(vault, read_data=1.0).findings == []
+    assert "no errors were found" in run("check", "--read-data")
+
+
+POLICIES = [
+    (("--keep-last", "3"), Policy(last=3)),
+    (("--keep-hourly", "7"), Policy(hourly=7)),
+    (("--keep-daily", "14", "--keep-weekly", "8", "--keep-monthly", "12"), Policy(0, 0, 14, 8, 12)),
+    (("--keep-weekly", "3", "--keep-yearly", "9"), Policy(weekly=3, yearly=9)),
+    (("--keep-within", "1m3d5h"), Policy(within=Span(0, 1, 3, 5))),
+    (("--keep-within-daily", "40d", "--keep-last", "1"), Policy(last=1, within_daily=Span(days=40))),
+    (("--keep-tag", "a,b", "--keep-tag", "c"), Policy(tags=(("a", "b"), ("c",)))),
+]
+
+
+def test_policies_keep_what_those_of_restic_keep(restic, place, secret):
+    """The same snapshots, seventy over two years in three offsets; restic says what it would keep."""
+    run = restic(place, secret.text)
+    version = tuple(map(int, re.search(r"restic (\d+)\.(\d+)", run("version")).groups()))
+    source = random.Random(4)
+    now = time.time_ns()
+    with Repository.init(LocalStorage(place), secret) as vault:
+        first = save_files(vault, {"a": b"x"})
+        for _ in range(70):
+            age = int(86400e9 * 600 ** source.random()) + source.randrange(10**13)
+            words = tuple(word for word in "abc" if source.random() < 0.4)
+            vault.save_snapshot(
+                dataclasses.replace(
+                    first,
+                    id="",
+                    time_ns=now - age,
+                    offset=source.choice([0, 19800, -36000]),
+                    tags=words,
+                )
+            )
+        vault.delete_snapshot(first.id)
+        found, _ = list_snapshots(vault)
+        for flags, policy in POLICIES:
+            (group,) = json.loads(run("forget", "--dry-run", "--json", "--group-by", "", *flags))
+            theirs = {item["id"] for item in group["keep"]}
+            decided = apply_policy(found, policy)
+            ours = {snapshot.id for snapshot, reasons in decided if reasons}
+            if version < (0, 16):  # those do not keep the oldest while counts are left
+                oldest = decided[-1]
+                if oldest[0].id in ours - theirs:
+                    assert all(reason.startswith("oldest") or "within" in reason for reason in oldest[1])
+                    ours.discard(oldest[0].id)
+            assert ours == theirs, flags
+
+
+def test_version_one_is_refused_for_every_kind_of_writing(unpacked):
+    with Repository.open(LocalStorage(unpacked("small-repo")), Secret("geheim")) as vault:
+        found, _ = list_snapshots(vault)
+        with vault.lock(exclusive=True) as lock:
+            for change in (
+                lambda: plan_prune(vault, now_ns=time.time_ns()),
+                lambda: pin(vault, found, lock),
+                lambda: forget(vault, found, lock, now_ns=time.time_ns()),
+                lambda: vault.saver(lock),
+            ):
+                with pytest.raises(VaultReadOnly, match="reads but never writes"):
+                    change()

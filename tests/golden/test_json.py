@@ -72,3 +72,36 @@ def test_errors(holdfast, documented):
     assert wrong["error"]["code"] == "usage"
     text = " ".join(sorted(documented["Errors"]))
     assert all(name in text for name in ("retry", "facts", "what"))
+
+
+def test_every_key_of_a_snapshot_is_documented(holdfast, home, documented):
+    assert keys(run(holdfast, "snapshot", "create")) <= documented["snapshot"]
+    assert keys(run(holdfast, "backup", "--quick")) <= documented["snapshot"]
+    assert keys(run(holdfast, "snapshot", "create", "--dry-run")) <= documented["snapshot"]
+    protection = run(holdfast, "snapshot", "create", "--kind", "pre-update", "--backup")
+    assert keys(protection, ("snapshot",)) <= documented["snapshot"]
+    assert keys(protection["zip"]) <= documented["backup"]
+
+
+def test_every_key_of_the_vault_is_documented(holdfast, home, documented):
+    found = keys(run(holdfast, "vault", "init"))
+    run(holdfast, "snapshot", "create")
+    for words in (
+        ("check", "--read-data"),
+        ("stats",),
+        ("key", "list"),
+        ("key", "export"),
+        ("kit",),
+        ("unlock",),
+        ("prune",),
+    ):
+        found |= keys(run(holdfast, "vault", *words))
+    found |= keys(run(holdfast, "vault", "key", "list")["keys"][0])
+    added = run(holdfast, "vault", "key", "add", "--passphrase-command", "echo four words are enough")
+    found |= keys(added) | keys(run(holdfast, "vault", "key", "remove", added["key"], "--yes"))
+    assert found <= documented["vault"]
+
+
+def test_every_key_of_an_adoption_is_documented(holdfast, home, documented):
+    adoption = run(holdfast, "adopt", code=3)
+    assert keys(adoption) | keys(adoption["copies"][0]) <= documented["adopt"]

@@ -52,6 +52,7 @@ def test_a_missing_real_part_is_a_failure_only_under_ci(environment, monkeypatch
         raise environment.CannotPrepare("the index cannot be reached")
 
     monkeypatch.setattr(environment, "ensure", no_network)
+    monkeypatch.setattr(environment.newer_restic, "fetch", lambda setup: False)
     monkeypatch.setattr(environment, "TOOLS", {})
     monkeypatch.delenv("CI", raising=False)
     environment.prepare_peers()
@@ -104,3 +105,71 @@ def test_the_locks_agree_with_each_other_and_with_what_is_declared():
     assert names <= run.keys()
     assert {line.split(">")[0] for line in project["optional-dependencies"]["dev"]} <= dev.keys()
     assert pins("requirements-hermes.lock")["hermes-agent"] == "0.19.0"
+
+
+def test_the_newer_restic_comes_from_the_mirror_that_this_machine_uses(environment, monkeypatch, tmp_path):
+    newer = environment.newer_restic
+    called = []
+
+    def run(command, directory):
+        called.append(command)
+        if "indextargets" in command:
+            return (
+                "MIRROR/security/ oldstable-security bookworm-security\nMIRROR/debian/ oldstable bookworm\n"
+            )
+        if "download" in command:
+            open(os.path.join(directory, "restic_1_amd64.deb"), "w").close()
+        if command[0] == "dpkg-deb":
+            os.makedirs(os.path.join(command[3], "usr", "bin"))
+            with open(os.path.join(command[3], "usr", "bin", "restic"), "w") as file:
+                os.chmod(file.fileno(), 0o755)
+        return ""
+
+    monkeypatch.setattr(newer, "_run", run)
+    monkeypatch.setattr(newer, "_codename", lambda: "bookworm")
+    monkeypatch.setattr(newer.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert newer.fetch(str(tmp_path)) is True
+    assert os.listdir(tmp_path) == ["restic-newer"] and os.listdir(tmp_path / "restic-newer") == ["restic"]
+    assert newer.source_line("MIRROR/debian/").endswith("MIRROR/debian/ trixie main\n")
+    apt = next(command for command in called if "update" in command)
+    private = [
+        word for word in apt if word.startswith(("Dir::State=", "Dir::Cache=", "Dir::Etc::SourceList="))
+    ]
+    assert len(private) == 3 and all(str(tmp_path) in word for word in private), (
+        "nothing of the system is used"
+    )
+    called.clear()
+    assert newer.fetch(str(tmp_path)) is False and called == []
+
+
+def test_without_a_newer_restic_it_says_what_to_do(environment, monkeypatch, tmp_path):
+    newer = environment.newer_restic
+    monkeypatch.setattr(newer.shutil, "which", lambda name: None)
+    with pytest.raises(newer.CannotFetch) as caught:
+        newer.fetch(str(tmp_path))
+    assert str(caught.value) == (
+        f"apt-get is not here. Put a restic newer than 0.14 at {tmp_path}/restic-newer/restic"
+    )
+    monkeypatch.setattr(newer.shutil, "which", lambda name: name)
+    monkeypatch.setattr(newer, "_run", lambda command, directory: "")
+    with pytest.raises(newer.CannotFetch, match="no package source of its own release"):
+        newer.fetch(str(tmp_path))
+
+
+def test_a_newer_restic_that_cannot_be_had_is_said_loudly(environment, monkeypatch, capsys):
+    def offline(setup):
+        raise environment.newer_restic.CannotFetch("the mirror cannot be reached")
+
+    monkeypatch.setattr(environment, "ensure", lambda *_: None)
+    monkeypatch.setattr(environment, "TOOLS", {})
+    monkeypatch.setattr(environment.newer_restic, "fetch", offline)
+    monkeypatch.delenv("CI", raising=False)
+    environment.prepare_peers()
+    said = capsys.readouterr().err
+    assert "*** MISSING REAL PART ***\nA second, newer restic: the mirror cannot be reached" in said
+
+
+def test_the_set_up_names_no_host():
+    for name in ("environment.py", "newer_restic.py", "prepare"):
+        with open(os.path.join(CHECKOUT, "workshop", name), encoding="utf-8") as file:
+            assert "://" not in file.read(), name

@@ -15,8 +15,9 @@ from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
 from holdfast.actions.scope import losses, spared
 from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.actions.undo_point import UndoPoint, take_undo_point
 from holdfast.actions.wrappers import Wrapper, make_wrappers, profiles_of
-from holdfast.archive import NO_LIMITS, Archive, Limits, leaves_target, open_archive
+from holdfast.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
 from holdfast.core.entries import Kind, Source
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
@@ -27,10 +28,6 @@ from holdfast.home.layout import recognise
 
 class NotABackup(HoldfastError):
     code = "not-a-backup"
-
-
-class ConsentNeeded(HoldfastError):
-    code = "consent-needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,7 @@ class Imported:
     landed: Landed
     wrappers: list[Wrapper] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    undo_point: UndoPoint = field(default_factory=UndoPoint)
 
 
 @dataclass(slots=True)
@@ -131,6 +129,8 @@ class PreparedImport:
         }
         record(self.surroundings, Record(operation, "import", "begun", facts=facts), listener)
         try:
+            point = self._undo_point(listener)
+            facts["undo_point"] = point.id
             landed = land(
                 self.source,
                 self.plan,
@@ -154,7 +154,17 @@ class PreparedImport:
             expire(self.place.home, self.request.keep_days)
             if not self.request.only:
                 wrappers = make_wrappers(self.place, self.surroundings)
-        return Imported(operation, self.place, landed, wrappers, self._hints())
+        return Imported(operation, self.place, landed, wrappers, self._hints(), point)
+
+    def _undo_point(self, listener: Listener) -> UndoPoint:
+        """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""
+        if self.request.into or not (self.plan.replace or self.plan.remove):
+            return UndoPoint()
+        label = f"before importing {os.path.basename(self.request.file)}"
+        deadline = self.request.deadline
+        return take_undo_point(
+            self.surroundings, self.place, "pre-import", label, deadline=deadline, listener=listener
+        )
 
     def _hints(self) -> list[str]:
         """What an archive does not hold, and the commands that bring it; holdfast installs none of it."""
@@ -181,7 +191,7 @@ def prepare_import(
     """Open and judge an archive, find the target, and make the plan. Changes nothing."""
     listener(Event("read"))
     limits = NO_LIMITS if request.no_limits else Limits()
-    with open_archive(request.file, limits) as archive:
+    with open_archive(request.file, limits, HASH_NONE) as archive:  # the landing hashes what it writes
         layout_name, prefix = _what_it_is(surroundings, request, archive)
         place = _target(surroundings, request, layout_name)
         make_right(surroundings, place.home, listener)

@@ -19,12 +19,15 @@ _LOST = frozenset({"unreadable", "locked", "changed", "damaged", "outside"})
 
 def scope_of(selection: Selection) -> dict[str, object]:
     """What was asked for, as recorded in the archive: only like is compared with like."""
-    return {
+    scope: dict[str, object] = {
         "secrets": selection.secrets,
         "profile": selection.profile,
         "include": sorted(selection.include),
         "exclude": sorted(selection.exclude),
     }
+    if selection.quick:
+        scope["quick"] = True
+    return scope
 
 
 def losses(head: Mapping[str, object] | None) -> list[tuple[str, str]]:
@@ -40,9 +43,15 @@ def spared(head: Mapping[str, object] | None, layout: Layout) -> Callable[[str],
     excluded = _matcher(scope.get("exclude"))
     inside = f"{layout.profiles}/{scope['profile']}/" if scope.get("profile") else ""
     without_secrets = scope.get("secrets") is False
+    quick, included = scope.get("quick") is True, _matcher(scope.get("include"))
+
+    if scope.get("partial") is True:  # it speaks only for what it holds: an adopted copy
+        return lambda path: True
 
     def spare(path: str) -> bool:
         if inside and not path.startswith(inside):
+            return True
+        if quick and not layout.quick(path) and not included.covers(path):
             return True
         if (without_secrets and layout.secret(path)) or excluded.covers(path):
             return True

@@ -6,13 +6,17 @@ Actions read no environment and no settings; a face fills this in and hands it d
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.journal import Journal
 from holdfast.home.layout import Layout, check_home, find_home, locate_home
 from holdfast.home.places import recognise_home
+
+if TYPE_CHECKING:
+    from holdfast.vault.keys import Secret
 
 
 class UnknownLayout(HoldfastError):
@@ -37,6 +41,13 @@ class Surroundings:
     environment: Mapping[str, str] = field(default_factory=dict)
     default_layout: str = "hermes"
     default_home: str = ""
+    vault: str = ""  # where the vault is, or will be made
+    vault_key_file: str = ""  # one line: the key, or a passphrase
+    cache_directory: str = ""  # for what can be rebuilt; empty: no cache
+    #: Where a passphrase comes from when no key file opens the vault: a command, or a person.
+    vault_secret: Callable[[], Secret] | None = None
+    #: Whether a vault made on first use opens with that passphrase, and not with a generated key.
+    vault_wants_passphrase: bool = False
 
     @property
     def journal(self) -> Journal:

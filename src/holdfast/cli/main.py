@@ -5,6 +5,7 @@ Commands are loaded only when called, so that `--help` and short-lived calls imp
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -14,43 +15,35 @@ import click
 
 from holdfast import __version__
 from holdfast.cli.console import Console
+from holdfast.cli.groups import LazyGroup
 from holdfast.core.errors import HoldfastError
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 COMMANDS = {
     "backup": ("holdfast.cli.commands.backup", "Carry a home away in one file."),
     "import": ("holdfast.cli.commands.import_", "Bring a home back from a file, with a plan first."),
+    "snapshot": ("holdfast.cli.commands.snapshot", "Keep points in time of a home in the vault."),
+    "history": ("holdfast.cli.commands.history", "Every version of one file, and how to bring one back."),
+    "sessions": ("holdfast.cli.commands.sessions", "One conversation out of an older state.db."),
+    "vault": ("holdfast.cli.commands.vault", "Make, check and open the vault; its keys and its kit."),
+    "adopt": ("holdfast.cli.commands.adopt", "Take the copies that Hermes made into the vault."),
+    "checkpoint": ("holdfast.cli.commands.checkpoint", "Keep a project as it is now."),
+    "checkpoints": ("holdfast.cli.commands.checkpoints", "Look after the checkpoints of all projects."),
+    "rollback": ("holdfast.cli.commands.rollback", "Undo what an agent did to a project."),
     "undo": ("holdfast.cli.commands.undo", "Take the last import back."),
     "demo": ("holdfast.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
 }
+#: Commands that may carry gigabytes through memory, a piece at a time.
+_HEAVY = frozenset({"backup", "import", "snapshot", "restore", "vault", "adopt"})
 
 
 class Unexpected(HoldfastError):
     code = "unexpected"
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports the one that is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        from importlib import import_module
-
-        found = import_module(COMMANDS[cmd_name][0]).command
-        assert isinstance(found, click.Command)
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
-
-
 @click.group(
     cls=LazyGroup,
+    table=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -60,6 +53,10 @@ def cli(ctx: click.Context) -> None:
     """Keeps what an AI agent knows, and undoes what it does."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+    elif ctx.invoked_subcommand in _HEAVY:
+        from holdfast.cli.memory import keep_freed_memory
+
+        keep_freed_memory()
 
 
 def program() -> str:
@@ -93,6 +90,9 @@ def run(arguments: list[str]) -> int:
     except HoldfastError as error:
         console.error(error)
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
     except click.UsageError as error:
         console.usage(error)
         return 2
@@ -139,6 +139,9 @@ def main() -> None:
     # Threads that hash and compress come back for the interpreter a thousand times per gigabyte. With
     # the default of 5 ms they wait longer for it than they work (measured: a third of a backup).
     sys.setswitchinterval(0.0005)
+    # Tens of thousands of entries stay alive to the end; by default the collector walks over them again
+    # and again (measured: a twentieth of an import).
+    gc.set_threshold(50_000, 20, 20)
     code = run(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from holdfast.actions.backup import BackupRequest, BackupResult, Preview, backup, preview_backup
 from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
 from holdfast.cli.options import common_options, start
-from holdfast.core.entries import Outcome, Remark
+from holdfast.cli.remarks import census_lines, show_remarks
 from holdfast.home.scan import Selection
 
 
 @click.command("backup")
 @click.option("-o", "--output", metavar="PATH", help="A file, a directory, or a name without suffix.")
+@click.option(
+    "-q",
+    "--quick",
+    is_flag=True,
+    help="Only the state files, as a snapshot in the vault; with -o as an archive.",
+)
+@click.option("-l", "--label", metavar="TEXT", default="", help="With --quick: a few words to know it by.")
 @click.option("--format", "form", type=click.Choice(["zip", "tar.zst"]), help="zip is read by Hermes too.")
 @click.option("--no-secrets", is_flag=True, help="Leave keys and tokens out.")
 @click.option("--include", metavar="PATH", multiple=True, help="Bring in what a rule leaves out.")
@@ -27,6 +32,8 @@ from holdfast.home.scan import Selection
 @common_options
 def command(
     output: str | None,
+    quick: bool,
+    label: str,
     form: str | None,
     no_secrets: bool,
     include: tuple[str, ...],
@@ -41,9 +48,13 @@ def command(
     """Carry a home away in one file, even while the agent runs.
 
     Live databases are taken as one committed state. The file appears under its name only after it
-    was read back whole. Exit code 0: complete; 3: written, but something is missing, torn or
-    damaged, and everything is listed; 1: no archive was written.
+    was read back whole. With --quick and no -o, the state files go into the vault instead, as
+    `holdfast snapshot --quick` does. Exit code 0: complete; 3: written, but something is missing,
+    torn or damaged, and everything is listed; 1: nothing was written.
     """
+    _refuse_what_does_not_fit(output, quick, label, form, keep)
+    if quick and output is None:
+        return _quick_snapshot(label, no_secrets, include, exclude, profile, dry_run, home, layout, as_json)
     settings, surroundings, console = start(as_json)
     form = _form(output or "", form) or settings.text("backup.format")
     request = BackupRequest(
@@ -55,6 +66,7 @@ def command(
             exclude=exclude or settings.texts("backup.exclude"),
             secrets=not no_secrets,
             profile=profile,
+            quick=quick,
         ),
         keep=keep if keep is not None else settings.whole("backup.keep"),
         deadline=settings.number("database.deadline"),
@@ -66,6 +78,43 @@ def command(
     console.finish()
     named = [*(("--home", result.place.home) if home else ()), *(("--layout", layout) if layout else ())]
     return _show_result(console, result, named)
+
+
+def _refuse_what_does_not_fit(
+    output: str | None, quick: bool, label: str, form: str | None, keep: int | None
+) -> None:
+    if label and (not quick or output is not None):
+        raise click.UsageError("--label goes with --quick and without -o: only snapshots have labels.")
+    if quick and output is None and (form or keep is not None):
+        raise click.UsageError("--format and --keep go with an archive: name it with -o.")
+
+
+def _quick_snapshot(
+    label: str,
+    no_secrets: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    profile: str,
+    dry_run: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    from holdfast.cli.commands.snapshot.create import take
+
+    return take(
+        "quick",
+        label=label,
+        quick=True,
+        no_secrets=no_secrets,
+        include=include,
+        exclude=exclude,
+        profile=profile,
+        dry_run=dry_run,
+        home=home,
+        layout=layout,
+        as_json=as_json,
+    )
 
 
 def _form(output: str, form: str | None) -> str | None:
@@ -98,7 +147,7 @@ def _show_preview(console: Console, preview: Preview) -> int:
         console.fact("", f"{size_text(count):>9}  {name}")
     for path in preview.rotation.remove:
         console.fact("Would go", path)
-    _show_remarks(console, preview.remarks, report="")
+    show_remarks(console, preview.remarks, report="")
     console.line("Nothing was written")
     return 0
 
@@ -131,65 +180,9 @@ def _show_result(console: Console, result: BackupResult, named: list[str]) -> in
         console.fact("Holds", line)
     for path in result.rotated:
         console.fact("Removed", f"{path_text(path)} (--keep)")
-    _show_remarks(console, written.remarks, result.report)
+    show_remarks(console, written.remarks, result.report)
     if written.complete:
         console.line(f"Restore with: `{restore}`")
     else:
         console.line(f"What is in it can be restored with: `{restore}`")
     return 0 if written.complete else 3
-
-
-#: Counts that a machine compares and a person need not read.
-_DETAILS = frozenset({"settings_sections"})
-
-
-def census_lines(census: Mapping[str, object]) -> list[str]:
-    """One line per profile: `12 sessions, 840 messages, …`; what is unknown says so."""
-    lines = []
-    for profile, counts in census.items():
-        if not isinstance(counts, dict) or not counts:
-            continue
-        shown = {name: count for name, count in counts.items() if count != 0 and name not in _DETAILS}
-        parts = [_counted(name.replace("_", " "), count) for name, count in shown.items()]
-        lines.append(("" if profile == "default" else f"{profile}: ") + ", ".join(parts))
-    return lines
-
-
-def _counted(name: str, count: int | None) -> str:
-    if count is None:
-        return f"{name} unknown"
-    if count == 1:
-        name = "memory" if name == "memories" else name.removesuffix("s")
-    return f"{count:,} {name}"
-
-
-_LISTED = 10
-_TITLES = {
-    Outcome.UNREADABLE: "Could not be read",
-    Outcome.LOCKED: "Locked, given up",
-    Outcome.CHANGED: "Kept changing while read",
-    Outcome.DAMAGED: "Stored as it is, and damaged",
-    Outcome.OUTSIDE: "Behind a link, not in this backup",
-    Outcome.NOTED: "Noted",
-    Outcome.EXCLUDED: "Left out",
-    Outcome.PASSED_OVER: "Passed over",
-    Outcome.GONE: "Vanished meanwhile",
-}
-
-
-def _show_remarks(console: Console, remarks: list[Remark], report: str) -> None:
-    cut = False
-    for outcome, title in _TITLES.items():
-        group = [remark for remark in remarks if remark.outcome is outcome]
-        if not group:
-            continue
-        files, count = sum(r.files for r in group), sum(r.bytes for r in group)
-        console.line(f"{title}: {count_text(files, 'file')}" + (f", {size_text(count)}" if count else ""))
-        for remark in group[:_LISTED]:
-            where = f"{path_text(remark.path)}: " if remark.path else ""
-            console.line(f"    {where}{remark.reason}")
-        if len(group) > _LISTED:
-            cut = True
-            console.line(f"    … and {len(group) - _LISTED:,} more")
-    if cut and report:
-        console.line(f"The full list is in {report}")

@@ -6,16 +6,16 @@ import os
 
 import click
 
+from holdfast.actions.consent import ConsentNeeded
 from holdfast.actions.import_ import (
-    ConsentNeeded,
     Imported,
     ImportRequest,
     PreparedImport,
     prepare_import,
 )
-from holdfast.cli.commands.backup import census_lines
 from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
 from holdfast.cli.options import common_options, start
+from holdfast.cli.remarks import census_lines
 from holdfast.core.entries import Outcome
 from holdfast.core.errors import HoldfastError
 
@@ -186,6 +186,7 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
             "landed": landed.as_dict(),
             "wrappers": [wrapper.as_dict() for wrapper in imported.wrappers],
             "hints": imported.hints,
+            "undo_point": imported.undo_point.id,
             "undo": undo,
         }
     )
@@ -201,6 +202,8 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     if landed.created or landed.replaced:
         console.fact("Proven", _proof(prepared, imported))
     console.fact("Time", time_text(landed.seconds))
+    if imported.undo_point.id:
+        console.fact("Before", f"kept as snapshot {imported.undo_point.id[:8]}")
     for path, reason in prepared.losses[:_SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}")
     for remark in landed.remarks[:_SHOWN]:

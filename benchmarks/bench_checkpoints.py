@@ -1,0 +1,452 @@
+"""How long does an agent wait for a checkpoint, and how much does it keep, beside the real peers in one run?
+
+See README.md for the data and the method. Prints medians, ratios and targets; `--json` prints every
+single measurement. `--quick` uses small sizes, for trying.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
+
+from bench_archive import Verdict, machine  # noqa: E402
+from projects import make_project  # noqa: E402
+
+CONTENDER = os.path.join(CHECKOUT, "benchmarks", "checkpoint_contender.py")
+STEPBACK = os.path.join(CHECKOUT, ".setup", "stepback")
+STEPBACK_VERSION = "0.2.0"
+PYTHONS = {
+    "hermes": os.path.join(CHECKOUT, ".setup", "hermes", "bin", "python"),
+    "stepback": os.path.join(STEPBACK, "bin", "python"),
+    "holdfast": os.path.join(CHECKOUT, ".venv", "bin", "python"),
+}
+MEGABYTE = 1_000_000
+
+
+@dataclass
+class Series:
+    """Every measurement of one contender at one job."""
+
+    seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
+
+    def add(self, answer: dict[str, float]) -> None:
+        self.seconds.append(answer["seconds"])
+        self.processor_seconds.append(answer["processor_seconds"])
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def percentile(self, share: float) -> float:
+        return sorted(self.seconds)[min(len(self.seconds) - 1, int(len(self.seconds) * share))]
+
+    def as_dict(self) -> dict[str, object]:
+        return {"median": self.median, **asdict(self)}
+
+
+class Contender:
+    """One process that takes checkpoints on order."""
+
+    def __init__(self, name: str, place: str, **options: object) -> None:
+        self.name, self.place = name, place
+        user = os.path.join(place, "user")
+        os.makedirs(user, exist_ok=True)
+        self.store = os.path.join(place, "store")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": user,
+            "HERMES_HOME": self.store,
+            **{
+                f"XDG_{kind}_HOME": os.path.join(user, kind.lower())
+                for kind in ("CONFIG", "DATA", "STATE", "CACHE")
+            },
+        }
+        self._process = subprocess.Popen(
+            [PYTHONS[name], CONTENDER, name],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.order("open", directory=self.store, **options)
+
+    def order(self, verb: str, **words: object) -> dict[str, float]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": verb, **words}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended in the middle of the race")
+        answer: dict[str, float] = json.loads(line)
+        return answer
+
+    def take(self, project: str, *, stores: bool = True, **words: object) -> dict[str, float]:
+        """One checkpoint. A contender that stored nothing although something changed has not run the race."""
+        answer = self.order("take", project=project, **words)
+        if stores and not answer["result"]:
+            raise SystemExit(f"{self.name} took no checkpoint of {project}")
+        return answer
+
+    def close(self) -> None:
+        self.order("close")
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
+class Arena:
+    """Where projects are copied to and contenders are started; nothing is deleted until the end."""
+
+    def __init__(self, place: str, say: Callable[[str], None]) -> None:
+        self.place, self.say = place, say
+        self._random = random.Random(4)
+        self._serial = 0
+
+    def fresh(self, name: str) -> str:
+        self._serial += 1
+        path = os.path.join(self.place, f"{self._serial:03}-{name}")
+        os.makedirs(path)
+        return path
+
+    def project(self, files: int) -> str:
+        path = os.path.join(self.fresh("project"), "project")
+        make_project(path, files)
+        return path
+
+    @contextlib.contextmanager
+    def contender(self, name: str, **options: object) -> Iterator[Contender]:
+        found = Contender(name, self.fresh(name), **options)
+        try:
+            yield found
+        finally:
+            found.close()
+
+    def change(self, project: str, files: int) -> str:
+        """An agent's edit: some lines of one file are new."""
+        number = self._random.randrange(files)
+        path = os.path.join(project, f"d{number // 40:04}", f"f{number:06}.py")
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"changed = {self._random.random()}\n")
+        return path
+
+    # ── the jobs ──
+
+    def race(self, files: int, rounds: int, names: list[str]) -> dict[str, dict[str, Series]]:
+        """First, then one changed file and none in turn; every contender once in each round."""
+        results = {name: {"first": Series(), "changed": Series(), "unchanged": Series()} for name in names}
+        with contextlib.ExitStack() as stack:
+            runners = []
+            for name in names:
+                project = self.project(files)
+                runner = stack.enter_context(self.contender(name, max_snapshots=1000, max_total_size_mb=0))
+                os.sync()
+                results[name]["first"].add(runner.take(project))
+                runners.append((runner, project))
+            # The second call of each is still a cold one: caches are written, git has loose objects.
+            for number in range(-1, rounds):
+                for runner, project in runners if number % 2 == 0 else reversed(runners):
+                    time.sleep(0.02)  # so that no timestamp is too young to be trusted
+                    self.change(project, files)
+                    answer = runner.take(project)
+                    idle = runner.take(project, stores=False)
+                    if number >= 0:
+                        results[runner.name]["changed"].add(answer)
+                        results[runner.name]["unchanged"].add(idle)
+        return results
+
+    def crossing(self, name: str, files: int, cap: int, turns: int, **options: object) -> tuple[float, float]:
+        """(median of turns below the cap, slowest of the turns that cross it)."""
+        project = self.project(files)
+        below, above = [], []
+        with self.contender(name, **options) as runner:
+            runner.take(project)
+            for number in range(2, cap + turns + 1):
+                self.change(project, files)
+                answer = runner.take(project)
+                (below if number <= cap else above).append(answer["seconds"])
+        return statistics.median(below[1:]), max(above)
+
+    def crossing_size(self, name: str, files: int, turns: int) -> tuple[float, float]:
+        """The same for the cap on the size: each turn adds a megabyte that does not pack, the cap is twelve."""
+        project = self.project(files)
+        seconds = []
+        with self.contender(
+            name, max_snapshots=1000, max_total_size_mb=12 + files // 400, interval=1.0
+        ) as runner:
+            runner.take(project)
+            for number in range(turns):
+                with open(os.path.join(project, f"noise-{number % 3}.bin"), "wb") as file:
+                    file.write(self._random.randbytes(MEGABYTE))
+                seconds.append(runner.take(project)["seconds"])
+        return statistics.median(seconds), max(seconds[turns // 2 :])
+
+    def long_run(self, name: str, files: int, turns: int, **options: object) -> tuple[Series, int, str]:
+        """So many turns with one changed file each; returns the times and the bytes that the store takes."""
+        project = self.project(files)
+        series = Series()
+        with self.contender(name, **options) as runner:
+            runner.take(project)
+            for _ in range(turns):
+                self.change(project, files)
+                series.add(runner.take(project))
+            store = runner.store
+        return series, disk_usage(store), store
+
+    def many_projects(self, projects: int) -> tuple[float, float]:
+        """Medians of one-file turns: with one project in the store, and with many."""
+        with self.contender("holdfast") as runner:
+            project = self.project(1000)
+            runner.take(project)
+            alone, among = Series(), Series()
+            for _ in range(9):
+                self.change(project, 1000)
+                alone.add(runner.take(project))
+            for _ in range(projects):
+                runner.take(self.project(40))
+            for _ in range(9):
+                self.change(project, 1000)
+                among.add(runner.take(project))
+        return alone.median, among.median
+
+    def named(self, files: int, rounds: int) -> tuple[float, float, float]:
+        """(one named file, the same with git status beside it, git status) in a project that is a git repository."""
+        project = self.project(files)
+        git = ["git", "-C", project, "-c", "user.name=b", "-c", "user.email=b@b"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "all"], check=True)
+        ours, theirs = Series(), []
+        with self.contender("holdfast") as runner:
+            runner.take(project)
+            for _ in range(rounds):
+                path = self.change(project, files)
+                ours.add(runner.take(project, named=path))
+                started = time.perf_counter()
+                subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True)
+                theirs.append(time.perf_counter() - started)
+        return ours.median, max(ours.seconds), statistics.median(theirs)
+
+
+def disk_usage(path: str) -> int:
+    """Bytes on disk, blocks and not lengths: a loose object of 300 bytes takes a block."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(directory, name)).st_blocks * 512
+    return total
+
+
+def metadata_share(store: str) -> float:
+    """The share of our store that is not the files themselves: trees, metadata blobs, commits, caches, refs.
+
+    Counted from what git says each object takes in the packs.
+    """
+    repository = os.path.join(store, "store")
+    listing = subprocess.run(
+        ["git", "-C", repository, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype) %(objectsize:disk)"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    sizes = {name: (kind, int(size)) for name, kind, size in (line.split() for line in listing.splitlines())}
+    refs = subprocess.run(
+        ["git", "-C", repository, "for-each-ref", "--format=%(objectname)"], check=True, capture_output=True, text=True
+    ).stdout.split()  # fmt: skip
+    files: set[str] = set()
+    for commit in refs:
+        found = subprocess.run(
+            ["git", "-C", repository, "ls-tree", "-r", f"{commit}:files"], capture_output=True, text=True
+        ).stdout
+        files |= {line.split("\t")[0].split()[2] for line in found.splitlines()}
+    content = sum(sizes[name][1] for name in files if name in sizes)
+    return 1 - content / disk_usage(store)
+
+
+def install_stepback(say: Callable[[str], None]) -> None:
+    if os.access(PYTHONS["stepback"], os.X_OK):
+        return
+    say(f"installing stepback {STEPBACK_VERSION} ...")
+    subprocess.run([sys.executable, "-m", "venv", STEPBACK], check=True)
+    command = [PYTHONS["stepback"], "-m", "pip", "install", "-q", f"stepback=={STEPBACK_VERSION}"]
+    subprocess.run(command, check=True)
+
+
+@dataclass
+class Sizes:
+    """How large everything is."""
+
+    race: list[int]
+    rounds: int
+    turns: int
+    largest: int
+    named: int
+    projects: int
+    cap_files: int
+
+
+FULL = Sizes([1000, 10_000, 40_000], 7, 500, 100_000, 40_000, 200, 10_000)
+QUICK = Sizes([1000, 4000], 3, 60, 10_000, 5000, 20, 1000)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./bench checkpoints", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for trying")
+    parser.add_argument("--directory", default="/tmp/holdfast-bench", help="where work is done")
+    options = parser.parse_args()
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    os.makedirs(options.directory, exist_ok=True)
+    install_stepback(say)
+    with tempfile.TemporaryDirectory(dir=options.directory, prefix="checkpoints-") as place:
+        document = measure_all(Arena(place, say), QUICK if options.quick else FULL, say)
+        say("cleaning up ...")
+    judged = verdicts(document)
+    document["verdicts"] = [{**asdict(verdict), "passed": verdict.passed} for verdict in judged]
+    if options.json:
+        print(json.dumps({"machine": machine(), **document}, indent=2))
+    else:
+        print_tables(document)
+        print("\nPromises")
+        print("\n".join(verdict.line() for verdict in judged))
+    return 0 if all(verdict.passed for verdict in judged) else 1
+
+
+def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[str, object]:
+    race = {}
+    for files in sizes.race:
+        say(f"{files:,} files: the race ...")
+        found = arena.race(files, sizes.rounds, ["hermes", "stepback", "holdfast"])
+        race[files] = {
+            name: {job: series.as_dict() for job, series in jobs.items()} for name, jobs in found.items()
+        }
+    say("crossing the caps ...")
+    caps = {
+        "hermes count": arena.crossing("hermes", sizes.cap_files, 5, 2, max_snapshots=5),
+        "holdfast count": arena.crossing("holdfast", sizes.cap_files, 5, 8, max_snapshots=5, interval=1.0),
+        "hermes size": arena.crossing_size("hermes", sizes.cap_files, 16),
+        "holdfast size": arena.crossing_size("holdfast", sizes.cap_files, 24),
+    }
+    say(f"{sizes.turns} turns ...")
+    ours, our_bytes, store = arena.long_run(
+        "holdfast", 1000, sizes.turns, max_snapshots=0, max_total_size_mb=0, interval=1.0
+    )
+    share = metadata_share(store)
+    theirs, their_bytes, _ = arena.long_run(
+        "hermes", 1000, sizes.turns, max_snapshots=sizes.turns + 10, max_total_size_mb=0
+    )
+    part = max(5, sizes.turns // 10)
+    say(f"{sizes.largest:,} files ...")
+    large = arena.race(sizes.largest, 3, ["holdfast"])["holdfast"]
+    say("named files and many projects ...")
+    named, slowest_named, status = arena.named(sizes.named, max(sizes.rounds, 9))
+    alone, among = arena.many_projects(sizes.projects)
+    return {
+        "race": race,
+        "caps": {name: {"median": below, "crossing": above} for name, (below, above) in caps.items()},
+        "turns": {
+            "number": sizes.turns,
+            "holdfast": ours.as_dict(),
+            "hermes": theirs.as_dict(),
+            "p99": ours.percentile(0.99),
+            "early": statistics.median(ours.seconds[:part]),
+            "late": statistics.median(ours.seconds[-part:]),
+            "holdfast_bytes": our_bytes,
+            "hermes_bytes": their_bytes,
+            "metadata_share": share,
+        },
+        "largest": {"files": sizes.largest, **{job: series.as_dict() for job, series in large.items()}},
+        "named": {"files": sizes.named, "holdfast": named, "slowest": slowest_named, "git_status": status},
+        "projects": {"number": sizes.projects, "alone": alone, "among": among},
+    }
+
+
+def verdicts(document: dict) -> list[Verdict]:  # type: ignore[type-arg]
+    found = []
+    for files, results in document["race"].items():
+        wanted = 5 if files <= 1000 else 8
+
+        def ratio(job: str, results: dict = results) -> float:  # type: ignore[type-arg]
+            return float(results["hermes"][job]["median"] / results["holdfast"][job]["median"])
+
+        found += [
+            Verdict(
+                f"{files:,} files, one changed: times faster than Hermes", ratio("changed"), wanted, True
+            ),
+            Verdict(f"{files:,} files, none changed", ratio("unchanged"), 10, True),
+            Verdict(f"{files:,} files, the first checkpoint", ratio("first"), 2, True),
+        ]
+    caps, turns = document["caps"], document["turns"]
+    for cap in ("count", "size"):
+        ours = caps[f"holdfast {cap}"]
+        found.append(
+            Verdict(
+                f"a turn across the {cap} cap, relative to others",
+                ours["crossing"] / ours["median"],
+                3,
+                False,
+            )
+        )
+    found += [
+        Verdict("99th percentile with maintenance, relative to the median", turns["p99"] / turns["holdfast"]["median"], 3, False),
+        Verdict("late turns relative to early ones", turns["late"] / turns["early"], 1.5, False),
+        Verdict("store after all turns, relative to Hermes's", turns["holdfast_bytes"] / turns["hermes_bytes"], 1, False),
+        Verdict("metadata's share of the store", 100 * turns["metadata_share"], 50, False, " %"),
+        Verdict("a named file, relative to git status", document["named"]["holdfast"] / document["named"]["git_status"], 0.5, False),
+        Verdict("among many projects, relative to alone", document["projects"]["among"] / document["projects"]["alone"], 1.5, False),
+    ]  # fmt: skip
+    return found
+
+
+def print_tables(document: dict) -> None:  # type: ignore[type-arg]
+    print(f"\nMachine: {machine()['processor']}, {os.cpu_count()} cores. Milliseconds, medians.\n")
+    print(f"  {'':<22} {'first':>10} {'one changed':>12} {'unchanged':>10}")
+    for files, results in document["race"].items():
+        for name, jobs in results.items():
+            cells = [f"{1000 * jobs[job]['median']:.1f}" for job in ("first", "changed", "unchanged")]
+            print(f"  {files:>7,} {name:<14} {cells[0]:>10} {cells[1]:>12} {cells[2]:>10}")
+    large = document["largest"]
+    cells = [f"{1000 * large[job]['median']:.1f}" for job in ("first", "changed", "unchanged")]
+    print(
+        f"  {large['files']:>7,} {'holdfast':<14} {cells[0]:>10} {cells[1]:>12} {cells[2]:>10}   (Hermes stores nothing)"
+    )
+    print("\n  Crossing a cap: median of the turns before, slowest turn across")
+    for name, cap in document["caps"].items():
+        print(f"    {name:<18} {1000 * cap['median']:>9.1f} {1000 * cap['crossing']:>9.1f}")
+    turns, named = document["turns"], document["named"]
+    print(f"\n  After {turns['number']} turns: holdfast {turns['holdfast_bytes'] / MEGABYTE:.1f} MB", end="")
+    print(
+        f" (of it metadata {100 * turns['metadata_share']:.0f} %), Hermes {turns['hermes_bytes'] / MEGABYTE:.1f} MB"
+    )
+    print(
+        f"  Turns: median {1000 * turns['holdfast']['median']:.1f}, 99th percentile {1000 * turns['p99']:.1f}",
+        end="",
+    )
+    print(f"; Hermes {1000 * turns['hermes']['median']:.1f}")
+    print(
+        f"  One named file of {named['files']:,}: {1000 * named['holdfast']:.1f}; git status {1000 * named['git_status']:.1f}"
+    )
+
+
+if __name__ == "__main__":
+    assert shutil.which("git"), "git is missing"
+    sys.exit(main())

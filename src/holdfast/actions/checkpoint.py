@@ -1,0 +1,116 @@
+"""Keep a project as it is now: the point that a person takes himself, or an agent's hook asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast.actions.projects import NoSuchDirectory, checkpoint_directory, forbidden_roots
+from holdfast.actions.record import record
+from holdfast.actions.surroundings import Surroundings
+from holdfast.checkpoints.maintenance import MaintenanceSettings, start_if_due
+from holdfast.checkpoints.project import find_root
+from holdfast.checkpoints.store import Store
+from holdfast.checkpoints.take import Taken, TakeSettings, take
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
+from holdfast.core.journal import Record, new_id
+
+
+class NotAProject(HoldfastError):
+    code = "not-a-project"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """What the settings say about checkpoints, as plain values."""
+
+    take: TakeSettings = field(default_factory=TakeSettings)
+    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    delete_orphans: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTaken:
+    """What was kept."""
+
+    operation: str
+    project: str
+    taken: Taken
+
+
+def take_checkpoint(
+    surroundings: Surroundings,
+    directory: str,
+    policy: CheckpointPolicy,
+    *,
+    reason: str = "",
+    files: Sequence[str] = (),
+    session: str = "",
+    turn: str = "",
+    listener: Listener = silent,
+) -> CheckpointTaken:
+    """Take one of the project around a directory; with `files`, of those only."""
+    project = project_around(surroundings, directory, named=bool(files))
+    operation = new_id()
+    place = checkpoint_directory(surroundings)
+    store = Store.open(place, listener=listener)
+    try:
+        taken = take(
+            store,
+            project,
+            kind="manual",
+            reason=reason or "taken by hand",
+            session=session,
+            turn=turn,
+            named=tuple(os.path.abspath(os.path.join(directory, name)) for name in files) or None,
+            settings=policy.take,
+            always=True,
+            listener=listener,
+        )
+    except HoldfastError as error:
+        failure: dict[str, object] = {"project": project, "error": error.as_dict()}
+        record(surroundings, Record(operation, "checkpoint", "failed", facts=failure), listener)
+        raise
+    finally:
+        store.close()
+    facts: dict[str, object] = {
+        "project": project,
+        "id": taken.checkpoint.id if taken.checkpoint else None,
+        "reason": reason,
+        "skipped": len(taken.skipped),
+        "seconds": taken.seconds,
+    }
+    record(surroundings, Record(operation, "checkpoint", "done", facts=facts), listener)
+    start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
+    return CheckpointTaken(operation, project, taken)
+
+
+def project_around(surroundings: Surroundings, directory: str, *, named: bool = False) -> str:
+    """The project that a checkpoint of this directory would be taken of."""
+    if not os.path.isdir(directory):
+        raise NoSuchDirectory(
+            f"there is no directory `{directory}`",
+            kept="Nothing was changed",
+            next_steps=("Name the project's directory: `holdfast checkpoint DIR`",),
+            directory=directory,
+        )
+    place = os.path.realpath(directory)
+    forbidden = forbidden_roots(surroundings)
+    root = find_root(place, forbidden=forbidden)
+    if root is not None and (root.walked or named):
+        return root.path
+    if root is None or place in forbidden or place == "/":
+        raise _refused(place)
+    # A person who names a directory means it, marker or not.
+    return place
+
+
+def _refused(place: str) -> NotAProject:
+    return NotAProject(
+        f"`{place}` is not a project: a home, a shared or a system directory holds too much that is not one",
+        kept="Nothing was changed",
+        next_steps=("Name a project's directory below it: `holdfast checkpoint DIR`",),
+        directory=place,
+    )

@@ -1,0 +1,106 @@
+"""Passphrases and keys as a person or a program gives them: one line, never on a command line.
+
+A command is run without a shell, as restic runs its `--password-command`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Self
+
+from holdfast.core.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.vault.keys import Secret
+
+#: A passphrase command may ask a person (a smart card, a password store), but not for ever.
+COMMAND_SECONDS = 120.0
+#: Bytes; what is longer is not a key or passphrase but some other file.
+LONGEST = 4096
+#: Characters. The derivation is slow, but a handful of letters is guessed all the same.
+SHORTEST = 8
+
+SAFE = "Nothing was written to the vault"
+
+
+class BadKey(HoldfastError):
+    code, exit_code = "bad-vault-key", 12
+
+
+class PassphraseCommandFailed(HoldfastError):
+    code, exit_code = "passphrase-command-failed", 12
+
+
+class NoPassphrase(HoldfastError):
+    code, exit_code = "no-passphrase", 2
+
+    @classmethod
+    def given(cls) -> Self:
+        return cls(
+            "no passphrase was given, and there is no terminal to ask at",
+            kept=SAFE,
+            next_steps=(
+                "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
+                "`--passphrase-fd N` or `--passphrase-command COMMAND`",
+            ),
+        )
+
+
+class PassphraseTooShort(HoldfastError):
+    code, exit_code = "passphrase-too-short", 2
+
+
+def check_strength(secret: Secret) -> None:
+    """Refuse a new passphrase that would be guessed in an afternoon."""
+    if len(secret.text) < SHORTEST:
+        raise PassphraseTooShort(
+            f"a passphrase of {len(secret.text)} characters is too short: at least {SHORTEST}",
+            kept=SAFE,
+            next_steps=("Choose a longer one; four or five words are good",),
+        )
+
+
+def secret_from_text(text: str, origin: str) -> Secret:
+    """One line as a Secret; `origin` names where it came from when it is no usable one."""
+    from holdfast.vault.keys import Secret, check_secret
+
+    secret = Secret(text.strip())
+    try:
+        check_secret(secret)
+    except ValueError as error:
+        reason = "is empty" if not secret.text else "has more than one line"
+        raise BadKey(
+            f"{origin} {reason}; a key or passphrase is one line",
+            kept=SAFE,
+            next_steps=("Give one line of text, and nothing else",),
+        ) from error
+    return secret
+
+
+def secret_from_command(command: str) -> Secret:
+    """What a command prints, as restic's `--password-command` takes it: no shell, one line."""
+    import subprocess
+
+    try:
+        words = shlex.split(command)
+        if not words:
+            raise _command_failed(command, "it is empty")
+        found = subprocess.run(words, stdout=subprocess.PIPE, timeout=COMMAND_SECONDS, check=False)
+    except ValueError as error:
+        raise _command_failed(command, str(error)) from error
+    except subprocess.TimeoutExpired as error:
+        raise _command_failed(command, f"it did not answer in {COMMAND_SECONDS:.0f} s") from error
+    except OSError as error:
+        raise _command_failed(command, error.strerror or str(error)) from error
+    if found.returncode != 0:
+        raise _command_failed(command, f"it ended with status {found.returncode}")
+    return secret_from_text(found.stdout.decode("utf-8", "surrogateescape"), "What the command printed")
+
+
+def _command_failed(command: str, reason: str) -> PassphraseCommandFailed:
+    return PassphraseCommandFailed(
+        f"The passphrase command `{command}` gave no passphrase: {reason}",
+        kept=SAFE,
+        next_steps=("Run that command by itself, and correct the setting `vault.passphrase_command`",),
+        reason=reason,
+    )

@@ -1,0 +1,253 @@
+"""Bring a home, or parts of it, back from a snapshot: a plan, consent, then the one landing.
+
+What is replaced is kept twice: by the landing, so that `undo` takes the restore back, and as a
+`pre-restore` snapshot, which stays in the vault. Damage in the vault stays local: what cannot be read
+is listed, stays as it is in the home, and everything else lands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.actions.listing import Listed, choose, list_home
+from holdfast.actions.record import record
+from holdfast.actions.recovery import make_right
+from holdfast.actions.scope import losses, spared
+from holdfast.actions.stored_home import open_stored, path_in_home, reading
+from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.actions.undo_point import UndoPoint, take_undo_point
+from holdfast.actions.vault import open_vault
+from holdfast.actions.wrappers import Wrapper, make_wrappers
+from holdfast.core.entries import Outcome
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, Listener, silent
+from holdfast.core.journal import Record, new_id
+from holdfast.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
+from holdfast.home.layout import Layout
+from holdfast.vault.homes import HomeSource
+from holdfast.vault.repo import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRequest:
+    """What to bring back, and how."""
+
+    word: str  # a number, `latest`, an id or the start of one, or a label
+    paths: tuple[str, ...] = ()  # nothing: all of it
+    home: str = ""
+    layout: str = ""
+    into: str = ""  # a directory to restore into instead of the home
+    exact: bool = False
+    allow_damaged: bool = False
+    deadline: float = 30.0
+    keep_days: int = 14
+    directory: str = ""  # where relative paths are looked for after the home itself
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was done."""
+
+    operation: str
+    place: Place
+    landed: Landed
+    undo_point: UndoPoint
+    lost: list[tuple[str, str]]  # what the vault could not give, or never had: path and reason
+    wrappers: list[Wrapper] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return not self.lost
+
+
+@dataclass(slots=True)
+class PreparedRestore:
+    """A chosen snapshot with its plan: look at it, ask, then carry it out."""
+
+    surroundings: Surroundings
+    request: RestoreRequest
+    repository: Repository
+    chosen: Listed
+    source: HomeSource
+    manifest: Mapping[str, Any] | None
+    place: Place
+    plan: LandingPlan
+    left_outside: list[str] = field(default_factory=list)
+
+    @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What is known to be missing among what was asked for: never stored, or damaged since."""
+        only = self.plan.only
+        found = losses(self.manifest)
+        found += [(one.path, one.reason) for one in self.source.remarks if one.outcome is Outcome.UNREADABLE]
+        return [
+            (path, reason)
+            for path, reason in found
+            if not only or not path or any(_within(path, one) or _within(one, path) for one in only)
+        ]
+
+    @property
+    def questions(self) -> list[str]:
+        """Why consent is needed; empty where a restore may just go on."""
+        plan = self.plan
+        reasons = []
+        if plan.replace:
+            reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
+        if plan.remove:
+            reasons.append(f"{_files(len(plan.remove), 'file')} that the snapshot lacks would be removed")
+        if plan.outside:
+            reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
+        return reasons
+
+    def carry_out(self, listener: Listener = silent) -> Restored:
+        """Keep what is there, stage, prove, swap in; journalled either way."""
+        with self._worded():
+            return self._carry_out(listener)
+
+    def _carry_out(self, listener: Listener) -> Restored:
+        operation = new_id()
+        facts: dict[str, object] = {
+            "home": self.place.home,
+            "layout": self.place.layout.name,
+            "snapshot": self.chosen.id,
+            "exact": self.request.exact,
+            "only": list(self.plan.only),
+        }
+        record(self.surroundings, Record(operation, "restore", "begun", facts=facts), listener)
+        try:
+            point = self._undo_point(listener)
+            facts["undo_point"] = point.id
+            landed = land(
+                self.source,
+                self.plan,
+                operation=operation,
+                deadline=self.request.deadline,
+                allow_damaged=self.request.allow_damaged,
+                leave_lost=True,
+                listener=listener,
+            )
+        except HoldfastError as error:
+            failure = {**facts, "error": error.as_dict()}
+            record(self.surroundings, Record(operation, "restore", "failed", facts=failure), listener)
+            raise
+        lost = self.losses
+        lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
+        state = "incomplete" if lost else "done"
+        outcome = {**facts, **landed.as_dict()}
+        record(self.surroundings, Record(operation, "restore", state, facts=outcome), listener)
+        wrappers: list[Wrapper] = []
+        if not self.request.into:
+            expire(self.place.home, self.request.keep_days)
+            if not self.plan.only:
+                wrappers = make_wrappers(self.place, self.surroundings)
+        return Restored(operation, self.place, landed, point, lost, wrappers)
+
+    def _undo_point(self, listener: Listener) -> UndoPoint:
+        if self.request.into or not (self.plan.replace or self.plan.remove):
+            return UndoPoint()
+        databases = any(self.place.layout.database(path) for path in (*self.plan.replace, *self.plan.remove))
+        return take_undo_point(
+            self.surroundings,
+            self.place,
+            "pre-restore",
+            f"before restoring {self.chosen.short}",
+            check=databases,
+            deadline=self.request.deadline,
+            listener=listener,
+        )
+
+    @contextlib.contextmanager
+    def _worded(self) -> Iterator[None]:
+        """The landing knows archives only; what it says must fit what was asked for here."""
+        try:
+            yield
+        except HoldfastError as error:
+            error.next_steps = restore_words(error.next_steps, self.chosen.short)
+            raise
+
+
+@contextlib.contextmanager
+def prepare_restore(
+    surroundings: Surroundings, request: RestoreRequest, listener: Listener = silent
+) -> Iterator[PreparedRestore]:
+    """Find the snapshot and the target, and make the plan. Changes nothing."""
+    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+        listener(Event("read"))
+        place = surroundings.locate(request.into or request.home, request.layout, existing=False)
+        home = surroundings.locate(request.home, request.layout, existing=False) if request.into else place
+        chosen = choose(list_home(repository, home.home), request.word)
+        stored = open_stored(surroundings, repository, chosen, request.layout)
+        place = Place(place.home, stored.layout)
+        make_right(surroundings, place.home, listener)
+        source = stored.source
+        left = source.without_external() if request.into else []
+        homes = (stored.home, place.home)
+        only = tuple(path_in_home(path, homes, request.directory, source) for path in request.paths)
+        try:
+            plan = plan_landing(
+                source,
+                Targets(home=place.home, external=_targets(surroundings, place.layout, source, request)),
+                place.layout,
+                exact=request.exact,
+                only=only,
+                spare=_spare(source, stored.manifest, place.layout),
+            )
+        except HoldfastError as error:
+            error.next_steps = restore_words(error.next_steps, chosen.short)
+            raise
+        yield PreparedRestore(
+            surroundings, request, repository, chosen, source, stored.manifest, place, plan, left
+        )
+
+
+def restore_words(steps: tuple[str, ...], snapshot: str) -> tuple[str, ...]:
+    """The landing's advice in the words of a restore."""
+    worded = []
+    for step in steps:
+        step = step.replace("import FILE --only PATH", f"snapshot restore {snapshot} PATH")
+        step = step.replace("import FILE", f"snapshot restore {snapshot}")
+        step = step.replace("Try an older backup of this home", "Try an older one: `holdfast snapshot list`")
+        worded.append(step)
+    return tuple(worded)
+
+
+def _targets(
+    surroundings: Surroundings, layout: Layout, source: HomeSource, request: RestoreRequest
+) -> dict[str, str]:
+    """Where things outside the home may be written: as the layout declares, or below the user's home.
+
+    The vault opens with the user's own key, so what it says of places outside is the user's own word.
+    """
+    if request.into:
+        return {}
+    targets = layout.external_targets(surroundings.user_home)
+    for root in source.roots:
+        name = root.prefix.removeprefix("_external/")
+        if root.prefix and name != root.prefix and ".." not in name.split("/"):
+            targets.setdefault(root.prefix, os.path.join(surroundings.user_home, name))
+    return targets
+
+
+def _spare(source: HomeSource, manifest: Mapping[str, Any] | None, layout: Layout) -> Callable[[str], bool]:
+    """What an exact restore must not remove: what the snapshot cannot speak for, damage included."""
+    by_account = spared(manifest, layout)
+
+    def spare(path: str) -> bool:
+        lost = [one.path for one in source.remarks if one.outcome is Outcome.UNREADABLE]
+        # Without its own account nobody knows what the snapshot was asked to hold.
+        unknown = ".holdfast/manifest.json" in lost or "" in lost
+        return unknown or by_account(path) or any(_within(path, place) for place in lost)
+
+    return spare
+
+
+def _within(path: str, place: str) -> bool:
+    return path == place or path.startswith(place + "/")
+
+
+def _files(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,201 @@
+"""Go back to a checkpoint, or undo that: one verb for every front end, written down in the journal.
+
+It never asks. What it does can be undone by one command, which it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.actions.projects import checkpoint_directory, need_project
+from holdfast.actions.record import record
+from holdfast.actions.surroundings import Surroundings
+from holdfast.actions.timeline import Difference, Timeline, difference_since, live_point, timeline
+from holdfast.checkpoints.addressing import find_checkpoint, find_files
+from holdfast.checkpoints.checkpoint import Checkpoint
+from holdfast.checkpoints.moment import Moment, moments
+from holdfast.checkpoints.rollback import (
+    RollbackPlan,
+    RolledBack,
+    plan_rollback,
+    plan_undo,
+    recover,
+    roll_back,
+)
+from holdfast.checkpoints.store import Store
+from holdfast.checkpoints.take import TakeSettings
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
+from holdfast.core.journal import Record, new_id
+
+
+class ProjectUnreadable(HoldfastError):
+    code = "project-unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRequest:
+    """What to go back to, where, and how far."""
+
+    directory: str  # where the person stands, or what --dir says
+    target: str = ""  # a number, an id or the start of one; empty with `undo`
+    files: tuple[str, ...] = ()
+    overwrite_mine: bool = False
+    undo: bool = False
+    dry_run: bool = False
+    session: str = ""  # who asks, for the record
+    settings: TakeSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOutcome:
+    """The plan, and what came of it; `rolled_back` is None for a dry run."""
+
+    operation: str
+    plan: RollbackPlan
+    rolled_back: RolledBack | None
+
+    def as_dict(self) -> dict[str, object]:
+        done = self.rolled_back.as_dict() if self.rolled_back else None
+        return {"operation": self.operation, "plan": self.plan.as_dict(), "rolled_back": done}
+
+
+@contextlib.contextmanager
+def checkpoint_store(surroundings: Surroundings, listener: Listener = silent) -> Iterator[Store]:
+    """The store of this user, open for one command."""
+    store = Store.open(checkpoint_directory(surroundings), listener=listener)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def rollback(
+    surroundings: Surroundings, request: RollbackRequest, listener: Listener = silent
+) -> RollbackOutcome:
+    """Plan and do it. Raises the typed errors of `checkpoints.rollback`; each says what was kept."""
+    operation = new_id()
+    verb = "rollback-undo" if request.undo else "rollback"
+    project = ""
+    try:
+        with checkpoint_store(surroundings, listener) as store:
+            project = need_project(store, request.directory, surroundings)
+            plan = _plan(store, project, request, listener)
+            if request.dry_run:
+                return RollbackOutcome(operation, plan, None)
+            done = roll_back(
+                store, plan, settings=request.settings, session=request.session, listener=listener
+            )
+    except HoldfastError as error:
+        if not request.dry_run:
+            failure: dict[str, object] = {"project": project, "error": error.as_dict()}
+            record(surroundings, Record(operation, verb, "failed", facts=failure), listener)
+        raise
+    facts = _facts(project, done)
+    state = "done" if done.complete else "incomplete"
+    record(surroundings, Record(operation, verb, state, facts=facts), listener)
+    return RollbackOutcome(operation, plan, done)
+
+
+def _plan(store: Store, project: str, request: RollbackRequest, listener: Listener) -> RollbackPlan:
+    if request.undo:
+        return plan_undo(
+            store,
+            project,
+            request.target,
+            overwrite_mine=request.overwrite_mine,
+            settings=request.settings,
+            session=request.session,
+            listener=listener,
+        )
+    return plan_rollback(
+        store,
+        project,
+        request.target,
+        request.files,
+        overwrite_mine=request.overwrite_mine,
+        recreate=True,
+        cwd=request.directory,
+        settings=request.settings,
+        session=request.session,
+        listener=listener,
+    )
+
+
+def _facts(project: str, done: RolledBack) -> dict[str, object]:
+    """What the journal keeps: counts and ids, not ten thousand paths."""
+    return {
+        "project": project,
+        "target": done.plan.target.id,
+        "undo": done.plan.undo.id,
+        "files": list(done.plan.files),
+        "restored": len(done.restored),
+        "removed": len(done.removed),
+        "kept": len(done.kept),
+        "left": len(done.left),
+        "seconds": done.seconds,
+    }
+
+
+def list_timeline(
+    surroundings: Surroundings,
+    directory: str,
+    *,
+    settings: TakeSettings | None = None,
+    session: str = "",
+    turn: str = "",
+    every: bool = False,
+    listener: Listener = silent,
+) -> Timeline:
+    """The list that `holdfast rollback` shows. A rollback that was killed is finished first."""
+    with checkpoint_store(surroundings, listener) as store:
+        with contextlib.suppress(HoldfastError):
+            recover(store, need_project(store, directory, surroundings), settings=settings, listener=listener)
+        return timeline(
+            store,
+            directory,
+            surroundings,
+            settings=settings,
+            session=session,
+            turn=turn,
+            every=every,
+            listener=listener,
+        )
+
+
+def list_everything(surroundings: Surroundings, listener: Listener = silent) -> list[Checkpoint]:
+    """The points of all projects in one list, newest first."""
+    with checkpoint_store(surroundings, listener) as store:
+        points = [point for project in store.projects() for point in store.checkpoints(project)]
+    return sorted(points, key=lambda point: (point.time_ns, point.id), reverse=True)
+
+
+def show_difference(
+    surroundings: Surroundings,
+    directory: str,
+    target: str,
+    files: Sequence[str] = (),
+    *,
+    settings: TakeSettings | None = None,
+    listener: Listener = silent,
+) -> Difference:
+    """What changed since a checkpoint, as text."""
+    with checkpoint_store(surroundings, listener) as store:
+        project = need_project(store, directory, surroundings)
+        live = live_point(store, project, settings, listener)
+        if live is None:
+            raise ProjectUnreadable(
+                f"`{project}` cannot be read as it is now, so there is nothing to compare with",
+                kept="Nothing was changed",
+                next_steps=("See what keeps checkpoints from being taken: `holdfast checkpoints status`",),
+                project=project,
+            )
+        point = find_checkpoint(store, project, target, live)
+        paths: tuple[str, ...] = ()
+        if files:
+            known = moments(store, store.checkpoints(project), live)
+            then = known.get(point.id, Moment(point)).state(store)
+            paths = find_files(store, project, point, files, directory, then, store.state(live))
+        return difference_since(store, project, point, live, paths)

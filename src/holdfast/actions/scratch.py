@@ -1,0 +1,47 @@
+"""A private place for copies that live as long as one command: beside our own data, never in a home.
+
+It may hold a whole database, so it is not in `/tmp`, which is often memory. What a killed command left
+there is swept by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+
+from holdfast.actions.surroundings import Surroundings
+from holdfast.core.files import private_directory
+
+
+@contextlib.contextmanager
+def scratch(surroundings: Surroundings) -> Iterator[str]:
+    """An empty directory, 0700, that is gone afterwards."""
+    base = os.path.join(surroundings.data_directory, "scratch")
+    private_directory(base)
+    _sweep(base)
+    place = os.path.join(base, f"{os.getpid()}-{secrets.token_hex(4)}")
+    os.mkdir(place, 0o700)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _sweep(base: str) -> None:
+    for name in os.listdir(base):
+        pid = name.partition("-")[0]
+        if pid.isdigit() and not os.path.exists(f"/proc/{pid}") and not _runs(int(pid)):
+            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

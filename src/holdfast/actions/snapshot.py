@@ -1,0 +1,281 @@
+"""Take a point in time of a home into the vault, while the agent runs.
+
+Cost follows change: what did not change since the last snapshot is neither read nor stored again.
+Exit and journal tell apart *complete*, *incomplete* (something selected is missing, torn or damaged;
+all of it listed) and *failed*. Only a complete snapshot lets older ones go.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast import __version__
+from holdfast.actions.record import record
+from holdfast.actions.recovery import make_right
+from holdfast.actions.scope import scope_of
+from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.actions.vault import cache_of, open_vault
+from holdfast.core.entries import Remark
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, Listener, silent
+from holdfast.core.files import private_directory
+from holdfast.core.journal import Record, new_id
+from holdfast.core.sqlite.capture import CaptureOptions
+from holdfast.home.scan import Scan, Selection, scan
+from holdfast.vault.memory import KnownDatabase, Memory
+from holdfast.vault.snapshot import Snapshot
+from holdfast.vault.tags import INCOMPLETE, kind_tag, label_tag, state_tag
+from holdfast.vault.writer import Account, Description, StoredSnapshot, write_snapshot
+
+if TYPE_CHECKING:
+    from holdfast.vault.locks import Lock
+    from holdfast.vault.repo import Repository
+
+#: A database that changed is checked again only after so long: a check reads and thinks about it all.
+CHECK_EVERY_NS = 6 * 3600 * 1_000_000_000
+#: Before these, every database is checked, whatever was found an hour ago.
+CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-restore"})
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """What to take a snapshot of, and why."""
+
+    place: Place
+    kind: str = "manual"  # quick, manual, scheduled, pre-update, pre-migration, pre-import, pre-restore
+    label: str = ""
+    selection: Selection = field(default_factory=Selection)  # Selection(quick=True) for the small set
+    check: str = "auto"  # quick_check of databases: "auto", "always" or "never"
+    deadline: float = 30.0  # seconds without progress before a locked database is given up
+    wait: float = 60.0  # seconds to wait for somebody who has the vault to himself
+    pin: str = ""  # "pin" or "pin:YYYY-MM-DD"
+    retention: bool = True  # let older snapshots go afterwards, as the policies say
+    isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotResult:
+    """What was stored, what was not and why."""
+
+    operation: str
+    snapshot: Snapshot
+    id: str  # the public id
+    place: Place
+    kind: str
+    label: str
+    files: int
+    bytes: int
+    added: int  # plain bytes that were new to the vault
+    stored: int  # what they take there: compressed and sealed
+    reused: int  # files whose content was known and not read
+    seconds: float
+    census: Mapping[str, Mapping[str, int | None]]
+    databases: Mapping[str, Mapping[str, object]]  # path: state, method, detail, page_size, counts, checked
+    remarks: list[Remark]
+    complete: bool
+    forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
+
+
+def create_snapshot(
+    surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
+) -> SnapshotResult:
+    """Store one snapshot of a home and account for everything."""
+    operation = new_id()
+    home = request.place.home
+    try:
+        result = _create(surroundings, request, operation, listener)
+    except HoldfastError as error:
+        failure: dict[str, object] = {"home": home, "kind": request.kind, "error": error.as_dict()}
+        record(surroundings, Record(operation, "snapshot", "failed", facts=failure), listener)
+        raise
+    facts: dict[str, object] = {
+        "home": home,
+        "layout": request.place.layout.name,
+        "snapshot": result.id,
+        "kind": result.kind,
+        "label": result.label,
+        "files": result.files,
+        "bytes": result.bytes,
+        "added": result.added,
+        "stored_bytes": result.stored,
+        "seconds": round(result.seconds, 3),
+        "census": result.census,
+        "databases": {path: facts["state"] for path, facts in result.databases.items()},
+        "forgotten": list(result.forgotten),
+    }
+    state = "done" if result.complete else "incomplete"
+    record(surroundings, Record(operation, "snapshot", state, facts=facts), listener)
+    return result
+
+
+def _create(
+    surroundings: Surroundings, request: SnapshotRequest, operation: str, listener: Listener
+) -> SnapshotResult:
+    began = time.monotonic()
+    make_right(surroundings, request.place.home, listener)
+    with open_vault(surroundings, create=True, homes=(request.place.home,), listener=listener) as repository:
+        with repository.lock(wait=request.wait) as lock:
+            stored, source = _store(surroundings, request, repository, lock, listener)
+        account = stored.account
+        forgotten: tuple[str, ...] = ()
+        if account.complete and request.retention:
+            forgotten = _let_go(request, repository, listener)
+    return SnapshotResult(
+        operation,
+        stored.snapshot,
+        stored.snapshot.id,  # a new one: no rewriting has given it another
+        request.place,
+        request.kind,
+        request.label,
+        account.files,
+        account.bytes,
+        stored.added,
+        stored.stored,
+        account.reused,
+        time.monotonic() - began,
+        source.census(),
+        {path: one.as_dict() for path, one in account.databases.items()},
+        account.remarks,
+        account.complete,
+        forgotten,
+    )
+
+
+def _store(
+    surroundings: Surroundings,
+    request: SnapshotRequest,
+    repository: Repository,
+    lock: Lock,
+    listener: Listener,
+) -> tuple[StoredSnapshot, Scan]:
+    place, cache = request.place, cache_of(surroundings, repository)
+    scope = scope_of(request.selection)
+    memory = Memory(repository, cache, place.home, repr((place.layout.name, request.selection)))
+    policy = _Checks(request, memory)
+    source = scan(
+        place.home,
+        place.layout,
+        request.selection,
+        capture=CaptureOptions(
+            scratch=_scratch(surroundings, cache), deadline=request.deadline, isolated=request.isolated
+        ),
+        avoid=[path for path in (surroundings.vault, cache, surroundings.data_directory) if path],
+        user_home=surroundings.user_home,
+        environment=surroundings.environment,
+        own_archive=_is_own_archive,
+        check=policy.due,
+        answers=memory.notes.get("answers"),
+        listener=listener,
+    )
+    external = source.external()
+
+    def describe(account: Account) -> Description:
+        databases = {path: one.as_dict() for path, one in sorted(account.databases.items())}
+        manifest = {
+            "format": "holdfast-snapshot",
+            "version": 1,
+            "kind": request.kind,
+            "label": request.label,
+            "layout": place.layout.name,
+            "home": place.home,
+            "external": external,
+            "host": os.uname().nodename,
+            "user": os.path.basename(surroundings.user_home.rstrip("/")),
+            "tool": f"holdfast {__version__}",
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "scope": {**scope, "quick": request.selection.quick},
+            "census": source.census(),
+            "complete": account.complete,
+            "databases": databases,
+            "remarks": [remark.as_dict() for remark in account.remarks],
+        }
+        return Description(manifest, _tags(request, account), notes={"answers": source.answers()})
+
+    stored = write_snapshot(
+        repository,
+        source,
+        lock=lock,
+        roots={"": place.home, **external},
+        describe=describe,
+        memory=memory,
+        reread=policy.reread,
+        listener=listener,
+    )
+    return stored, source
+
+
+def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
+    tags = [kind_tag(request.kind), f"layout:{request.place.layout.name}"]
+    if request.label:
+        tags.append(label_tag(request.label))
+    if found := {one.facts.state for one in account.databases.values()}:
+        worst = next(state for state in ("damaged", "unverified", "sound") if state in found)
+        tags.append(state_tag(worst))
+    if not account.complete:
+        tags.append(INCOMPLETE)
+    if request.pin:
+        tags.append(request.pin)
+    return tuple(tags)
+
+
+class _Checks:
+    """When databases are checked: if they changed, not too often, and always before what is risky."""
+
+    def __init__(self, request: SnapshotRequest, memory: Memory) -> None:
+        self._memory, self._now = memory, time.time_ns()
+        self._always = request.check == "always" or (
+            request.check == "auto" and request.kind in CHECKED_KINDS
+        )
+        self._never = request.check == "never"
+
+    def due(self, path: str) -> bool:
+        """Whether a database that is read is checked too."""
+        if self._always or self._never:
+            return self._always
+        known = self._memory.database(path)
+        # A check in the future is no check: somebody set the clock back.
+        return known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS
+
+    def reread(self, path: str, known: KnownDatabase) -> bool:
+        """Whether a database that is as it was is read all the same, to check it."""
+        return self._always or (not known.checked_ns and self.due(path))
+
+
+def _scratch(surroundings: Surroundings, cache: str) -> str:
+    """Where private copies of databases go: never into the home."""
+    directory = cache or os.path.join(surroundings.data_directory, "scratch")
+    private_directory(directory)
+    return directory
+
+
+def _is_own_archive(path: str) -> bool:
+    from holdfast.archive import identify
+
+    return identify(path) is not None
+
+
+def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener) -> tuple[str, ...]:
+    """Hide older snapshots as the policies say; skipped, and done next time, where somebody is at work."""
+    from holdfast.vault.forget import forget_by_policy
+    from holdfast.vault.retention import DEFAULT_POLICIES
+    from holdfast.vault.snapshots import public_id
+
+    if request.kind not in DEFAULT_POLICIES:
+        return ()  # a new one of this kind pushes nothing out
+    home = request.place.home
+    try:
+        plan = forget_by_policy(
+            repository,
+            now_ns=time.time_ns(),
+            chosen=lambda snapshot: snapshot.paths == (home,),
+            listener=listener,
+        )
+    except HoldfastError as error:
+        # The snapshot is stored; that an older one stays too is worth a line and no more.
+        listener(Event("forget", text=f"Note: older snapshots were not looked at: {error.what}"))
+        return ()
+    return tuple(public_id(item.snapshot) for item in plan.forget) if plan is not None else ()

@@ -1,0 +1,58 @@
+"""What a snapshot would take: the same scan, unread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.actions.recovery import make_right
+from holdfast.actions.snapshot import SnapshotRequest
+from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.actions.vault import refuse_inside_home, vault_exists
+from holdfast.archive import identify
+from holdfast.core.entries import Kind, Remark
+from holdfast.core.events import Listener, silent
+from holdfast.core.sqlite import CaptureOptions
+from holdfast.home.scan import scan
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPreview:
+    """What would be selected, without reading any content."""
+
+    place: Place
+    vault: str
+    vault_exists: bool
+    files: int
+    bytes: int
+    remarks: list[Remark]
+
+
+def preview_snapshot(
+    surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
+) -> SnapshotPreview:
+    """Select as a run would; the vault is neither made nor opened."""
+    refuse_inside_home(surroundings, (request.place.home,))
+    make_right(surroundings, request.place.home, listener)
+    source = scan(
+        request.place.home,
+        request.place.layout,
+        request.selection,
+        capture=CaptureOptions(scratch="", deadline=request.deadline, isolated=False),
+        avoid=(surroundings.data_directory, surroundings.vault),
+        user_home=surroundings.user_home,
+        own_archive=lambda path: identify(path) is not None,
+        listener=listener,
+    )
+    files = total = 0
+    for entry in source:
+        if entry.kind is Kind.FILE:
+            files += 1
+            total += entry.size
+    return SnapshotPreview(
+        request.place,
+        surroundings.vault,
+        vault_exists(surroundings),
+        files,
+        total,
+        list(source.remarks),
+    )

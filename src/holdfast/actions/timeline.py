@@ -1,0 +1,170 @@
+"""The checkpoints of a project as a person sees them: numbers, what each change amounts to, what differs.
+
+A number means the same here and in a rollback: both look at the project as it is, so number 1 is
+always the point that undoes the last change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast.actions.projects import Near, find_project, near
+from holdfast.actions.surroundings import Surroundings
+from holdfast.checkpoints.changes import Changes, count_pairs, text_difference
+from holdfast.checkpoints.checkpoint import Checkpoint, FileState
+from holdfast.checkpoints.moment import Moment, moments, numbered
+from holdfast.checkpoints.rollback_plan import substance
+from holdfast.checkpoints.store import Store
+from holdfast.checkpoints.take import TakeSettings, take
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
+
+Pair = tuple[str, FileState | None, FileState | None]
+#: What changed is counted for so many rows; nobody reads further down.
+_COUNTED = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the list. `number` is 0 for marks, undo points, and points to which nothing changed."""
+
+    number: int
+    checkpoint: Checkpoint
+    changes: Changes | None  # what was changed after it, up to the next one; None where not counted
+
+    def as_dict(self) -> dict[str, object]:
+        changes = self.changes.as_dict() if self.changes else None
+        return {"number": self.number or None, **self.checkpoint.as_dict(), "changes": changes}
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The points of one project, newest first; or, where a directory has none, what is near it."""
+
+    directory: str
+    project: str | None
+    rows: list[Row] = field(default_factory=list)
+    hidden: int = 0  # marks, undo points and such that were not asked for
+    near: Near = field(default_factory=lambda: Near((), ()))
+
+
+def live_point(
+    store: Store, project: str, settings: TakeSettings | None, listener: Listener = silent
+) -> Checkpoint | None:
+    """A full point of the project as it is: the last one if nothing changed, else a new one.
+
+    None where that cannot be had; numbers then count from the last point that is known.
+    """
+    try:
+        taken = take(
+            store,
+            project,
+            kind="undo",
+            reason="looked at",
+            settings=settings or TakeSettings(),
+            listener=listener,
+        )
+    except (HoldfastError, OSError):
+        return None
+    found = taken.latest
+    return found if found is not None and found.full else None
+
+
+def timeline(
+    store: Store,
+    directory: str,
+    surroundings: Surroundings,
+    *,
+    settings: TakeSettings | None = None,
+    session: str = "",
+    turn: str = "",
+    every: bool = False,
+    count: bool = True,
+    listener: Listener = silent,
+) -> Timeline:
+    """What can be gone back to from here. `every` shows marks and undo points too."""
+    project = find_project(store, directory, surroundings)
+    if project is None:
+        return Timeline(directory, None, near=near(store, directory))
+    live = live_point(store, project, settings, listener)
+    points = store.checkpoints(project)
+    numbers = {point.id: at for at, point in enumerate(numbered(store, points, live), 1)}
+    chosen = [
+        point
+        for point in points
+        if (not session or point.session == session)
+        and (not turn or point.turn == turn)
+        and (every or point.id in numbers)
+    ]
+    amounts = _amounts(store, points, live, chosen[:_COUNTED], numbers, every) if count else {}
+    rows = [Row(numbers.get(point.id, 0), point, amounts.get(point.id)) for point in chosen]
+    shown = {point.id for point in chosen}
+    hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
+    return Timeline(directory, project, rows, hidden)
+
+
+def _amounts(
+    store: Store,
+    points: Sequence[Checkpoint],
+    live: Checkpoint | None,
+    chosen: Sequence[Checkpoint],
+    numbers: dict[str, int],
+    every: bool,
+) -> dict[str, Changes]:
+    known = moments(store, points, live)
+    newer = Moment(live) if live is not None else None
+    wanted, found = {point.id for point in chosen}, dict[str, Changes]()
+    for point in points:
+        if point.id not in numbers and not every:
+            continue
+        moment = known[point.id]
+        if newer is not None and point.id in wanted:
+            found[point.id] = count_pairs(store, pairs_of(store, moment, newer))
+        newer = moment
+    return found
+
+
+def pairs_of(store: Store, older: Moment, newer: Moment) -> list[Pair]:
+    """Files that differ in kind, mode or bytes between two moments, by name."""
+    found = {path: (one, two) for path, one, two in store.difference(older.base, newer.base)}
+    for path in older.over.keys() | newer.over.keys():
+        one = older.over[path][0] if path in older.over else store.state(older.base).get(path)
+        two = newer.over[path][0] if path in newer.over else store.state(newer.base).get(path)
+        found[path] = (one, two)
+    return [
+        (path, one, two)
+        for path, (one, two) in sorted(found.items())
+        if substance(one) != substance(two)
+        and any(state is not None and state.kind != "directory" for state in (one, two))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed in a project since a checkpoint."""
+
+    project: str
+    checkpoint: Checkpoint
+    pairs: tuple[Pair, ...]
+    lines: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "project": self.project,
+            "checkpoint": self.checkpoint.as_dict(),
+            "files": [path for path, _, _ in self.pairs],
+            "diff": "\n".join(self.lines),
+        }
+
+
+def difference_since(
+    store: Store, project: str, point: Checkpoint, live: Checkpoint, files: Sequence[str] = ()
+) -> Difference:
+    """Everything that is different now; `files` are paths below the project."""
+    known = moments(store, store.checkpoints(project), live)
+    pairs = pairs_of(store, known.get(point.id, Moment(point)), Moment(live))
+    if files:
+        below = tuple(f"{name}/" for name in files)
+        pairs = [pair for pair in pairs if pair[0] in files or pair[0].startswith(below) or "" in files]
+    return Difference(project, point, tuple(pairs), tuple(text_difference(store, pairs)))

@@ -1,0 +1,57 @@
+"""A snapshot of what is about to be replaced: the second net, beside the files that a landing keeps.
+
+It never stands in the way: where it cannot be taken, that is said, and the landing, which keeps what
+it replaces by itself, goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from holdfast.actions.surroundings import Place, Surroundings
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, Listener, silent
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPoint:
+    """The snapshot that was taken first; an empty id where there is none, with the reason if that matters."""
+
+    id: str = ""
+    reason: str = ""
+
+
+def take_undo_point(
+    surroundings: Surroundings,
+    place: Place,
+    kind: str,
+    label: str,
+    *,
+    quick: bool = False,
+    check: bool = True,
+    deadline: float = 30.0,
+    listener: Listener = silent,
+) -> UndoPoint:
+    """Take a snapshot of a home before it is changed. Nothing where there is no home or no vault yet."""
+    # Looked at by name: where there is no vault, nothing of it is loaded either.
+    vault = surroundings.vault
+    if not vault or not os.path.isdir(place.home) or not os.path.exists(os.path.join(vault, "config")):
+        return UndoPoint()
+    from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
+    from holdfast.home.scan import Selection
+
+    request = SnapshotRequest(
+        place=place,
+        kind=kind,
+        label=label,
+        selection=Selection(quick=quick),
+        check="always" if check else "never",
+        deadline=deadline,
+    )
+    try:
+        return UndoPoint(create_snapshot(surroundings, request, listener).id)
+    except HoldfastError as error:
+        text = f"Note: no {kind} snapshot was taken ({error.what}); what is replaced is kept beside the home"
+        listener(Event("undo-point", text=text))
+        return UndoPoint(reason=error.what)

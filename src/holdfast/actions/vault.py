@@ -1,0 +1,280 @@
+"""Where the vault is and how it opens; made on first use, outside every home.
+
+The key file is durable before the vault that needs it, so no vault exists that nobody can open; an
+init cut short in between is finished with the same key. A vault that was known here and is gone (an
+unmounted drive) is never made anew behind anybody's back: a second, empty history in the place of
+the first would look like its loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Self
+
+from holdfast.actions.key_file import KeyMissing, secret_from_file, write_key_once
+from holdfast.actions.record import record
+from holdfast.actions.surroundings import Surroundings
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, Listener, silent
+from holdfast.core.files import durable_write, private_directory, process_lock
+from holdfast.core.journal import Record, new_id
+from holdfast.home.places import HomeUnknown, locate_home
+from holdfast.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
+from holdfast.vault.repo import Repository
+from holdfast.vault.storage import FileKind, LocalStorage
+
+if TYPE_CHECKING:
+    from holdfast.vault.keys import Secret
+    from holdfast.vault.lock_file import LockFile
+
+_INIT_WAIT = 120.0  # seconds for which one first use waits for another
+
+
+class VaultInsideHome(HoldfastError):
+    code, exit_code = "vault-inside-home", 2
+
+    @classmethod
+    def at(cls, vault: str, home: str) -> Self:
+        return cls(
+            f"The vault at `{vault}` would lie inside the home `{home}` that it protects",
+            kept="Nothing was made or changed there",
+            next_steps=(
+                "Choose a place outside every home: the setting `vault.path` or `HOLDFAST_VAULT_PATH`",
+            ),
+            vault=vault,
+            home=home,
+        )
+
+
+def open_vault(
+    surroundings: Surroundings,
+    *,
+    create: bool = False,
+    homes: Sequence[str] = (),
+    listener: Listener = silent,
+) -> Repository:
+    """Open the vault; with `create` it is made where there is none. Use it in a `with`.
+
+    `homes` are homes at work beside the ones that the layouts know; a new vault lies in none of them.
+    """
+    storage = LocalStorage(surroundings.vault)
+    if not storage.exists(FileKind.CONFIG):
+        if not create:
+            raise _not_there(surroundings, storage)
+        return make_vault(surroundings, homes=homes, listener=listener, anew=False)
+    if create:
+        refuse_inside_home(surroundings, homes)
+    repository = _open(surroundings, storage)
+    _remember(surroundings, repository.id)
+    return repository
+
+
+def make_vault(
+    surroundings: Surroundings,
+    *,
+    homes: Sequence[str] = (),
+    secret: Secret | None = None,
+    listener: Listener = silent,
+    anew: bool = True,
+) -> Repository:
+    """Make the vault, or finish one that was cut short; one that is there is opened where `anew` is false.
+
+    It opens with `secret`, else with the passphrase that the settings name, else with a generated key.
+    `anew` also says that a person asked: a vault that was here before and is gone may be replaced.
+    """
+    refuse_inside_home(surroundings, homes)
+    storage = LocalStorage(surroundings.vault)
+    # Two first uses at once: one makes the vault, the other opens it.
+    with _one_at_a_time(surroundings):
+        if storage.exists(FileKind.CONFIG) and not anew:
+            return _open(surroundings, storage)
+        if not anew and known_vault(surroundings):
+            raise _not_there(surroundings, storage)
+        repository = Repository.init(
+            storage, secret or _first_secret(surroundings, storage), cache=surroundings.cache_directory
+        )
+    _remember(surroundings, repository.id)
+    listener(Event("vault", text=f"Made the vault {surroundings.vault}"))
+    return repository
+
+
+def initialise(
+    surroundings: Surroundings, *, secret: Secret | None = None, listener: Listener = silent
+) -> Repository:
+    """`vault init`: make the vault because a person asked, and note it in the journal."""
+    repository = make_vault(surroundings, secret=secret, listener=listener)
+    facts: dict[str, object] = {"vault": surroundings.vault, "id": repository.id}
+    record(surroundings, Record(new_id(), "vault-init", "done", facts=facts), listener)
+    return repository
+
+
+def remove_locks(
+    surroundings: Surroundings, repository: Repository, *, everything: bool = False, dry_run: bool = False
+) -> list[LockFile]:
+    """`vault unlock`: the locks that were left behind, removed unless it is a dry run."""
+    from holdfast.vault.lock_file import read_locks
+    from holdfast.vault.locks import unlock
+
+    if dry_run:
+        locks = read_locks(repository.storage, repository.key)
+        return [lock for lock in locks if everything or lock.stale or lock.reason]
+    removed = unlock(repository.storage, repository.key, everything=everything)
+    facts: dict[str, object] = {"vault": surroundings.vault, "locks": [lock.holder for lock in removed]}
+    record(surroundings, Record(new_id(), "vault-unlock", "done", facts=facts), silent)
+    return removed
+
+
+@contextlib.contextmanager
+def _one_at_a_time(surroundings: Surroundings) -> Iterator[None]:
+    path = os.path.join(surroundings.data_directory, "vault-init.lock")
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(process_lock(path, "vault init", _INIT_WAIT))
+        except OSError as error:
+            raise VaultUnreachable(
+                f"The vault at `{surroundings.vault}` cannot be made: "
+                f"`{surroundings.data_directory}`: {error.strerror}",
+                kept="Nothing was made or changed there",
+                next_steps=("See that you may write there, then run the command again",),
+                place=surroundings.vault,
+            ) from error
+        yield
+
+
+def cache_of(surroundings: Surroundings, repository: Repository) -> str:
+    """The directory for what can be rebuilt of one vault; empty where there is no cache."""
+    if not surroundings.cache_directory:
+        return ""
+    return os.path.join(surroundings.cache_directory, repository.id[:16])
+
+
+def vault_exists(surroundings: Surroundings) -> bool:
+    return LocalStorage(surroundings.vault).exists(FileKind.CONFIG)
+
+
+def refuse_inside_home(surroundings: Surroundings, homes: Sequence[str] = ()) -> None:
+    """Raise VaultInsideHome where the vault's place lies in a home, links resolved."""
+    place = os.path.realpath(surroundings.vault)
+    for home in (*homes, *_known_homes(surroundings)):
+        if place == home or place.startswith(home.rstrip("/") + "/"):
+            raise VaultInsideHome.at(surroundings.vault, home)
+
+
+def _known_homes(surroundings: Surroundings) -> list[str]:
+    found = [os.path.realpath(surroundings.default_home)] if surroundings.default_home else []
+    for layout in surroundings.layouts.values():
+        try:
+            found.append(locate_home(layout, surroundings.environment, surroundings.user_home))
+        except HomeUnknown:
+            continue
+    return found
+
+
+def _first_secret(surroundings: Surroundings, storage: LocalStorage) -> Secret:
+    """What a new vault will open with; a generated key is in its file before the vault is made."""
+    from holdfast.vault.keys import Secret, generate_secret
+
+    if surroundings.vault_wants_passphrase and surroundings.vault_secret is not None:
+        return surroundings.vault_secret()
+    existing = secret_from_file(surroundings.vault_key_file)
+    if existing is None:
+        fresh = generate_secret()
+        if write_key_once(surroundings.vault_key_file, fresh.text):
+            return fresh
+        existing = secret_from_file(surroundings.vault_key_file)
+        if existing is None:
+            raise KeyMissing.at(storage.location, surroundings.vault_key_file)
+    # Only text of our own making needs no stretching; a person may have put a passphrase there.
+    return Secret(existing.text, generated=looks_generated(existing.text))
+
+
+def looks_generated(text: str) -> bool:
+    """Whether a key has the shape of `generate_secret`: 52 letters and digits in groups of four."""
+    groups = text.split("-")
+    alphabet = set("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+    return len(groups) == 13 and all(len(group) == 4 and set(group) <= alphabet for group in groups)
+
+
+def _open(surroundings: Surroundings, storage: LocalStorage) -> Repository:
+    """With the key file, else with the passphrase; the error names every way that was tried."""
+    secret = secret_from_file(surroundings.vault_key_file) if surroundings.vault_key_file else None
+    wrong: WrongKey | None = None
+    if secret is not None:
+        try:
+            return Repository.open(storage, secret, cache=surroundings.cache_directory)
+        except WrongKey as error:
+            wrong = error
+    if surroundings.vault_secret is None:
+        if wrong is not None:
+            raise _wrong_file(wrong, surroundings)
+        raise KeyMissing.at(storage.location, surroundings.vault_key_file)
+    return Repository.open(storage, surroundings.vault_secret(), cache=surroundings.cache_directory)
+
+
+def _wrong_file(error: WrongKey, surroundings: Surroundings) -> WrongKey:
+    return WrongKey(
+        f"{error.what} in `{surroundings.vault_key_file}`",
+        kept=error.kept,
+        next_steps=(
+            f"Put the key from your kit into `{surroundings.vault_key_file}`, as one line",
+            "Or use the recovery passphrase: run the command at a terminal and it will ask for it",
+            "Check that the vault is the one you mean: the setting `vault.path`",
+        ),
+        **error.facts,
+        key_file=surroundings.vault_key_file,
+    )
+
+
+# Which vaults were here before
+
+
+def known_vault(surroundings: Surroundings) -> str:
+    """The id of the vault that was last seen in this place, or ""."""
+    return _known(surroundings).get(os.path.realpath(surroundings.vault), "")
+
+
+def _known(surroundings: Surroundings) -> dict[str, str]:
+    try:
+        with open(_known_file(surroundings), encoding="utf-8", errors="surrogateescape") as file:
+            found = json.load(file)["vaults"]
+        return {str(place): str(vault) for place, vault in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _remember(surroundings: Surroundings, vault: str) -> None:
+    known, place = _known(surroundings), os.path.realpath(surroundings.vault)
+    if known.get(place) == vault:
+        return
+    document = {"version": 1, "vaults": {**known, place: vault}}
+    with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
+        private_directory(surroundings.data_directory)
+        durable_write(_known_file(surroundings), json.dumps(document, indent=1).encode() + b"\n")
+
+
+def _known_file(surroundings: Surroundings) -> str:
+    return os.path.join(surroundings.data_directory, "vaults.json")
+
+
+def _not_there(surroundings: Surroundings, storage: LocalStorage) -> HoldfastError:
+    if known_vault(surroundings) and not os.path.isdir(os.path.join(storage.path, FileKind.KEY.value)):
+        return _gone(surroundings)
+    from holdfast.vault.opening import no_config
+
+    return no_config(storage)
+
+
+def _gone(surroundings: Surroundings) -> NoSuchVault:
+    return NoSuchVault(
+        f"The vault at `{surroundings.vault}` was here before, and is gone",
+        kept="No new vault was made in its place",
+        next_steps=(
+            "If it lies on a drive or share, see that it is mounted, and run the command again",
+            "If it was moved, say where it is: the setting `vault.path` or `HOLDFAST_VAULT_PATH`",
+            "If it is gone for good, make a new one: `holdfast vault init`",
+        ),
+        place=surroundings.vault,
+    )

@@ -1,0 +1,90 @@
+"""Check the vault, and say of every finding what to do about it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from holdfast.actions.record import record
+from holdfast.actions.surroundings import Surroundings
+from holdfast.core.events import Listener, silent
+from holdfast.core.journal import Record, new_id
+from holdfast.vault.check import check
+from holdfast.vault.findings import Report
+from holdfast.vault.repo import Repository
+
+_AGAIN = "Take a new snapshot: what is still in the home is stored again: `holdfast snapshot`"
+_COPY = "If another copy of the vault exists, bring the damaged file back from there"
+_WHICH = "See every byte that is damaged: `holdfast vault check --read-data`"
+_STEPS = {
+    "index-unreadable": ("`restic rebuild-index` makes a new index from the packs, which are whole",),
+    "index-disagrees": ("`restic rebuild-index` makes a new index from the packs, which are whole",),
+    "pack-not-indexed": ("`restic rebuild-index` makes a new index from the packs, which are whole",),
+    "snapshot-unreadable": (_COPY,),
+    "key-unreadable": (
+        "Other keys still open the vault; remove this one: `holdfast vault key list` names it",
+        "The kit holds a copy of the key file",
+    ),
+    "lock-left-behind": ("Remove it: `holdfast vault unlock`",),
+    "pack-unreferenced": ("Give its room back: `holdfast vault prune`",),
+    "pack-indexed-twice": ("Tidy it up: `holdfast vault prune`",),
+    "pack-mixed": ("Tidy it up: `holdfast vault prune`",),
+}
+_DAMAGED_DATA = (_COPY, _AGAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the check found, and what to do."""
+
+    vault: str
+    report: Report
+    seconds: float
+    next_steps: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "vault": self.vault,
+            "sound": self.report.sound,
+            "snapshots": self.report.snapshots,
+            "packs": self.report.packs,
+            "blobs": self.report.blobs,
+            "packs_read": self.report.packs_read,
+            "bytes_read": self.report.bytes_read,
+            "seconds": round(self.seconds, 3),
+            "findings": [finding.as_dict() for finding in self.report.findings],
+            "next": list(self.next_steps),
+        }
+
+
+def check_vault(
+    surroundings: Surroundings,
+    repository: Repository,
+    read_data: float | None = None,
+    listener: Listener = silent,
+) -> Checked:
+    """Check under a shared lock, so that no prune takes away what is being looked at."""
+    began = time.monotonic()
+    with repository.lock(wait=60.0):
+        report = check(repository, read_data=read_data, listener=listener)
+    checked = Checked(surroundings.vault, report, time.monotonic() - began, _next_steps(report, read_data))
+    facts: dict[str, object] = {
+        "vault": surroundings.vault,
+        "id": repository.id,
+        "read_data": read_data,
+        "bytes_read": report.bytes_read,
+        "damage": [finding.what for finding in report.damage][:100],
+    }
+    state = "done" if report.sound else "failed"
+    record(surroundings, Record(new_id(), "vault-check", state, facts=facts), listener)
+    return checked
+
+
+def _next_steps(report: Report, read_data: float | None) -> tuple[str, ...]:
+    steps: dict[str, None] = {}
+    for finding in report.findings:
+        for step in _STEPS.get(finding.code, _DAMAGED_DATA):
+            steps[step] = None
+    if report.damage and read_data is None:
+        steps[_WHICH] = None
+    return tuple(steps)

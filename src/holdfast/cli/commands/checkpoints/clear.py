@@ -1,0 +1,34 @@
+"""`holdfast checkpoints clear`: drop all checkpoints of all projects."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.commands.checkpoints.prune import show_plan, show_pruned
+from holdfast.cli.console import count_text
+from holdfast.cli.options import start
+from holdfast.cli.points import consent, policy_from
+
+
+@click.command("clear")
+@click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
+@click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(force: bool, dry_run: bool, as_json: bool) -> int:
+    """Drop all checkpoints of all projects. The projects themselves are not touched."""
+    from holdfast.actions.checkpoints import carry_out_prune, plan_clear
+
+    settings, surroundings, console = start(as_json)
+    plan = plan_clear(surroundings)
+    show_plan(console, plan, [])
+    if dry_run:
+        console.document({"dry_run": True, "plan": plan.as_dict()})
+        console.line("Nothing was changed")
+        return 0
+    if plan.drop:
+        what = f"all {count_text(len(plan.drop), 'checkpoint')} would be dropped"
+        consent(console, force, what, console.command("checkpoints", "clear"))
+    policy = policy_from(settings, surroundings)
+    pruned = carry_out_prune(surroundings, policy, plan, "checkpoints-clear")
+    show_pruned(console, pruned)
+    return 0

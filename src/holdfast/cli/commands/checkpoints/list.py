@@ -1,0 +1,18 @@
+"""`holdfast checkpoints list`: every checkpoint of every project."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.options import start
+
+
+@click.command("list")
+@click.option("--all", "every", is_flag=True, help="Marks and undo points, too, and all of them.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(every: bool, as_json: bool) -> int:
+    """Every checkpoint of every project, newest first: the same as `holdfast rollback --all-projects`."""
+    from holdfast.cli.commands.rollback import show_everything
+
+    _, surroundings, console = start(as_json)
+    return show_everything(console, surroundings, "", "", every)

@@ -1,0 +1,288 @@
+"""`holdfast rollback`: see the checkpoints of a project, and go back to one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.console import Console, count_text, path_text, time_text
+from holdfast.cli.options import start
+from holdfast.cli.points import (
+    SHOWN,
+    ago,
+    at_directory,
+    changes_text,
+    directory_of,
+    listing,
+    policy_from,
+    table,
+)
+
+if TYPE_CHECKING:
+    from holdfast.actions.checkpoint import CheckpointPolicy
+    from holdfast.actions.rollback import RollbackOutcome
+    from holdfast.actions.surroundings import Surroundings
+    from holdfast.actions.timeline import Timeline
+    from holdfast.checkpoints.checkpoint import Checkpoint
+    from holdfast.checkpoints.rollback_plan import Left
+
+_ROWS = 20
+_KINDS = {"after": "mark", "undo": "undo point"}
+
+
+@click.command("rollback")
+@click.argument("target", metavar="[N|ID]", required=False, default="")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option("--diff", is_flag=True, help="Show what changed since then; change nothing.")
+@click.option("--undo", is_flag=True, help="Take the last rollback back.")
+@click.option("--dir", "directory", metavar="DIR", default="", help="The project; default: where you are.")
+@click.option("--session", metavar="ID", default="", help="List only what this session of an agent left.")
+@click.option("--turn", metavar="ID", default="", help="List only this turn.")
+@click.option("--all", "every", is_flag=True, help="List everything: marks, undo points, unchanged ones.")
+@click.option("--all-projects", is_flag=True, help="List the points of every project in one timeline.")
+@click.option("--overwrite-mine", is_flag=True, help="Also take back what you changed after the agent.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    target: str,
+    files: tuple[str, ...],
+    diff: bool,
+    undo: bool,
+    directory: str,
+    session: str,
+    turn: str,
+    every: bool,
+    all_projects: bool,
+    overwrite_mine: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Without N, list the checkpoints of the project you are in; with N or an ID, go back to it.
+
+    `rollback 1` undoes the last change. It shows what it does and does it, without asking: what it
+    replaces is kept first, and `rollback --undo` brings that back. With FILE only those files. Files
+    that you changed after the agent's last turn stay as they are, and are listed.
+    """
+    if undo and (files or diff):
+        raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
+    settings, surroundings, console = start(as_json)
+    policy = policy_from(settings, surroundings)
+    place = directory_of(directory)
+    if all_projects:
+        return show_everything(console, surroundings, session, turn, every)
+    if diff:
+        if target and not files and not _is_address(target):
+            target, files = "1", (target,)
+        return _difference(console, surroundings, place, target or "1", files, policy)
+    if not target and not undo:
+        from holdfast.actions.rollback import list_timeline
+
+        found = list_timeline(
+            surroundings, place, settings=policy.take, session=session, turn=turn, every=every
+        )
+        return _show_timeline(console, found, at_directory(directory), every, bool(session or turn))
+    from holdfast.actions.rollback import RollbackRequest, rollback
+
+    request = RollbackRequest(
+        directory=place,
+        target=target,
+        files=files,
+        overwrite_mine=overwrite_mine,
+        undo=undo,
+        dry_run=dry_run,
+        session=session,
+        settings=policy.take,
+    )
+    outcome = rollback(surroundings, request, console.listener())
+    console.finish()
+    return _show_outcome(console, outcome, at_directory(directory), undo)
+
+
+def _is_address(word: str) -> bool:
+    from holdfast.checkpoints.checkpoint import SHORTEST_PREFIX, is_checkpoint_id
+
+    return word.isdecimal() or is_checkpoint_id(word.lower(), SHORTEST_PREFIX)
+
+
+# ── lists ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show_timeline(console: Console, found: Timeline, where: list[str], every: bool, filtered: bool) -> int:
+    console.document(
+        {
+            "directory": found.directory,
+            "project": found.project,
+            "checkpoints": [row.as_dict() for row in found.rows],
+            "hidden": found.hidden,
+            "below": list(found.near.below),
+            "above": list(found.near.above),
+        }
+    )
+    if found.project is None:
+        return _show_near(console, found)
+    if not found.rows:
+        what = "match" if filtered else "to go back to: nothing changed since the last one"
+        console.line(f"No checkpoints of {path_text(found.project)} {what}")
+    else:
+        console.heading(f"Checkpoints of {path_text(found.project)}")
+        rows: list[tuple[str, ...]] = [("#", "ID", "WHEN", "THEN CHANGED", "SESSION", "REASON")]
+        shown = found.rows if every else found.rows[:_ROWS]
+        rows += [_row(row.number, row.checkpoint, changes_text(row.changes)) for row in shown]
+        table(console, rows)
+        if len(shown) < len(found.rows):
+            console.line(f"  … and {len(found.rows) - len(shown):,} older ones: --all")
+        first = next((row.number for row in found.rows if row.number), 0)
+        if first:
+            console.line(
+                f"Undo everything since one of them: `{console.command('rollback', str(first), *where)}`"
+            )
+            console.line(f"See it first: `{console.command('rollback', str(first), '--diff', *where)}`")
+    if found.hidden and not every:
+        marks = count_text(found.hidden, "point")
+        console.line(
+            f"Not shown: {marks} without a number (`{console.command('rollback', '--all', *where)}`)"
+        )
+    return 0
+
+
+def _row(number: int, point: Checkpoint, changed: str) -> tuple[str, ...]:
+    kind = _KINDS.get(point.kind, "")
+    reason = path_text(": ".join(part for part in (kind, point.reason.split("\n")[0]) if part))
+    return (
+        str(number) if number else "",
+        point.id,
+        ago(point.time_ns),
+        changed,
+        path_text(point.session)[:16],
+        reason if len(reason) <= 60 else reason[:59] + "…",
+    )
+
+
+def _show_near(console: Console, found: Timeline) -> int:
+    console.line(f"There are no checkpoints of {path_text(found.directory)}")
+    for title, projects in (("Below it", found.near.below), ("Around it", found.near.above)):
+        for number, project in enumerate(projects[:SHOWN]):
+            command = console.command("rollback", "--dir", project)
+            console.fact(title if number == 0 else "", f"{path_text(project)}   `{command}`")
+    if not found.near.all:
+        console.line(f"Take one: `{console.command('checkpoint')}`")
+    console.line(f"Those of every project: `{console.command('rollback', '--all-projects')}`")
+    return 0
+
+
+def show_everything(
+    console: Console, surroundings: Surroundings, session: str, turn: str, every: bool
+) -> int:
+    """The points of all projects in one timeline."""
+    from holdfast.actions.rollback import list_everything
+
+    points = [
+        point
+        for point in list_everything(surroundings)
+        if (not session or point.session == session)
+        and (not turn or point.turn == turn)
+        and (every or point.numbered)
+    ]
+    console.document({"checkpoints": [point.as_dict() for point in points]})
+    if not points:
+        console.line("There are no checkpoints")
+        return 0
+    shown = points if every else points[:_ROWS]
+    rows = [("ID", "WHEN", "PROJECT", "SESSION", "REASON")]
+    for point in shown:
+        _, name, when, _, who, reason = _row(0, point, "")
+        rows.append((name, when, path_text(point.project), who, reason))
+    table(console, rows)
+    if len(shown) < len(points):
+        console.line(f"  … and {len(points) - len(shown):,} older ones: --all")
+    newest = console.command("rollback", points[0].id, "--dir", points[0].project)
+    console.line(f"Go back to one in its project: `{newest}`")
+    return 0
+
+
+# ── differences ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _difference(
+    console: Console,
+    surroundings: Surroundings,
+    place: str,
+    target: str,
+    files: tuple[str, ...],
+    policy: CheckpointPolicy,
+) -> int:
+    from holdfast.actions.rollback import show_difference
+
+    found = show_difference(surroundings, place, target, files, settings=policy.take)
+    console.document(found.as_dict())
+    if not found.pairs:
+        console.line(f"Nothing changed since checkpoint {found.checkpoint.id}")
+        return 0
+    for line in found.lines:
+        style: dict[str, object] = {}
+        if line.startswith("+"):
+            style = {"bold": True} if line.startswith("+++") else {"fg": "green"}
+        elif line.startswith("-"):
+            style = {"bold": True} if line.startswith("---") else {"fg": "red"}
+        elif line.startswith("@@"):
+            style = {"fg": "cyan"}
+        console.line(line, **style)
+    console.line(f"{count_text(len(found.pairs), 'file')} changed since checkpoint {found.checkpoint.id}")
+    return 0
+
+
+# ── going back ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show_outcome(console: Console, outcome: RollbackOutcome, where: list[str], undoing: bool) -> int:
+    plan, done = outcome.plan, outcome.rolled_back
+    undo = console.command("rollback", "--undo", *where)
+    console.document({"dry_run": done is None, **outcome.as_dict(), "undo": undo if done else None})
+    point = plan.target
+    what = "the point before the last rollback" if undoing else f"checkpoint {point.id}"
+    reason = f", {path_text(point.reason)}" if point.reason and not undoing else ""
+    verb = "Would go" if done is None else "Went"
+    complete = done is None or done.complete
+    console.heading(f"{verb} back to {what} of {path_text(plan.project)}", complete)
+    console.fact("Taken", ago(point.time_ns) + reason)
+    if done is None:
+        listing(console, "Restores", [step.path for step in plan.steps if step.places])
+        listing(console, "Removes", [step.path for step in plan.steps if step.action == "remove"])
+        changed = bool(plan.steps)
+    else:
+        listing(console, "Restored", done.paths("restore", "recreate", "replace-directory"))
+        listing(console, "Removed", done.paths("remove", "replace-by-directory"))
+        changed = bool(done.done)
+    left = plan.left if done is None else done.left
+    _show_left(console, left, where)
+    uncovered = Counter(one.reason for one in plan.not_covered if one.reason != "git")
+    if uncovered:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in uncovered.most_common())
+        console.fact("Untouched", f"{count_text(uncovered.total(), 'path')} that no checkpoint holds: {why}")
+    for remark in plan.remarks if done is None else done.remarks:
+        console.fact("Note", remark)
+    if not changed:
+        console.line("Nothing differs: no file had to be changed")
+    if done is None:
+        console.line("Nothing was changed")
+        return 0
+    console.fact("Time", time_text(done.seconds))
+    if changed:
+        console.line(f"Changed your mind? `{undo}`")
+    return 0 if done.complete else 3
+
+
+def _show_left(console: Console, left: list[Left], where: list[str]) -> None:
+    from holdfast.checkpoints.rollback_plan import LEFT
+
+    mine = [one for one in left if one.reason == "mine"]
+    if mine:
+        listing(
+            console, "Kept yours", [one.path + (f" ({one.detail})" if one.detail else "") for one in mine]
+        )
+        console.fact("", "changed by you after the agent's last turn; --overwrite-mine takes them, too")
+    others = [one for one in left if one.reason != "mine"]
+    lines = [f"{one.path}: {LEFT[one.reason]}" + (f" ({one.detail})" if one.detail else "") for one in others]
+    listing(console, "Left", lines)

@@ -1,0 +1,41 @@
+"""Groups of commands that know their commands by name and import only the one that is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+#: name -> (module, one line for --help). The module has a click command called `command`.
+Table = Mapping[str, tuple[str, str]]
+
+
+class LazyGroup(click.Group):
+    """A group with a table of modules; `default` is the command that bare options belong to."""
+
+    def __init__(self, *arguments: Any, table: Table, default: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.table = table
+        self.default = default
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        found = import_module(self.table[cmd_name][0]).command
+        assert isinstance(found, click.Command)
+        return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        helps = ctx.help_option_names
+        if self.default and (not args or (args[0].startswith("-") and args[0] not in helps)):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])

@@ -1,0 +1,99 @@
+"""Checkpoints in words: their age, what changed, what a plan leaves; and the settings that hold for them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.actions.consent import ConsentNeeded
+from holdfast.actions.surroundings import Surroundings
+from holdfast.cli.console import Console, count_text, path_text
+from holdfast.core.errors import HoldfastError
+from holdfast.settings import Settings, checkpoint_policy
+
+if TYPE_CHECKING:
+    from holdfast.actions.checkpoint import CheckpointPolicy
+    from holdfast.checkpoints.changes import Changes
+
+SHOWN = 10
+_UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
+
+
+def policy_from(settings: Settings, surroundings: Surroundings) -> CheckpointPolicy:
+    """What holds: ours, and where ours is silent what the Hermes home's own file says."""
+    try:
+        place = surroundings.locate(existing=False)
+        home = place.home if place.layout.name == "hermes" else ""
+    except HoldfastError:
+        home = ""
+    return checkpoint_policy(settings, home)
+
+
+def ago(time_ns: int, now_ns: int | None = None) -> str:
+    """`12 s ago`, `5 min ago`, `3 h ago`, then the date; a time ahead of the clock as the date, too."""
+    seconds = ((time.time_ns() if now_ns is None else now_ns) - time_ns) / 1e9
+    if 0 <= seconds < 36 * 3600:
+        for limit, unit, size in _UNITS:
+            if seconds / size < limit:
+                return f"{int(seconds // size)} {unit} ago"
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ns / 1e9))
+
+
+def changes_text(changes: Changes | None) -> str:
+    """`3 files +12 -3`."""
+    if changes is None:
+        return ""
+    lines = f" +{changes.added:,} -{changes.removed:,}" if changes.added or changes.removed else ""
+    return count_text(changes.files, "file") + lines + (" and more" if changes.more else "")
+
+
+def table(console: Console, given: Sequence[Sequence[str]]) -> None:
+    """Aligned columns; the last one is as long as it is, and a column with nothing in it is not shown."""
+    filled = [column for column in range(len(given[0])) if any(row[column] for row in given[1:])]
+    rows = [[row[column] for column in filled] for row in given]
+    numbers = all(not row[0].strip("0123456789,") for row in rows[1:])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = [
+            cell if column == len(row) - 1 else cell.ljust(widths[column]) for column, cell in enumerate(row)
+        ]
+        if numbers:  # they stand under each other by their last digit
+            cells[0] = row[0].rjust(widths[0])
+        console.line("  " + "  ".join(cells).rstrip(), **({"dim": True} if number == 0 else {}))
+
+
+def listing(console: Console, label: str, lines: Iterable[str]) -> None:
+    """A label and the first few of many lines."""
+    found = list(lines)
+    for number, line in enumerate(found[:SHOWN]):
+        console.fact(label if number == 0 else "", path_text(line))
+    if len(found) > SHOWN:
+        console.fact("", f"… and {len(found) - SHOWN:,} more")
+
+
+def directory_of(given: str) -> str:
+    """The directory that is meant: the one given, else the one stood in."""
+    return os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()
+
+
+def at_directory(given: str) -> list[str]:
+    """The option that a printed command needs to mean the same directory."""
+    return ["--dir", directory_of(given)] if given else []
+
+
+def consent(console: Console, force: bool, what: str, again: str) -> None:
+    """Ask, unless `--yes` did; refuse where nobody can be asked. `again` is the command as it was given."""
+    if force:
+        return
+    if not console.can_ask():
+        raise ConsentNeeded(
+            f"this needs your consent: {what}",
+            kept="Nothing was changed",
+            next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
+        )
+    if not console.ask("Continue?"):
+        raise click.Abort

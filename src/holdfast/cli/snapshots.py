@@ -1,0 +1,54 @@
+"""Snapshots in words: their age, their size, and the options that name a snapshot or a home."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.actions.listing import Listed
+from holdfast.cli.console import size_text
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def session_options(function: Command) -> Command:
+    """`--from` and `--profile`: which older database is meant."""
+    for option in (
+        click.option("--profile", metavar="NAME", default="", help="The conversations of this profile."),
+        click.option(
+            "--from",
+            "word",
+            metavar="ID|N|latest",
+            default="latest",
+            help="The snapshot to take it from; default: the newest.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def age_text(listed: Listed, now_ns: int | None = None) -> str:
+    """`12 s`, `5 min`, `3 h`, `9 days`; a clock that was set back shows as `0 s`."""
+    now = time.time_ns() if now_ns is None else now_ns
+    return seconds_text(max(0, now - listed.snapshot.time_ns) / 1e9)
+
+
+def seconds_text(seconds: float) -> str:
+    for limit, unit, size in ((100, "s", 1), (100, "min", 60), (48, "h", 3600), (1e9, "days", 86400)):
+        if seconds / size < limit:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds // 86400)} days"
+
+
+def amount(count: int | None) -> str:
+    return "–" if count is None else size_text(count)
+
+
+def named_home(home: str, layout: str) -> list[str]:
+    """The options that say which home was meant, for a command that is printed."""
+    words = ["--home", os.path.abspath(os.path.expanduser(home))] if home else []
+    return words + (["--layout", layout] if layout else [])

@@ -1,0 +1,67 @@
+"""A process of the checkpoint storm: `taker` edits and takes, `keeper` runs maintenance, over and over.
+
+    python checkpoint_worker.py taker|keeper STORE PROJECT SEED SECONDS LOG
+
+A taker writes a line to its log after each checkpoint that was reported to it: the id, and what the
+project's file held. It dies at random by its own hand, in the middle of its work, if its seed says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+from holdfast.checkpoints.maintenance import MaintenanceSettings, run_maintenance
+from holdfast.checkpoints.retention import Limits
+from holdfast.checkpoints.store import Store
+from holdfast.checkpoints.take import TakeSettings, take
+from holdfast.core.errors import HoldfastError
+
+KEPT = 30
+
+
+def taker(store: str, project: str, seed: int, seconds: float, log: str) -> None:
+    chance = random.Random(seed)
+    until = time.monotonic() + seconds
+    mine = os.path.join(project, f"worker-{seed}.txt")
+    if seed % 3 == 0:
+        threading.Timer(seconds * chance.random(), os.kill, (os.getpid(), signal.SIGKILL)).start()
+    number = 0
+    with open(log, "a", encoding="utf-8") as lines:
+        while time.monotonic() < until:
+            number += 1
+            text = f"{seed} {number} {chance.random()}\n" * chance.randint(1, 400)
+            with open(mine, "w", encoding="utf-8") as file:
+                file.write(text)
+            with Store.open(store) as opened:
+                named = [mine] if number % 3 else None
+                settings = TakeSettings(lock_wait=60.0, durable=False)
+                point = take(
+                    opened, project, kind="manual", reason=text[:40], named=named, settings=settings
+                ).checkpoint
+            if point is not None:
+                lines.write(json.dumps({"id": point.id, "file": os.path.basename(mine), "text": text}) + "\n")
+                lines.flush()
+
+
+def keeper(store: str, project: str, seed: int, seconds: float, log: str) -> None:
+    until = time.monotonic() + seconds
+    settings = MaintenanceSettings(Limits(max_snapshots=KEPT), grace_seconds=0, min_interval_seconds=0)
+    with open(log, "a", encoding="utf-8") as lines:
+        while time.monotonic() < until:
+            with contextlib.suppress(HoldfastError):
+                upkeep = run_maintenance(store, settings, thorough=seed % 2 == 0)
+                lines.write(json.dumps(upkeep.as_dict()) + "\n")
+                lines.flush()
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    role, store, project, seed, seconds, log = sys.argv[1:]
+    {"taker": taker, "keeper": keeper}[role](store, project, int(seed), float(seconds), log)

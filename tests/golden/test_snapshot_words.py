@@ -1,0 +1,198 @@
+"""What `snapshot create`, `backup --quick` and `adopt` say, and what they answer to a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from holdfast.actions.keys import add_passphrase
+from holdfast.actions.vault import open_vault
+from holdfast.vault.keys import Secret
+from homes import make_hermes_home
+from surroundings import throwaway
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.user_home, ".hermes"))
+
+
+def answer(done) -> dict:
+    return json.loads(done.stdout)
+
+
+def test_a_snapshot_says_its_id_what_was_added_and_how_to_restore_it(holdfast, home):
+    done = holdfast("snapshot", "--label", "two words")
+    assert done.returncode == 0, done.stderr
+    short = re.match(r"Snapshot ([0-9a-f]{8}) complete\n", done.stdout)
+    assert short
+    for line in (
+        rf"^  Home       {re.escape(home)} \(hermes\)$",
+        r"^  Kind       manual, two words$",
+        r"^  Files      \d+, [\d.]+ MB$",
+        r"^  Added      [\d.]+ MB, [\d.]+ KB in the vault$",
+        r"^  Databases  2 checked and sound$",
+        r"^  Time       [\d.]+ s$",
+        r"^  Holds      4 sessions, 40 messages, ",
+    ):
+        assert re.search(line, done.stdout, re.MULTILINE), line
+    assert done.stdout.endswith(f"Restore with: `holdfast snapshot restore {short[1]}`\n")
+    assert holdfast("snapshot", "restore", short[1], "--dry-run").returncode == 0, "it runs as printed"
+
+
+def test_bare_snapshot_is_create_and_a_wrong_word_is_bad_usage(holdfast, home):
+    first = answer(holdfast("snapshot", "create", "--json"))
+    second = answer(holdfast("snapshot", "--json"))
+    assert (first["kind"], second["kind"]) == ("manual", "manual") and first["id"] != second["id"]
+    done = holdfast("snapshot", "craete")
+    assert done.returncode == 2 and "No such command 'craete'" in done.stderr
+
+
+def test_something_damaged_is_exit_code_3_with_the_list(holdfast, home):
+    with open(os.path.join(home, "state.db"), "r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 4000)
+    done = holdfast("snapshot")
+    assert done.returncode == 3
+    assert re.match(r"Snapshot [0-9a-f]{8} incomplete\n", done.stdout)
+    assert "Stored as it is, and damaged: 1 file" in done.stdout and "    state.db: " in done.stdout
+    assert "What is in it can be restored with: `holdfast snapshot restore " in done.stdout
+
+
+def test_a_dry_run_makes_nothing(holdfast, here, home):
+    done = holdfast("snapshot", "--dry-run")
+    assert done.returncode == 0
+    assert f"  Vault      {here.vault}, which would be made\n" in done.stdout
+    assert done.stdout.endswith("Nothing was written\n")
+    assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
+    found = answer(holdfast("snapshot", "--dry-run", "--json"))
+    assert found["vault_exists"] is False and found["files"] > 50
+
+
+def test_backup_quick_is_a_quick_snapshot(holdfast, here, home):
+    done = holdfast("backup", "--quick", "--label", "before lunch")
+    assert done.returncode == 0, done.stderr
+    assert "  Kind       quick, before lunch\n" in done.stdout
+    assert re.search(r"Restore with: `holdfast snapshot restore [0-9a-f]{8}`\n$", done.stdout)
+    assert not [name for name in os.listdir(here.user_home) if name.endswith(".zip")]
+
+
+def test_backup_quick_with_a_file_is_an_archive_of_the_quick_set(holdfast, here, home, tmp_path):
+    done = holdfast("backup", "--quick", "-o", str(tmp_path / "brain.zip"))
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "brain.zip") as archive:
+        names = set(archive.namelist())
+    assert {"state.db", "SOUL.md", "memories/MEMORY.md"} <= names
+    assert not [name for name in names if name.startswith("skills/")]
+    assert not os.path.exists(here.vault), "an archive needs no vault"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("backup", "--label", "x"), "--label goes with --quick and without -o"),
+        (("backup", "-q", "-o", "x.zip", "--label", "x"), "--label goes with --quick and without -o"),
+        (("backup", "-q", "--keep", "3"), "--format and --keep go with an archive: name it with -o"),
+        (("snapshot", "--backup"), "--backup and --no-backup go with --kind pre-update or pre-migration"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_and_not_ignored(holdfast, home, words, said):
+    done = holdfast(*words)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_before_an_update_it_says_where_how_to_restore_and_how_to_switch_it_off(holdfast, here, home):
+    done = holdfast("snapshot", "create", "--kind", "pre-update", "--backup")
+    assert done.returncode == 0, done.stderr
+    short = re.match(r"Pre-update snapshot ([0-9a-f]{8})\n", done.stdout)
+    assert short
+    assert f"  Saved      in the vault {here.vault}\n" in done.stdout
+    written = re.search(r"^  Zip        (\S+/backups/pre-update-\S+\.zip) \(", done.stdout, re.MULTILINE)
+    assert written
+    assert f"  Restore    `holdfast snapshot restore {short[1]}`\n" in done.stdout
+    assert f"  Restore    `holdfast import {written[1]}`\n" in done.stdout
+    config = os.path.join(home, "config.yaml")
+    assert (
+        f"  Switch off `updates.pre_update_backup: off` in {config}, or `--no-backup` for once\n"
+        in done.stdout
+    )
+
+
+def test_switched_off_is_silent_on_the_screen_and_noted_in_the_journal(holdfast, here, home):
+    with open(os.path.join(home, "config.yaml"), "a") as file:
+        file.write("updates:\n  pre_update_backup: off\n")
+    done = holdfast("snapshot", "create", "--kind", "pre-update")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (noted,) = here.journal.read()
+    assert (noted.verb, noted.state) == ("pre-update", "opted-out")
+    assert answer(holdfast("snapshot", "--kind", "pre-update", "--json"))["outcome"] == "opted-out"
+    setting = {"HOLDFAST_UPDATES_PRE_UPDATE_BACKUP": "quick"}
+    assert holdfast("snapshot", "--kind", "pre-update", env=setting).stdout.startswith("Pre-update snapshot")
+
+
+def test_a_failure_before_an_update_is_exit_code_1_and_cannot_be_overlooked(holdfast, here, home):
+    with open_vault(here, create=True):
+        pass
+    os.unlink(here.vault_key_file)
+    done = holdfast("snapshot", "create", "--kind", "pre-update")
+    assert done.returncode == 1
+    assert done.stdout.startswith("Pre-update: nothing was stored\n  failed     The vault at ")
+    assert "  kept       Nothing was changed; the snapshots in the vault are whole\n" in done.stdout
+    assert f"  next       Put the key from your kit into `{here.vault_key_file}`" in done.stdout
+    found = answer(holdfast("snapshot", "--kind", "pre-update", "--json"))
+    assert (found["outcome"], found["problems"][0]["code"]) == ("failed", "vault-key-missing")
+
+
+def test_adopt_says_what_it_took_and_what_removing_it_would_free(holdfast, here, home):
+    done = holdfast("adopt", "--dry-run")
+    assert done.returncode == 0 and done.stdout.startswith(f"Would take 1 copy of {home}\n"), done.stdout
+    done = holdfast("adopt")
+    # This home holds a zip that is none and a snapshot without files.
+    assert done.returncode == 3
+    assert "cannot be taken: " in done.stdout and "passed over: it holds no files" in done.stdout
+
+
+def at_a_terminal(words, environment, typed: str) -> tuple[int, str]:
+    """Run a command with a terminal for its input and messages, and type one line."""
+    controller, terminal = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "holdfast", *words],
+            env=environment,
+            stdin=terminal,
+            stderr=terminal,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        shown = b""
+        while b"passphrase of the vault" not in shown:
+            shown += os.read(controller, 1024)
+        os.write(controller, typed.encode() + b"\n")
+        output, _ = process.communicate(timeout=60)
+        return process.returncode, shown.decode() + output.decode()
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+
+def test_at_a_terminal_the_recovery_passphrase_is_asked_for(here, launcher_environment):
+    with open_vault(here, create=True) as repository:
+        add_passphrase(here, repository, Secret("four words are enough"), recovery=True)
+    os.unlink(here.vault_key_file)
+    code, shown = at_a_terminal(["vault", "key", "list"], launcher_environment, "four words are enough")
+    assert code == 0, shown
+    assert "recovery passphrase" in shown and "four words" not in shown
+    code, shown = at_a_terminal(["vault", "key", "list"], launcher_environment, "a wrong phrase")
+    assert code == 12

@@ -1,0 +1,300 @@
+"""What the commands of the vault say, word for word: every error, with what is kept and what is next."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from holdfast.actions.vault import open_vault
+from homes import make_hermes_home
+from surroundings import throwaway
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def vault(here):
+    with open_vault(here, create=True) as repository:
+        return repository.id
+
+
+def said(done, here) -> str:
+    """What went to standard error, with this test's own places by their names."""
+    text = done.stderr.replace(here.vault_key_file, "KEYFILE").replace(here.vault, "VAULT")
+    return text.replace(here.user_home, "USER")
+
+
+def test_no_vault_says_how_to_make_one(holdfast, here):
+    done = holdfast("vault", "check")
+    assert done.returncode == 10
+    assert said(done, here) == (
+        "error: no-such-vault\n"
+        "  There is no vault at `VAULT`\n\n"
+        "  kept  Nothing was made or changed there\n"
+        "  next  Make one: `holdfast vault init`\n"
+        "        If it lies on a drive or share, see that it is mounted\n"
+    )
+    assert not os.path.exists(here.vault)
+
+
+def test_a_vault_that_is_gone_says_so(holdfast, here, vault):
+    os.rename(here.vault, here.vault + "-away")
+    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    done = holdfast("snapshot")
+    assert done.returncode == 10
+    assert said(done, here) == (
+        "error: no-such-vault\n"
+        "  The vault at `VAULT` was here before, and is gone\n\n"
+        "  kept  No new vault was made in its place\n"
+        "  next  If it lies on a drive or share, see that it is mounted, and run the command again\n"
+        "        If it was moved, say where it is: the setting `vault.path` or `HOLDFAST_VAULT_PATH`\n"
+        "        If it is gone for good, make a new one: `holdfast vault init`\n"
+    )
+
+
+def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(holdfast, here, vault):
+    os.unlink(here.vault_key_file)
+    done = holdfast("vault", "stats")
+    assert done.returncode == 12
+    assert said(done, here) == (
+        "error: vault-key-missing\n"
+        "  The vault at `VAULT` is there, but its key file `KEYFILE` is not\n\n"
+        "  kept  Nothing was changed; the snapshots in the vault are whole\n"
+        "  next  Put the key from your kit into `KEYFILE`, as one line, and run the command again\n"
+        "        Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
+        "        Or let a command print it: set `HOLDFAST_VAULT_PASSPHRASE_COMMAND`\n"
+    )
+
+
+def test_a_wrong_key_file_names_itself(holdfast, here, vault):
+    os.unlink(here.vault_key_file)
+    with open(here.vault_key_file, "w") as file:
+        file.write("some other key\n")
+    done = holdfast("vault", "stats")
+    assert done.returncode == 12
+    assert said(done, here) == (
+        "error: wrong-key\n"
+        "  The key of the vault at `VAULT` does not open with this passphrase or key in `KEYFILE`\n\n"
+        "  kept  Nothing was written to the vault\n"
+        "  next  Put the key from your kit into `KEYFILE`, as one line\n"
+        "        Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
+        "        Check that the vault is the one you mean: the setting `vault.path`\n"
+    )
+
+
+def test_a_half_made_vault_says_that_nothing_is_lost(holdfast, here, vault):
+    os.unlink(os.path.join(here.vault, "config"))
+    done = holdfast("vault", "stats")
+    assert done.returncode == 1
+    assert said(done, here) == (
+        "error: vault-half-made\n"
+        "  The vault at `VAULT` was not finished: it has key files but no `config`\n\n"
+        "  kept  It holds no snapshots yet, so nothing is lost\n"
+        "  next  Finish it: `holdfast vault init`\n"
+    )
+    assert holdfast("vault", "init").returncode == 0
+    assert holdfast("vault", "check").returncode == 0
+
+
+def test_a_second_init_touches_nothing(holdfast, here, vault):
+    done = holdfast("vault", "init")
+    assert done.returncode == 1
+    assert said(done, here) == (
+        "error: vault-exists\n"
+        "  There is a vault at `VAULT` already\n\n"
+        "  kept  It was not touched\n"
+        "  next  Use it as it is: `holdfast snapshot list`\n"
+        "        Or choose another place for a new one\n"
+    )
+
+
+def test_a_vault_inside_the_home_is_refused(holdfast, here, tmp_path):
+    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    inside = os.path.join(home, "vault")
+    done = holdfast("snapshot", env={"HOLDFAST_VAULT_PATH": inside})
+    assert done.returncode == 2
+    assert said(done, here) == (
+        "error: vault-inside-home\n"
+        "  The vault at `USER/.hermes/vault` would lie inside the home `USER/.hermes` that it protects\n\n"
+        "  kept  Nothing was made or changed there\n"
+        "  next  Choose a place outside every home: the setting `vault.path` or `HOLDFAST_VAULT_PATH`\n"
+    )
+    assert not os.path.exists(inside)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("false", "it ended with status 1"),
+        ("/no/such/program", "No such file or directory"),
+        ("unbalanced 'quote", "No closing quotation"),
+    ],
+)
+def test_a_passphrase_command_that_fails_says_how(holdfast, here, vault, command, reason):
+    os.unlink(here.vault_key_file)
+    done = holdfast("vault", "stats", env={"HOLDFAST_VAULT_PASSPHRASE_COMMAND": command})
+    assert done.returncode == 12
+    assert said(done, here) == (
+        "error: passphrase-command-failed\n"
+        f"  The passphrase command `{command}` gave no passphrase: {reason}\n\n"
+        "  kept  Nothing was written to the vault\n"
+        "  next  Run that command by itself, and correct the setting `vault.passphrase_command`\n"
+    )
+
+
+def test_a_passphrase_command_that_prints_two_lines_is_refused(holdfast, here, vault):
+    os.unlink(here.vault_key_file)
+    done = holdfast("vault", "stats", env={"HOLDFAST_VAULT_PASSPHRASE_COMMAND": "printf 'one\\ntwo'"})
+    assert done.returncode == 12
+    assert said(done, here) == (
+        "error: bad-vault-key\n"
+        "  What the command printed has more than one line; a key or passphrase is one line\n\n"
+        "  kept  Nothing was written to the vault\n"
+        "  next  Give one line of text, and nothing else\n"
+    )
+
+
+def test_no_passphrase_off_a_terminal_names_the_ways(holdfast, here, vault):
+    done = holdfast("vault", "key", "add", "--recovery")
+    assert done.returncode == 2
+    assert said(done, here) == (
+        "error: no-passphrase\n"
+        "  no passphrase was given, and there is no terminal to ask at\n\n"
+        "  kept  Nothing was written to the vault\n"
+        "  next  Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
+        "`--passphrase-fd N` or `--passphrase-command COMMAND`\n"
+    )
+
+
+def test_a_short_passphrase_is_refused(holdfast, here, vault):
+    done = holdfast("vault", "key", "add", "--passphrase-command", "echo secret")
+    assert done.returncode == 2
+    assert said(done, here) == (
+        "error: passphrase-too-short\n"
+        "  a passphrase of 6 characters is too short: at least 8\n\n"
+        "  kept  Nothing was written to the vault\n"
+        "  next  Choose a longer one; four or five words are good\n"
+    )
+    assert len(json.loads(holdfast("vault", "key", "list", "--json").stdout)["keys"]) == 1
+
+
+def test_removing_a_key_needs_its_id_another_key_and_consent(holdfast, here, vault):
+    current = json.loads(holdfast("vault", "key", "list", "--json").stdout)["keys"][0]["id"]
+    done = holdfast("vault", "key", "remove", "ffff", "--yes")
+    assert (done.returncode, said(done, here)) == (
+        1,
+        "error: no-such-vault-key\n"
+        "  No keys of this vault start with `ffff`\n\n"
+        "  kept  No key was removed\n"
+        "  next  See the keys: `holdfast vault key list`\n",
+    )
+    done = holdfast("vault", "key", "remove", current[:8], "--yes")
+    assert (done.returncode, said(done, here)) == (
+        1,
+        "error: vault-key-in-use\n"
+        f"  The key {current[:8]} is the one that this vault was opened with\n\n"
+        "  kept  No key was removed\n"
+        "  next  Open the vault with another key, then remove this one\n",
+    )
+    added = json.loads(
+        holdfast("vault", "key", "add", "--passphrase-command", "echo four words are enough", "--json").stdout
+    )["key"]
+    done = holdfast("vault", "key", "remove", added[:8])
+    assert done.returncode == 1
+    assert "error: consent-needed\n" in done.stderr
+    assert f"next  Agree to it: `holdfast vault key remove {added[:8]} --yes`" in done.stderr
+    assert holdfast("vault", "key", "remove", added[:8], "--dry-run").returncode == 0
+    assert holdfast("vault", "key", "remove", added[:8], "--yes").returncode == 0
+    assert len(json.loads(holdfast("vault", "key", "list", "--json").stdout)["keys"]) == 1
+
+
+def test_an_exported_key_is_private_and_replaces_nothing(holdfast, here, vault, tmp_path):
+    with open(here.vault_key_file) as file:
+        key = file.read()
+    done = holdfast("vault", "key", "export")
+    assert done.stdout == key
+    assert "Whoever has this key can read everything in the vault" in done.stderr
+    target = tmp_path / "key.txt"
+    assert holdfast("vault", "key", "export", "-o", str(target)).returncode == 0
+    assert target.read_text() == key and target.stat().st_mode & 0o777 == 0o600
+    done = holdfast("vault", "key", "export", "-o", str(target))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: key-file-exists\n"
+        f"  `{target}` exists already\n\n"
+        "  kept  It was not touched\n"
+        "  next  Name another file: `holdfast vault key export -o FILE`\n"
+    )
+
+
+def test_a_vault_with_a_passphrase_has_no_key_to_show(holdfast, here):
+    settings = {"HOLDFAST_VAULT_PASSPHRASE_COMMAND": "echo four words are enough"}
+    assert holdfast("vault", "init", env=settings).returncode == 0
+    assert not os.path.exists(here.vault_key_file)
+    done = holdfast("vault", "key", "export", env=settings)
+    assert done.returncode == 1
+    assert said(done, here) == (
+        "error: no-key-to-show\n"
+        "  the vault at `VAULT` was opened with a passphrase; there is no key file `KEYFILE`\n\n"
+        "  kept  Nothing was written\n"
+        "  next  The passphrase opens it everywhere, with restic too\n"
+    )
+
+
+def test_a_kit_replaces_only_a_kit(holdfast, here, vault, tmp_path):
+    (tmp_path / "mine.txt").write_text("my own notes\n")
+    done = holdfast("vault", "kit", "-o", str(tmp_path / "mine"))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: kit-place-taken\n"
+        f"  `{tmp_path}/mine.txt` exists and is not a kit\n\n"
+        "  kept  It was not touched; nothing was written\n"
+        "  next  Name another place: `holdfast vault kit -o PATH`\n"
+    )
+    assert (tmp_path / "mine.txt").read_text() == "my own notes\n" and not (tmp_path / "mine.html").exists()
+    for _ in range(2):
+        assert holdfast("vault", "kit", "-o", str(tmp_path / "other")).returncode == 0
+
+
+def test_damage_is_said_in_plain_words_with_what_to_do(holdfast, here):
+    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    assert holdfast("snapshot").returncode == 0
+    packs = [
+        os.path.join(directory, name)
+        for directory, _, names in os.walk(os.path.join(here.vault, "data"))
+        for name in names
+    ]
+    biggest = max(packs, key=os.path.getsize)
+    os.chmod(biggest, 0o600)
+    os.truncate(biggest, os.path.getsize(biggest) // 2)
+    done = holdfast("vault", "check")
+    assert done.returncode == 1, done.stdout
+    assert "is damaged: " in done.stdout
+    assert re.search(r"Pack [0-9a-f]{8} has \d+ bytes where \d+ are needed", done.stdout)
+    assert re.search(r"    Snapshot [0-9a-f]{8}: \S+", done.stdout)
+    assert "next  If another copy of the vault exists, bring the damaged file back from there" in done.stdout
+    assert (
+        "Take a new snapshot: what is still in the home is stored again: `holdfast snapshot`" in done.stdout
+    )
+
+
+def test_passphrases_never_appear_in_a_usage_error_or_the_journal(holdfast, here, vault):
+    holdfast("vault", "key", "add", "--passphrase-command", "echo four words are enough")
+    with open(os.path.join(here.data_directory, "journal.jsonl")) as file:
+        journal = file.read()
+    assert "four words" not in journal
+    with open(here.vault_key_file) as file:
+        assert file.read().strip() not in journal
+
+
+@pytest.mark.parametrize("words", [("vault", "check", "--read-data=0%"), ("vault", "check", "--read-data=x")])
+def test_a_share_that_is_none_is_bad_usage(holdfast, here, words):
+    done = holdfast(*words)
+    assert done.returncode == 2
+    assert "is not a share such as 5% or 100%" in done.stderr
