@@ -23,7 +23,8 @@ from dataclasses import asdict, dataclass, field
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
 
-from bench_archive import Verdict, machine  # noqa: E402
+from bench_archive import machine  # noqa: E402
+from checkpoint_report import report, verdicts  # noqa: E402
 from projects import make_project  # noqa: E402
 
 CONTENDER = os.path.join(CHECKOUT, "benchmarks", "checkpoint_contender.py")
@@ -172,31 +173,30 @@ class Arena:
                         results[runner.name]["unchanged"].add(idle)
         return results
 
-    def crossing(self, name: str, files: int, cap: int, turns: int, **options: object) -> tuple[float, float]:
-        """(median of turns below the cap, slowest of the turns that cross it)."""
-        project = self.project(files)
-        below, above = [], []
-        with self.contender(name, **options) as runner:
-            runner.take(project)
-            for number in range(2, cap + turns + 1):
-                self.change(project, files)
-                answer = runner.take(project)
-                (below if number <= cap else above).append(answer["seconds"])
-        return statistics.median(below[1:]), max(above)
-
-    def crossing_size(self, name: str, files: int, turns: int) -> tuple[float, float]:
-        """The same for the cap on the size: each turn adds a megabyte that does not pack, the cap is twelve."""
+    def crossing(self, name: str, files: int, cap: int, turns: int, **options: object) -> dict[str, float]:
+        """Turns below a cap on the number of checkpoints, and turns that cross it."""
         project = self.project(files)
         seconds = []
-        with self.contender(
-            name, max_snapshots=1000, max_total_size_mb=12 + files // 400, interval=1.0
-        ) as runner:
+        with self.contender(name, **options) as runner:
+            runner.take(project)
+            for _ in range(cap + turns):
+                self.change(project, files)
+                seconds.append(runner.take(project)["seconds"])
+        # The first turn after the first checkpoint still finds cold caches.
+        return _compared(seconds[1 : cap - 1], seconds[cap - 1 :])
+
+    def crossing_size(self, name: str, turns: int) -> dict[str, float]:
+        """The same for a cap of 6 MB on the size: each turn adds half a megabyte that does not pack."""
+        project = self.project(1000)
+        seconds = []
+        options = {"max_snapshots": 1000, "max_total_size_mb": 6, "interval": 1.0}
+        with self.contender(name, **options) as runner:
             runner.take(project)
             for number in range(turns):
                 with open(os.path.join(project, f"noise-{number % 3}.bin"), "wb") as file:
-                    file.write(self._random.randbytes(MEGABYTE))
+                    file.write(self._random.randbytes(MEGABYTE // 2))
                 seconds.append(runner.take(project)["seconds"])
-        return statistics.median(seconds), max(seconds[turns // 2 :])
+        return _compared(seconds[1:7], seconds[turns // 2 :])
 
     def long_run(self, name: str, files: int, turns: int, **options: object) -> tuple[Series, int, str]:
         """So many turns with one changed file each; returns the times and the bytes that the store takes."""
@@ -227,7 +227,7 @@ class Arena:
         return alone.median, among.median
 
     def named(self, files: int, rounds: int) -> tuple[float, float, float]:
-        """(one named file, the same with git status beside it, git status) in a project that is a git repository."""
+        """(median of one named file, slowest of them, git status) in a project that is a git repository."""
         project = self.project(files)
         git = ["git", "-C", project, "-c", "user.name=b", "-c", "user.email=b@b"]
         subprocess.run([*git, "init", "-q"], check=True)
@@ -243,6 +243,15 @@ class Arena:
                 subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True)
                 theirs.append(time.perf_counter() - started)
         return ours.median, max(ours.seconds), statistics.median(theirs)
+
+
+def _compared(below: list[float], across: list[float]) -> dict[str, float]:
+    return {
+        "below": statistics.median(below),
+        "across": statistics.median(across),
+        "slowest_below": max(below),
+        "slowest_across": max(across),
+    }
 
 
 def disk_usage(path: str) -> int:
@@ -261,21 +270,17 @@ def metadata_share(store: str) -> float:
     Counted from what git says each object takes in the packs.
     """
     repository = os.path.join(store, "store")
-    listing = subprocess.run(
-        ["git", "-C", repository, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype) %(objectsize:disk)"],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
-    sizes = {name: (kind, int(size)) for name, kind, size in (line.split() for line in listing.splitlines())}
-    refs = subprocess.run(
-        ["git", "-C", repository, "for-each-ref", "--format=%(objectname)"], check=True, capture_output=True, text=True
-    ).stdout.split()  # fmt: skip
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True).stdout
+
+    listed = git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize:disk)")
+    sizes = {name: int(size) for name, size in (line.split() for line in listed.splitlines())}
     files: set[str] = set()
-    for commit in refs:
-        found = subprocess.run(
-            ["git", "-C", repository, "ls-tree", "-r", f"{commit}:files"], capture_output=True, text=True
-        ).stdout
+    for commit in git("for-each-ref", "--format=%(objectname)").split():
+        found = git("ls-tree", "-r", f"{commit}:files")
         files |= {line.split("\t")[0].split()[2] for line in found.splitlines()}
-    content = sum(sizes[name][1] for name in files if name in sizes)
+    content = sum(sizes[name] for name in files if name in sizes)
     return 1 - content / disk_usage(store)
 
 
@@ -325,7 +330,8 @@ def main() -> int:
     if options.json:
         print(json.dumps({"machine": machine(), **document}, indent=2))
     else:
-        print_tables(document)
+        print(f"\nMachine: {machine()['processor']}, {os.cpu_count()} cores. Milliseconds, medians.\n")
+        print("\n".join(report(document)))
         print("\nPromises")
         print("\n".join(verdict.line() for verdict in judged))
     return 0 if all(verdict.passed for verdict in judged) else 1
@@ -343,8 +349,8 @@ def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[
     caps = {
         "hermes count": arena.crossing("hermes", sizes.cap_files, 5, 2, max_snapshots=5),
         "holdfast count": arena.crossing("holdfast", sizes.cap_files, 5, 8, max_snapshots=5, interval=1.0),
-        "hermes size": arena.crossing_size("hermes", sizes.cap_files, 16),
-        "holdfast size": arena.crossing_size("holdfast", sizes.cap_files, 24),
+        "hermes size": arena.crossing_size("hermes", 20),
+        "holdfast size": arena.crossing_size("holdfast", 40),
     }
     say(f"{sizes.turns} turns ...")
     ours, our_bytes, store = arena.long_run(
@@ -362,7 +368,7 @@ def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[
     alone, among = arena.many_projects(sizes.projects)
     return {
         "race": race,
-        "caps": {name: {"median": below, "crossing": above} for name, (below, above) in caps.items()},
+        "caps": caps,
         "turns": {
             "number": sizes.turns,
             "holdfast": ours.as_dict(),
@@ -378,73 +384,6 @@ def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[
         "named": {"files": sizes.named, "holdfast": named, "slowest": slowest_named, "git_status": status},
         "projects": {"number": sizes.projects, "alone": alone, "among": among},
     }
-
-
-def verdicts(document: dict) -> list[Verdict]:  # type: ignore[type-arg]
-    found = []
-    for files, results in document["race"].items():
-        wanted = 5 if files <= 1000 else 8
-
-        def ratio(job: str, results: dict = results) -> float:  # type: ignore[type-arg]
-            return float(results["hermes"][job]["median"] / results["holdfast"][job]["median"])
-
-        found += [
-            Verdict(
-                f"{files:,} files, one changed: times faster than Hermes", ratio("changed"), wanted, True
-            ),
-            Verdict(f"{files:,} files, none changed", ratio("unchanged"), 10, True),
-            Verdict(f"{files:,} files, the first checkpoint", ratio("first"), 2, True),
-        ]
-    caps, turns = document["caps"], document["turns"]
-    for cap in ("count", "size"):
-        ours = caps[f"holdfast {cap}"]
-        found.append(
-            Verdict(
-                f"a turn across the {cap} cap, relative to others",
-                ours["crossing"] / ours["median"],
-                3,
-                False,
-            )
-        )
-    found += [
-        Verdict("99th percentile with maintenance, relative to the median", turns["p99"] / turns["holdfast"]["median"], 3, False),
-        Verdict("late turns relative to early ones", turns["late"] / turns["early"], 1.5, False),
-        Verdict("store after all turns, relative to Hermes's", turns["holdfast_bytes"] / turns["hermes_bytes"], 1, False),
-        Verdict("metadata's share of the store", 100 * turns["metadata_share"], 50, False, " %"),
-        Verdict("a named file, relative to git status", document["named"]["holdfast"] / document["named"]["git_status"], 0.5, False),
-        Verdict("among many projects, relative to alone", document["projects"]["among"] / document["projects"]["alone"], 1.5, False),
-    ]  # fmt: skip
-    return found
-
-
-def print_tables(document: dict) -> None:  # type: ignore[type-arg]
-    print(f"\nMachine: {machine()['processor']}, {os.cpu_count()} cores. Milliseconds, medians.\n")
-    print(f"  {'':<22} {'first':>10} {'one changed':>12} {'unchanged':>10}")
-    for files, results in document["race"].items():
-        for name, jobs in results.items():
-            cells = [f"{1000 * jobs[job]['median']:.1f}" for job in ("first", "changed", "unchanged")]
-            print(f"  {files:>7,} {name:<14} {cells[0]:>10} {cells[1]:>12} {cells[2]:>10}")
-    large = document["largest"]
-    cells = [f"{1000 * large[job]['median']:.1f}" for job in ("first", "changed", "unchanged")]
-    print(
-        f"  {large['files']:>7,} {'holdfast':<14} {cells[0]:>10} {cells[1]:>12} {cells[2]:>10}   (Hermes stores nothing)"
-    )
-    print("\n  Crossing a cap: median of the turns before, slowest turn across")
-    for name, cap in document["caps"].items():
-        print(f"    {name:<18} {1000 * cap['median']:>9.1f} {1000 * cap['crossing']:>9.1f}")
-    turns, named = document["turns"], document["named"]
-    print(f"\n  After {turns['number']} turns: holdfast {turns['holdfast_bytes'] / MEGABYTE:.1f} MB", end="")
-    print(
-        f" (of it metadata {100 * turns['metadata_share']:.0f} %), Hermes {turns['hermes_bytes'] / MEGABYTE:.1f} MB"
-    )
-    print(
-        f"  Turns: median {1000 * turns['holdfast']['median']:.1f}, 99th percentile {1000 * turns['p99']:.1f}",
-        end="",
-    )
-    print(f"; Hermes {1000 * turns['hermes']['median']:.1f}")
-    print(
-        f"  One named file of {named['files']:,}: {1000 * named['holdfast']:.1f}; git status {1000 * named['git_status']:.1f}"
-    )
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ def fsck(store: Store | str) -> None:
     """Plain git finds nothing wrong with the store."""
     done = run_plain_git(store, "fsck", "--strict", "--full", "--no-dangling")
     said = [line for line in done.stderr.decode().splitlines() if not line.startswith("notice:")]
-    assert (done.returncode, done.stdout, said) == (0, b"", [])
+    complaints = f"{done.returncode} {done.stdout!r} {said}"
+    assert complaints == "0 b'' []", complaints
 
 
 def put(path: str, content: bytes | str = b"", mode: int | None = None) -> str:

@@ -146,7 +146,9 @@ def test_every_setting_is_documented_with_its_variable_and_default():
     for setting in SETTINGS:
         cells = rows[setting.name]
         assert f"`{setting.variable}`" in cells[2], setting.name
-        wanted = {"": "empty", "[]": "empty"}.get(str(setting.default), str(setting.default))
+        wanted = {"": "empty", "[]": "empty", "True": "true", "False": "false"}.get(
+            str(setting.default), str(setting.default)
+        )
         assert wanted.removesuffix(".0") in cells[3], (setting.name, cells[3])
 
 

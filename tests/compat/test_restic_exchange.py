@@ -26,6 +26,7 @@ from holdfast.vault.locks import unlock
 from holdfast.vault.policy import Policy, Span, apply_policy
 from holdfast.vault.prune import carry_out, plan_prune
 from holdfast.vault.reader import SnapshotSource
+from holdfast.vault.repair import carry_out_repair, plan_repair
 from holdfast.vault.repo import Repository
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
@@ -551,3 +552,89 @@ def test_version_one_is_refused_for_every_kind_of_writing(unpacked):
             ):
                 with pytest.raises(VaultReadOnly, match="reads but never writes"):
                     change()
+
+
+def test_restic_accepts_what_we_mended(installed_restic, place, secret):
+    """A flipped bit and a torn index file; after the repair and a new snapshot everything is whole."""
+    contents = [some_files(number) for number in range(3)]
+    with Repository.init(LocalStorage(place), secret) as vault:
+        made = [save_files(vault, files, time_ns=10**18 + n) for n, files in enumerate(contents)]
+        blob = vault.load_tree(made[1].tree).find("noise-1").blobs()[0]
+        found = vault.index.lookup(BlobKind.DATA, blob)
+        names = sorted(os.listdir(os.path.join(place, "index")))
+        torn = next(name for name in names if found.pack not in dict(vault.load_index_file(name)))
+    pack = os.path.join(place, "data", found.pack.hex()[:2], found.pack.hex())
+    for path, at in ((pack, found.offset + 50), (os.path.join(place, "index", torn), 40)):
+        os.chmod(path, 0o600)
+        with open(path, "r+b") as file:
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 4]))
+    with Repository.open(LocalStorage(place), secret) as vault:
+        report = check(vault, read_data=1.0)
+        assert len(report.damage) >= 2
+        with vault.lock(exclusive=True) as lock:
+            result = carry_out_repair(vault, plan_repair(vault, report), lock)
+            assert (result.index_files, result.lost) == (1, 1)
+        with vault.lock() as lock:
+            save_files(vault, contents[1], lock=lock)
+        assert read_all(vault) == [*contents, contents[1]]
+        pruned(vault)
+        assert check(vault, read_data=1.0).findings == []
+    assert "no errors were found" in installed_restic(place, secret.text)("check", "--read-data")
+
+
+def test_restic_backs_up_while_we_save_forget_and_prune(restic, place, secret, tmp_path):
+    """Each honours the other's locks: whatever was reported stored is there, and nothing else is harmed."""
+    home = str(tmp_path / "home")
+    put(home, some_files(50) | {"noise": os.urandom(1_000_000)})
+    run = restic(place, secret.text)
+    stored = {}
+    with Repository.init(LocalStorage(place), secret) as vault:
+        settings = {
+            **os.environ,
+            "RESTIC_REPOSITORY": place,
+            "RESTIC_PASSWORD": secret.text,
+            "RESTIC_CACHE_DIR": run.cache,
+        }
+        backups = 0
+        for number in range(6):
+            put(home, {"turn": b"%d" % number * 2000})
+            child = subprocess.Popen(
+                [run.program, "backup", ".", "--json"],
+                env=settings,
+                cwd=home,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            try:
+                with vault.lock(wait=60) as lock:
+                    snapshot = save_files(vault, some_files(number), lock=lock)
+                stored[snapshot.id] = some_files(number)
+                if len(stored) > 2:
+                    with vault.lock(exclusive=True, wait=60) as lock:
+                        away = find_snapshot(vault, next(iter(stored)))
+                        forget(vault, [away], lock, now_ns=time.time_ns())
+                        del stored[public_id(away)]
+                        plan = plan_prune(vault, now_ns=time.time_ns() + 10**9, grace=0)
+                        carry_out(vault, plan, lock)
+            finally:
+                output, _ = child.communicate(timeout=120)
+            if child.returncode == 0:  # otherwise it said that we held the lock, and stored nothing
+                backups += 1
+                summary = json.loads(output.splitlines()[-1])
+                stored[_whole_id(vault, summary["snapshot_id"])] = None
+        assert backups >= 2
+        found = {public_id(snapshot): snapshot for snapshot in list_snapshots(vault)[0]}
+        for name, files in stored.items():
+            content, lost = read_files(vault, found[name])
+            assert not lost
+            assert files is None or content == files
+        assert check(vault, read_data=1.0).damage == []
+    assert "no errors were found" in run("check", "--read-data")
+
+
+def _whole_id(vault, start):
+    return public_id(find_snapshot(vault, start))

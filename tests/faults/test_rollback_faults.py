@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import shutil
+import sqlite3
 import stat
 
 import pytest
@@ -276,4 +279,127 @@ def test_the_journal_keeps_one_line_of_each_rollback(tmp_path):
     assert [line["state"] for line in journal.read()] == ["done", "done"]
     assert journal.pending() == []
     assert stat.S_IMODE(os.stat(journal.path).st_mode) == 0o600
+    project.store.close()
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "replaced"])
+@pytest.mark.parametrize("at", [0, 5, 10])
+def test_a_project_that_goes_away_while_it_is_rolled_back(tmp_path, monkeypatch, how, at):
+    project, point = edited(str(tmp_path))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "keep.txt").write_text("keep\n")
+    counted = iter(range(1000))
+    real = placing.make
+
+    def disturbed(ground, change):
+        if next(counted) == at:
+            if how == "deleted":
+                shutil.rmtree(project.path)
+            else:
+                os.rename(project.path, str(tmp_path / "moved"))
+            if how == "replaced":
+                os.symlink(str(outside), project.path)
+        return real(ground, change)
+
+    monkeypatch.setattr("holdfast.checkpoints.rollback_run.make", disturbed)
+    result = project.back(point)
+    monkeypatch.undo()
+    assert result.remarks and "the mark after the rollback could not be taken" in result.remarks[-1]
+    assert os.listdir(outside) == ["keep.txt"]
+    if how == "deleted":
+        assert not result.complete
+        project.back(result.plan.undo, recreate=True)
+        assert project.read("hollow") == b"a file now\n"
+    else:
+        assert result.complete  # in the very directory that it began in
+        assert (tmp_path / "moved" / "src" / "0.py").read_text().startswith("one")
+    project.fsck()
+    project.store.close()
+
+
+def test_two_rollbacks_at_once_leave_one_of_the_two_states(tmp_path):
+    project = Project(str(tmp_path))
+    states = []
+    for number in range(2):
+        for name in range(20):
+            project.write(f"d{name % 3}/{name}.txt", f"{number} {name}\n")
+        states.append((project.before(), project.tree()))
+    project.write("d0/0.txt", "now\n")
+    children = []
+    for point, _ in states * 2:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                mine = Project(str(tmp_path))
+                mine.back(point)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(pid)
+    taken = [project.take("before") for _ in range(5)]
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
+    assert project.leftovers() == []
+    assert all(".holdfast-tmp-" not in path for point in taken for path in project.store.state(point))
+    last = project.back(states[0][0], overwrite_mine=True)
+    assert last.complete and project.tree() == states[0][1]
+    project.fsck()
+    project.store.close()
+
+
+def test_a_hundred_files_are_synced_at_once_and_come_back(tmp_path):
+    project = Project(str(tmp_path))
+    for number in range(120):
+        project.write(f"d{number % 50}/{number}.txt", f"{number}\n")
+    point = project.before()
+    was = project.tree()
+    for number in range(120):
+        project.write(f"d{number % 50}/{number}.txt", "changed\n")
+    assert len(project.back(point).restored) >= 120 and project.tree() == was
+    project.store.close()
+
+
+def test_a_database_opened_while_the_rollback_runs_stays_with_its_log(tmp_path, monkeypatch):
+    project = Project(str(tmp_path))
+    path = project.full("app.db")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+        connection.commit()
+    project.write("other.txt", "one\n")
+    point = project.before()
+    pid = os.fork()
+    if pid == 0:  # a writer that dies and leaves its log
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.commit()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    project.write("other.txt", "two\n")
+    log = project.read("app.db-wal")
+    real = placing.make
+
+    def opened_late(ground, change):
+        if change.kind == "swap":
+            monkeypatch.setattr(
+                "holdfast.checkpoints.rollback_run.open_elsewhere", lambda full: "pid 1 (agent)"
+            )
+        return real(ground, change)
+
+    monkeypatch.setattr("holdfast.checkpoints.rollback_run.make", opened_late)
+    plan = plan_rollback(project.store, project.path, point, settings=project.settings)
+    monkeypatch.setattr(  # the logs first, the database last
+        "holdfast.checkpoints.preparing._order",
+        lambda change: (
+            0 if change.path.endswith(("-wal", "-shm")) else 2 if change.path == "app.db" else 1,
+        ),
+    )
+    result = roll_back(project.store, plan, settings=project.settings)
+    assert {left.path: left.reason for left in result.left} == {"app.db": "held"}
+    assert project.read("app.db-wal") == log and project.read("other.txt") == b"one\n"
+    monkeypatch.undo()
+    assert project.leftovers() == []
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
     project.store.close()

@@ -291,6 +291,8 @@ def test_a_stopped_prune_loses_nothing_and_the_next_one_finishes_it(
             if reported:
                 assert len(found) == len(kept)
             unlock(below, vault.key, everything=True)
+        if at % 2 == MODES.index(mode) % 2:
+            continue  # another mode goes on from here
         work(below)
         with Repository.open(below, SECRET) as vault:
             assert check(vault, read_data=1.0 if at % 8 == 0 else None).findings == [], at
@@ -309,7 +311,7 @@ def test_a_stopped_prune_loses_nothing_and_the_next_one_finishes_it(
 def test_a_snapshot_goes_on_where_a_prune_was_stopped(history, few_small_packs, mode):
     files, _ = history
     total = changes_of(files, prune)
-    for at in range(1, total + 1, 3):
+    for at in range(1, total + 1, 6):
         below, _ = until_it_stops(files, prune, at, mode)
         with Repository.open(below, SECRET) as vault:
             unlock(below, vault.key, everything=True)

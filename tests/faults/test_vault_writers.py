@@ -7,14 +7,17 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
+from holdfast.vault.blobs import BlobKind
 from holdfast.vault.check import check
 from holdfast.vault.repo import Repository
 from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import LocalStorage
+from holdfast.vault.storage import LocalStorage, MemoryStorage
+from holdfast.vault.storage.base import FileKind
 from vaults import SECRET, new_vault, read_files, some_files
 
 #: Saves one snapshot after the other and says each one's id and seed once it is stored.
@@ -22,7 +25,8 @@ _CHILD = """
 import sys
 from holdfast.vault import pack, packer
 from holdfast.vault.repo import Repository
-from holdfast.vault.storage import LocalStorage
+from holdfast.vault.storage import LocalStorage, MemoryStorage
+from holdfast.vault.storage.base import FileKind
 from vaults import SECRET, save_files, some_files
 pack.TARGET, packer.MOST_BLOBS = 40_000, 8
 path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -98,3 +102,43 @@ def test_several_processes_may_save_at_once(tmp_path):
     assert len(stored) == 12
     judge(path, stored)
     assert os.listdir(os.path.join(path, "locks")) == []
+
+
+class SlowStorage(MemoryStorage):
+    """A pack takes a while; whoever deletes or reports meanwhile does so under its feet."""
+
+    def write(self, kind, name, data):
+        if kind is FileKind.PACK:
+            time.sleep(0.6)
+        super().write(kind, name, data)
+
+
+def test_an_interrupt_waits_for_the_pack_that_is_being_stored_and_names_it():
+    """Ctrl-C, and once more while the first is being answered: the thread that writes is not left behind."""
+    storage = SlowStorage()
+    with new_vault(storage) as vault:
+        for delay in (0.15, 0.3):
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt), vault.saver(None) as saver:
+            blob = saver.save(BlobKind.DATA, b"under way")
+            saver.flush()
+        assert "vault-packer" not in [thread.name for thread in threading.enumerate()]
+        assert check(vault, read_data=1.0).findings == []
+    with Repository.open(storage, SECRET) as vault:
+        assert vault.load_blob(BlobKind.DATA, blob) == b"under way"
+        assert vault.index.has(BlobKind.DATA, blob)
+
+
+def test_an_interrupt_while_a_lock_is_given_up_leaves_none_behind(monkeypatch):
+    from holdfast.core.worker import Worker
+
+    with new_vault(MemoryStorage()) as vault:
+        lock = vault.lock(exclusive=True)
+
+        def interrupted(self):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Worker, "wait_whatever_comes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lock.release()
+        assert [name for name in vault.storage.files if name.startswith("locks/")] == []

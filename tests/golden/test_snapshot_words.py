@@ -196,3 +196,37 @@ def test_at_a_terminal_the_recovery_passphrase_is_asked_for(here, launcher_envir
     assert "recovery passphrase" in shown and "four words" not in shown
     code, shown = at_a_terminal(["vault", "key", "list"], launcher_environment, "a wrong phrase")
     assert code == 12
+
+
+def test_prune_shows_a_plan_asks_and_gives_back(holdfast, here, home):
+    with open(os.path.join(home, "noise.bin"), "wb") as file:
+        file.write(os.urandom(3_000_000))
+    first = answer(holdfast("snapshot", "--json"))["id"]
+    os.unlink(os.path.join(home, "noise.bin"))
+    kept = answer(holdfast("snapshot", "--json"))["id"]
+    assert holdfast("snapshot", "forget", first, "--yes").returncode == 0
+    done = holdfast("vault", "prune")
+    assert done.returncode == 0 and "1 forgotten snapshot" in done.stdout, "three days are not over"
+    done = holdfast("vault", "prune", "--now")
+    assert done.returncode == 1 and "error: consent-needed" in done.stderr
+    assert "next  See the plan: `holdfast vault prune --now --dry-run`" in done.stderr
+    done = holdfast("vault", "prune", "--now", "--dry-run")
+    assert done.returncode == 0 and done.stdout.endswith("Nothing was deleted\n")
+    done = holdfast("vault", "prune", "--now", "--yes")
+    assert done.returncode == 0 and re.search(r"^Gave back [23]\.\d MB$", done.stdout, re.MULTILINE)
+    listed = answer(holdfast("snapshot", "list", "--json"))
+    assert [one["id"] for one in listed["snapshots"]] == [kept]
+    assert holdfast("vault", "check", "--read-data").returncode == 0
+
+
+def test_a_full_disk_is_said_and_the_next_try_goes_on(holdfast, here, home, small_filesystem):
+    place = small_filesystem(256)
+    cramped = {"HOLDFAST_VAULT_PATH": os.path.join(place, "vault")}
+    with open(os.path.join(home, "noise.bin"), "wb") as file:
+        file.write(os.urandom(1_000_000))
+    done = holdfast("snapshot", env=cramped)
+    assert done.returncode == 1 and "error: no-room" in done.stderr, done.stderr
+    assert "What was stored before is whole" in done.stderr
+    os.unlink(os.path.join(home, "noise.bin"))
+    done = holdfast("vault", "check", env=cramped)
+    assert done.returncode == 0, done.stdout

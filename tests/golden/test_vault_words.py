@@ -280,7 +280,8 @@ def test_damage_is_said_in_plain_words_with_what_to_do(holdfast, here):
     assert re.search(r"    Snapshot [0-9a-f]{8}: \S+", done.stdout)
     assert "next  If another copy of the vault exists, bring the damaged file back from there" in done.stdout
     assert (
-        "Take a new snapshot: what is still in the home is stored again: `holdfast snapshot`" in done.stdout
+        "Keep what is sound: `holdfast vault repair`, then store the rest again: `holdfast snapshot`"
+        in done.stdout
     )
 
 
@@ -298,3 +299,44 @@ def test_a_share_that_is_none_is_bad_usage(holdfast, here, words):
     done = holdfast(*words)
     assert done.returncode == 2
     assert "is not a share such as 5% or 100%" in done.stderr
+
+
+def flip_largest_pack(here) -> None:
+    packs = [
+        os.path.join(directory, name)
+        for directory, _, names in os.walk(os.path.join(here.vault, "data"))
+        for name in names
+    ]
+    pack = max(packs, key=os.path.getsize)
+    os.chmod(pack, 0o600)
+    with open(pack, "r+b") as file:
+        file.seek(os.path.getsize(pack) // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def test_a_repair_and_a_new_snapshot_make_a_damaged_vault_whole_again(holdfast, here):
+    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    assert holdfast("snapshot").returncode == 0
+    flip_largest_pack(here)
+    refused = holdfast("vault", "repair")
+    assert refused.returncode == 1
+    assert "  kept  Nothing was changed\n" in refused.stderr
+    assert "Agree to it: `holdfast vault repair --yes`" in refused.stderr
+    plan = json.loads(holdfast("vault", "repair", "--dry-run", "--json").stdout)
+    assert len(plan["plan"]["packs_damaged"]) == 1
+    mended = json.loads(holdfast("vault", "repair", "--yes", "--json").stdout)["result"]
+    assert mended["repaired"]["lost"] >= 1
+    assert mended["repaired"]["saved"] > mended["repaired"]["lost"]
+    assert holdfast("vault", "check").returncode == 1, "the piece is gone until a snapshot brings it back"
+    assert holdfast("snapshot").returncode == 0
+    done = holdfast("vault", "check", "--read-data")
+    assert done.returncode == 0, done.stdout
+    assert holdfast("snapshot", "restore", "2", "--into", here.user_home + "/back", "--yes").returncode == 0
+
+
+def test_a_sound_vault_needs_no_repair(holdfast, here, vault):
+    done = holdfast("vault", "repair")
+    assert done.returncode == 0
+    assert "is whole: nothing to mend" in done.stdout

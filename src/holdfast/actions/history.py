@@ -14,7 +14,7 @@ from holdfast.actions.contents import text_of
 from holdfast.actions.database_copies import looks_like_database
 from holdfast.actions.listing import Listed, Listing, list_home
 from holdfast.actions.patches import patch
-from holdfast.actions.stored_home import path_in_home, reading
+from holdfast.actions.stored_home import NotAHome, open_stored, path_in_home, reading
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import open_vault
 from holdfast.core.entries import Remark
@@ -77,7 +77,7 @@ def history(
     with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
         listing = list_home(repository, place.home)
         found = History(_name(place, path, directory, repository, listing), place)
-        for one, source, node in _nodes(repository, listing, found, listener):
+        for one, source, node in _nodes(surroundings, repository, listing, found, listener):
             _add(found, one, source, node)
         if not found.versions:
             raise _never_seen(found, place)
@@ -101,16 +101,22 @@ def _name(place: Place, path: str, directory: str, repository: Repository, listi
     return path_in_home(path, (place.home,), directory)
 
 
-def _source(repository: Repository, one: Listed, home: str, path: str) -> HomeSource:
+def _source(
+    surroundings: Surroundings, repository: Repository, one: Listed, place: Place, path: str
+) -> HomeSource:
     """The snapshot as a home, without reading its account where the path needs none."""
-    light = HomeSource(repository, one.snapshot, [StoredRoot("", home.strip("/"))], None, [])
+    light = HomeSource(repository, one.snapshot, [StoredRoot("", place.home.strip("/"))], None, [])
     if not path.startswith("_external/") and light.node("") is not None:
         return light
-    return snapshot_source(repository, one.snapshot)[0]
+    return open_stored(surroundings, repository, one).source
 
 
 def _nodes(
-    repository: Repository, listing: Listing, found: History, listener: Listener
+    surroundings: Surroundings,
+    repository: Repository,
+    listing: Listing,
+    found: History,
+    listener: Listener,
 ) -> Iterator[tuple[Listed, HomeSource, Node]]:
     """Where the file is, oldest first."""
     total = len(listing.shown)
@@ -118,8 +124,10 @@ def _nodes(
         listener(Event("look", done, total, "snapshots", one.short))
         found.searched += 1
         try:
-            source = _source(repository, one, found.place.home, found.path)
+            source = _source(surroundings, repository, one, found.place, found.path)
             node = source.node(found.path)
+        except NotAHome:
+            continue
         except VaultDamaged as error:
             found.remarks.append(damaged_remark(found.path, f"snapshot {one.short}", error))
             continue

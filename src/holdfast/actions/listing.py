@@ -15,6 +15,8 @@ from holdfast.vault.repo import Repository
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.snapshots import list_snapshots, pick, public_id
 from holdfast.vault.tags import (
+    PRE_IMPORT,
+    PRE_RESTORE,
     forgotten_at,
     is_incomplete,
     is_pinned,
@@ -27,6 +29,8 @@ from holdfast.vault.tags import (
 
 #: As many characters as are shown; no two snapshots of a list share them, or more are shown.
 SHORT = 8
+#: Kinds that were taken only to take something back.
+UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +120,15 @@ def is_of(snapshot: Snapshot, home: str) -> bool:
 
 
 def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
-    """The one that `latest`, a number, an id, the start of one, or a label means."""
-    if word == "latest" and not listing.shown:
-        raise _none_yet(listing)
+    """The one that `latest`, a number, an id, the start of one, or a label means.
+
+    `latest` passes over what was stored only to undo a restore or an import: after a restore that would
+    be the broken state that was just left.
+    """
+    if word == "latest":
+        if not listing.shown:
+            raise _none_yet(listing)
+        return next((one for one in listing.shown if one.kind not in UNDO_POINTS), listing.shown[0])
     every = listing.all
     labelled = [one for one in listing.shown if one.label and one.label == word]
     if labelled and not any(one.id.startswith(word) for one in every):
@@ -130,7 +140,7 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
         numbered = [one.snapshot for one in listing.shown]
         found = pick([one.snapshot for one in every], word, numbered=numbered, forgotten=forgotten)
     except NoSuchSnapshot:
-        if not unreadable or word == "latest":
+        if not unreadable:
             raise
         raise NoSuchSnapshot(
             f"Snapshot {unreadable[0][:SHORT]} cannot be read: {listing.damaged[unreadable[0]]}",

@@ -178,7 +178,8 @@ def prepare_restore(
     with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
         listener(Event("read"))
         place = surroundings.locate(request.into or request.home, request.layout, existing=False)
-        home = surroundings.locate(request.home, request.layout, existing=False) if request.into else place
+        # Numbers are those of the home that is meant, wherever it is restored to.
+        home = surroundings.locate(request.home, existing=False) if request.into else place
         chosen = choose(list_home(repository, home.home), request.word)
         stored = open_stored(surroundings, repository, chosen, request.layout)
         place = Place(place.home, stored.layout)

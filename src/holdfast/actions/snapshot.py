@@ -154,7 +154,8 @@ def _store(
 ) -> tuple[StoredSnapshot, Scan]:
     place, cache = request.place, cache_of(surroundings, repository)
     scope = scope_of(request.selection)
-    memory = Memory(repository, cache, place.home, repr((place.layout.name, request.selection)))
+    questions = repr([(count.name, count.query) for count in place.layout.counts])
+    memory = Memory(repository, cache, place.home, repr((place.layout.name, request.selection)), questions)
     policy = _Checks(request, memory)
     source = scan(
         place.home,
@@ -163,7 +164,7 @@ def _store(
         capture=CaptureOptions(
             scratch=_scratch(surroundings, cache), deadline=request.deadline, isolated=request.isolated
         ),
-        avoid=[path for path in (surroundings.vault, cache, surroundings.data_directory) if path],
+        avoid=[path for path in _own_places(surroundings) if path],
         user_home=surroundings.user_home,
         environment=surroundings.environment,
         own_archive=_is_own_archive,
@@ -245,6 +246,11 @@ class _Checks:
         return self._always or (not known.checked_ns and self.due(path))
 
 
+def _own_places(surroundings: Surroundings) -> tuple[str, ...]:
+    """What is never part of a home, also where somebody put it inside one."""
+    return surroundings.vault, surroundings.cache_directory, surroundings.data_directory
+
+
 def _scratch(surroundings: Surroundings, cache: str) -> str:
     """Where private copies of databases go: never into the home."""
     directory = cache or os.path.join(surroundings.data_directory, "scratch")
@@ -260,12 +266,11 @@ def _is_own_archive(path: str) -> bool:
 
 def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener) -> tuple[str, ...]:
     """Hide older snapshots as the policies say; skipped, and done next time, where somebody is at work."""
+    if request.kind == "manual":
+        return ()  # these never go by themselves, so a new one pushes nothing out
     from holdfast.vault.forget import forget_by_policy
-    from holdfast.vault.retention import DEFAULT_POLICIES
     from holdfast.vault.snapshots import public_id
 
-    if request.kind not in DEFAULT_POLICIES:
-        return ()  # a new one of this kind pushes nothing out
     home = request.place.home
     try:
         plan = forget_by_policy(

@@ -13,13 +13,14 @@ from holdfast.vault.check import check
 from holdfast.vault.findings import Report
 from holdfast.vault.repo import Repository
 
-_AGAIN = "Take a new snapshot: what is still in the home is stored again: `holdfast snapshot`"
+_MEND = "Keep what is sound: `holdfast vault repair`, then store the rest again: `holdfast snapshot`"
 _COPY = "If another copy of the vault exists, bring the damaged file back from there"
+_INDEX = "Make the index again from the packs: `holdfast vault repair`"
 _WHICH = "See every byte that is damaged: `holdfast vault check --read-data`"
 _STEPS = {
-    "index-unreadable": ("`restic rebuild-index` makes a new index from the packs, which are whole",),
-    "index-disagrees": ("`restic rebuild-index` makes a new index from the packs, which are whole",),
-    "pack-not-indexed": ("`restic rebuild-index` makes a new index from the packs, which are whole",),
+    "index-unreadable": (_INDEX,),
+    "index-disagrees": (_INDEX,),
+    "pack-not-indexed": (_INDEX,),
     "snapshot-unreadable": (_COPY,),
     "key-unreadable": (
         "Other keys still open the vault; remove this one: `holdfast vault key list` names it",
@@ -30,7 +31,7 @@ _STEPS = {
     "pack-indexed-twice": ("Tidy it up: `holdfast vault prune`",),
     "pack-mixed": ("Tidy it up: `holdfast vault prune`",),
 }
-_DAMAGED_DATA = (_COPY, _AGAIN)
+_DAMAGED_DATA = (_COPY, _MEND)
 
 
 @dataclass(frozen=True, slots=True)

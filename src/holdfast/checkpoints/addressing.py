@@ -74,12 +74,12 @@ def find_checkpoint(store: Store, project: str, word: str, live: Checkpoint | No
 def _by_number(
     store: Store, project: str, points: Sequence[Checkpoint], number: int, live: Checkpoint | None
 ) -> Checkpoint:
-    found = numbered(store, points, live)
+    found = numbered(store, points, live, most=number)
     if 1 <= number <= len(found):
         return found[number - 1]
     if not found:
-        what = "nothing changed since the last checkpoint" if points else "there are no checkpoints"
-        raise _unknown(f"there is no checkpoint {number}: {what} of `{project}`", project, str(number))
+        what = "no change of an agent's is left to undo in" if points else "there are no checkpoints of"
+        raise _unknown(f"there is no checkpoint {number}: {what} `{project}`", project, str(number))
     raise _unknown(
         f"there is no checkpoint {number}: they are numbered from 1 to {len(found)}", project, str(number)
     )
@@ -166,7 +166,8 @@ def _not_there(
     holding = [
         point
         for point in store.checkpoints(project)[:_SEARCHED]
-        if point.id != checkpoint.id and any(_known(path, store.state(point)) for path in candidates)
+        if point.id != checkpoint.id
+        and any(_known(path, store.state(point, candidates)) for path in candidates)
     ]
     if holding:
         ids = ", ".join(point.id for point in holding[:5]) + (" …" if len(holding) > 5 else "")

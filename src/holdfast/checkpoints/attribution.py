@@ -21,7 +21,9 @@ class History(Protocol):
     def difference(
         self, older: Checkpoint, newer: Checkpoint
     ) -> Iterable[tuple[str, FileState | None, FileState | None]]: ...
-    def state(self, checkpoint: Checkpoint) -> Mapping[str, FileState]: ...
+    def state(
+        self, checkpoint: Checkpoint, paths: Collection[str] | None = None
+    ) -> Mapping[str, FileState]: ...
 
 
 def changed_by_user(
@@ -58,7 +60,7 @@ def changed_by_user(
             covered = [path for path in named(point) if path in undecided or path in waiting]
             if not covered:
                 continue
-            states = store.state(point)
+            states = store.state(point, covered)
         for path in covered:
             if path in undecided and substance(states.get(path)) == undecided[path]:
                 continue

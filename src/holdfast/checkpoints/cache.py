@@ -24,7 +24,7 @@ from holdfast.core.files import temporary_name, write_all
 
 from .folder import Folder
 
-_MAGIC = b"holdfast stat cache 1\n"
+_MAGIC = b"holdfast stat cache 2\n"
 _FRAME = struct.Struct("<II")
 NAME = "cache"
 
@@ -39,7 +39,6 @@ class Facts:
     latest: dict[str, object] = field(default_factory=dict)  # that checkpoint, as a dict
     tree: bytes = b""  # of `files/`
     meta: bytes = b""  # of `meta/`
-    packs: bytes = b""  # names of all packs there were, NUL between
     rules: bytes = b""  # fingerprint of exclusions, limits and ignore rules outside the tree
     files: int = 0
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> count

@@ -110,8 +110,9 @@ class Checkpoints:
 
         The answer of a call that does not wait is empty; `state.json` tells.
         """
-        protection, roots = Protection(), list(self._touched.values())
         session, turn = session or self._session, turn or self._turn
+        protection = Protection()
+        roots = list(self._touched.values()) or self._touched_elsewhere([session, turn])
         self._touched = {}
         if not roots:
             return protection
@@ -120,7 +121,7 @@ class Checkpoints:
             try:
                 with Store.open(self.directory, listener=self.listener) as store:
                     for root in roots:
-                        self._one(store, protection, root, [], "after", reason, session, turn, root.walked)
+                        self._one(store, protection, root, [], "after", reason, session, turn, True)
             except Exception as error:
                 protection.failures.append(_failure("", error))
 
@@ -135,6 +136,18 @@ class Checkpoints:
         """Wait for after-marks that are still being made; for the end of a process."""
         return all(worker.wait(timeout) for worker in self._workers)
 
+    def _touched_elsewhere(self, turn: list[str]) -> list[Root]:
+        """Projects that other processes touched in this turn: hooks are a process per call."""
+        found: list[Root] = []
+        place = os.path.join(self.directory, "projects")
+        with contextlib.suppress(OSError):
+            for name in os.listdir(place):
+                state = read_state(os.path.join(place, name))
+                if any(turn) and state.turn == turn and state.project:
+                    root = find_root(state.project, forbidden=self.forbidden)
+                    found.append(root if root and root.path == state.project else Root(state.project, ""))
+        return found
+
     def _before(
         self,
         protection: Protection,
@@ -147,7 +160,10 @@ class Checkpoints:
     ) -> None:
         session, turn = session or self._session, turn or self._turn
         groups: dict[str, tuple[Root, list[str]]] = {}
-        for path in paths:
+        # Whoever writes to a link changes what it leads to: both are captured, each in its project.
+        targets = [os.path.join(directory, path) for path in paths if "\0" not in path]
+        targets = [os.path.realpath(path) for path in targets if os.path.islink(path)]
+        for path in [*paths, *(path for path in targets if not os.path.isdir(path))]:
             full = os.path.abspath(os.path.join(directory, path)) if "\0" not in path else ""
             root = find_root(full, forbidden=self.forbidden) if full else None
             if root is None:
@@ -163,9 +179,7 @@ class Checkpoints:
         with Store.open(self.directory, listener=self.listener) as store:
             for root, names in groups.values():
                 self._touched[root.path] = root
-                self._one(
-                    store, protection, root, names, "before", reason, session, turn, shell and root.walked
-                )
+                self._one(store, protection, root, names, "before", reason, session, turn, shell)
         if self.maintenance is not None and protection.taken:
             written = sum(taken.written for taken in protection.taken)
             packs = max(taken.packs for taken in protection.taken)
@@ -191,6 +205,7 @@ class Checkpoints:
             state = read_state(place)
             state.project = root.path
             now = [session, turn]
+            state.turn = now if kind == "before" else []
             if kind == "before" and root.walked and (state.passed != now or not any(now)):
                 full = True
             limited = state.limited

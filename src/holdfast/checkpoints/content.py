@@ -18,7 +18,7 @@ from holdfast.core.entries import EntryLost
 from holdfast.core.events import Listener
 from holdfast.core.sqlite.format import HEADER
 
-from .pack_writer import PackWriter, packed
+from .pack_writer import PackWriter
 
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Up to this size a file is read into memory; beyond it, it is streamed.
@@ -132,8 +132,7 @@ class Reader:
             after = os.fstat(descriptor)
             same = after.st_size == len(data) and after.st_mtime_ns == status.st_mtime_ns
             if same and after.st_ctime_ns == status.st_ctime_ns:
-                oid, entry = packed(b"blob", data)
-                self._writer.add_packed(oid, entry)
+                oid = self._writer.add(b"blob", data)
                 return Read(oid, len(data), after, not settled(after.st_ctime_ns, before))
         if status.st_size > WHOLE:
             raise Unreadable("changing", "changed each time it was read")

@@ -6,13 +6,16 @@ before its ref goes, and maintenance takes what is written down lately for as go
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 from collections.abc import Iterable
 
 from holdfast.core.files import durable_write, write_all
 
 from .checkpoint import Checkpoint
+from .presence import ORPHAN, presence
 from .store import Store
 
 _NAME = "dropped.jsonl"
@@ -67,3 +70,34 @@ def _entries(directory: str) -> list[dict[str, str | int]]:
         except (ValueError, KeyError, TypeError):
             continue  # torn by a kill, or foreign
     return found
+
+
+def tidy_records(store: Store) -> None:
+    """Shorten what is kept beside the store of checkpoints that are gone; all of it is only a help.
+
+    A take may be writing there at this moment: what it adds and we lose is found out again.
+    """
+    base = os.path.join(store.directory, "projects")
+    with_points = store.refs.projects()
+    for identity in os.listdir(base) if os.path.isdir(base) else ():
+        place = os.path.join(base, identity)
+        if identity in with_points:
+            _shorten_ledger(store, place, identity)
+            continue
+        path = store.project_path(identity)
+        if path is not None and presence(place, path).state == ORPHAN:
+            shutil.rmtree(place, ignore_errors=True)
+            continue
+        for name in ("cache", "ledger"):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(place, name))
+
+
+def _shorten_ledger(store: Store, place: str, identity: str) -> None:
+    path, project = os.path.join(place, "ledger"), store.project_path(identity)
+    with contextlib.suppress(OSError):
+        with open(path, "rb") as file:
+            lines = sum(1 for line in file if line.strip())
+        points = store.checkpoints(project) if project else []
+        if points and lines > 2 * len(points) + 32:
+            durable_write(path, b"".join(json.dumps(p.as_dict()).encode() + b"\n" for p in points))

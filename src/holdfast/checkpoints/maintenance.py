@@ -177,7 +177,7 @@ def run_maintenance(
 def _run(
     directory: str, settings: MaintenanceSettings, upkeep: Upkeep, plan: RetentionPlan | None, thorough: bool
 ) -> None:
-    from .dropped import drop_checkpoints, dropped_since, forget_dropped
+    from .dropped import drop_checkpoints, dropped_since, forget_dropped, tidy_records
     from .git import find_git
     from .pack_refs import pack_refs
     from .refs import Refs
@@ -203,6 +203,8 @@ def _run(
             plan = plan or make_plan(store, survey(store), settings.limits, now_ns)
             upkeep.dropped = drop_checkpoints(store, [drop.checkpoint for drop in plan.drop], now_ns)
             upkeep.still_over = plan.still_over
+            if upkeep.dropped:
+                tidy_records(store)
         refs = Refs(store.repository)
         try:
             if full:

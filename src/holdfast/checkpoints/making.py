@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.core.events import Event, Listener
 
 from .about import about, from_facts, git_head, message
 from .cache import Cache
-from .checkpoint import Checkpoint, Skipped
+from .checkpoint import NUMBERED, Checkpoint, Skipped
 from .gather import Gather
 from .ignore import Ignore
 from .named import Named, relative_names
 from .objects import DIRECTORY, FILE, NOTHING, encode_commit, encode_tree
+from .pack_record import add_to_record, read_record, write_record
 from .pack_writer import PackWriter
 from .project import project_id
 from .rules import Rules
@@ -30,6 +31,8 @@ from .trees import Trees
 from .view import View
 from .walk import TooMany, Walk
 
+#: From so many files on it pays to look whether the store has them already.
+_WORTH_A_LOOK = 100
 _LISTED = 100  # skipped paths that `about.json` names; all are in the trees
 
 
@@ -57,27 +60,28 @@ class Making:
         self.pending: dict[bytes, set[bytes]] = {}
         self.files = 0
         self.written = 0
-        self.looked_up = False  # whether the cache's objects had to be looked up
 
-    def take(self, start: Checkpoint, names: Sequence[str], walked: bool, always: bool) -> Taken:
-        """`start` is the checkpoint as far as the caller knows it."""
+    def take(
+        self, start: Checkpoint, names: Sequence[str], passing: bool, walked: bool, always: bool
+    ) -> Taken:
+        """`start` is the checkpoint as far as the caller knows it. `passing`: look at all that is known,
+        and with `walked` at all that is there."""
         cache = self._cache()
         facts = cache.facts
         self.files = facts.files
         view = View(cache)
-        passed = start.full and walked
-        if passed:
-            self._walk(cache, view)
+        if passing:
+            self._walk(cache, view, not walked)
         self._named(view, names)
         checkpoint = None
         with PackWriter(self.store.objects.pack_directory, self.directory, self.settings.durable) as writer:
             gather = self._read(writer, view)
             trees = Trees(writer, view)
             trees.build(self.dirty, facts.tree or NOTHING, facts.meta or NOTHING)
-            if passed:
+            if passing:
                 facts.skipped = view.counts()
             facts.files = self.files
-            if trees.changed or always:
+            if trees.changed or always or not _says_the_same(start, facts.latest):
                 checkpoint = replace(start, files=self.files, skipped=sum(facts.skipped.values()))
                 checkpoint = self._write(writer, checkpoint, trees, facts.skipped)
                 self._name(checkpoint)
@@ -86,10 +90,9 @@ class Making:
             else:
                 view.take_back()
         facts.store, facts.project = self.store.identity, self.raw
-        facts.packs = b"\0".join(sorted(map(os.fsencode, self.packs)))
         # The checkpoint is there. What is beside it may fail: the next pass then looks more closely.
         with contextlib.suppress(OSError):
-            touched = view.touched or self.looked_up
+            touched = view.touched
             view.settle()
             if checkpoint is not None or touched:
                 cache.write()
@@ -114,6 +117,7 @@ class Making:
         self.packs = self.store.objects.pack_names()
         if not facts.base:
             cache.clear()
+            write_record(self.directory, ())
             return cache
         ref = self.store.refs.get(project_id(self.project), facts.base)
         sound = (
@@ -122,25 +126,33 @@ class Making:
             and ref is not None
             and ref == facts.latest.get("commit")
         )
-        if sound and not self.packs.issuperset(map(os.fsdecode, facts.packs.split(b"\0"))):
+        recorded = read_record(self.directory)
+        if sound and (recorded is None or not recorded <= self.packs):
             # Packs went: by maintenance, or lost. Whether anything is missing is looked up once.
-            wanted = {bytes.fromhex(str(ref)), facts.meta} | ({facts.tree} - {NOTHING})
-            for path in cache.paths():
-                folder = cache.get(path)
-                if folder is not None:
-                    wanted |= folder.objects()
-            missing = self.store.objects.missing(wanted)
-            self.looked_up = True
-            if missing:
-                sound = False
-                text = f"{len(missing)} objects of the last checkpoint are missing: everything is read anew"
-                self.listener(Event("store", path=self.project, text=text))
-                self.remarks.append(text)
+            sound = self._nothing_missing(cache, str(ref))
+            if sound:
+                write_record(self.directory, self.packs)
         if not sound:
             cache.clear()
+            write_record(self.directory, ())
         return cache
 
-    def _walk(self, cache: Cache, view: View) -> None:
+    def _nothing_missing(self, cache: Cache, commit: str) -> bool:
+        facts = cache.facts
+        wanted = {bytes.fromhex(commit), facts.meta} | ({facts.tree} - {NOTHING})
+        for path in cache.paths():
+            folder = cache.get(path)
+            if folder is not None:
+                wanted |= folder.objects()
+        self.store.objects.refresh()
+        missing = self.store.objects.missing(wanted)
+        if missing:
+            text = f"{len(missing)} objects of the last checkpoint are missing: everything is read anew"
+            self.listener(Event("store", path=self.project, text=text))
+            self.remarks.append(text)
+        return not missing
+
+    def _walk(self, cache: Cache, view: View, partial: bool) -> None:
         settings, facts = self.settings, cache.facts
         with Ignore(self.raw, self.store.repository) as ignore:
             fingerprint = hashlib.sha256(
@@ -150,7 +162,7 @@ class Making:
             asking = ignore if settings.use_ignore else None
             walk = Walk(cache, self.rules, asking, settings.max_file_size, settings.max_files)
             try:
-                walk.run(self.root, self._own_directories(), fingerprint != facts.rules)
+                walk.run(self.root, self._own_directories(), fingerprint != facts.rules, partial)
             except TooMany:
                 raise too_many_files(self.project, settings.max_files) from None
             except OSError as error:
@@ -169,6 +181,7 @@ class Making:
         self.skipped += outside
         self.names = [os.fsdecode(path) for path in relative]
         named = Named(view, self.rules, self.settings.max_file_size)
+        named.know(self.root)
         for path in relative:
             named.look(self.root, path)
         self.skipped += named.skipped
@@ -180,6 +193,12 @@ class Making:
     def _read(self, writer: PackWriter, view: View) -> Gather:
         limit = self.settings.max_file_size
         gather = Gather(self.root, self.raw, writer, self.directory, limit, self.listener)
+        if self.packs and sum(map(len, self.pending.values())) >= _WORTH_A_LOOK:
+            # Another worktree of the same project has most of it. Nothing that is found can go away
+            # while we are known as writers (see `writing`), but a pack may have gone before.
+            self.store.objects.refresh()
+            writer.reuse = self.store.objects.__contains__
+            write_record(self.directory, self.packs)
         for path, names in self.pending.items():
             folder = view.own(path)
             stored = folder.stored()
@@ -206,7 +225,9 @@ class Making:
         tree = writer.add(b"tree", encode_tree(entries))
         commit = encode_commit(tree, checkpoint.time_ns // 10**9, message(checkpoint))
         checkpoint = replace(checkpoint, commit=writer.add(b"commit", commit).hex())
-        self.packs.add(os.path.basename(writer.finish()))
+        pack = os.path.basename(writer.finish())
+        add_to_record(self.directory, pack)
+        self.packs.add(pack)
         self.written = writer.size
         return checkpoint
 
@@ -218,3 +239,16 @@ class Making:
     def _own_directories(self) -> set[tuple[int, int]]:
         status = os.stat(self.store.directory)
         return {(status.st_dev, status.st_ino)}
+
+
+def _says_the_same(start: Checkpoint, latest: Mapping[str, object]) -> bool:
+    """Whether a point that differs in nothing from the last one has nothing of its own to say.
+
+    Turns are bracketed by *before* points and *after* marks: what follows a mark is the user's, what
+    follows a before point is the agent's. So one never stands in for the other, though nothing
+    changed in between. A named-only point cannot know that nothing changed.
+    """
+    kind = latest.get("kind")
+    if start.kind == "before":
+        return start.full and kind in NUMBERED
+    return kind == "after" if start.kind == "after" else bool(kind)

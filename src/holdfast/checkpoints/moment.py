@@ -8,7 +8,7 @@ older than the point itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .checkpoint import Checkpoint, FileState, Skipped
@@ -41,6 +41,8 @@ class Moment:
 
     base: Checkpoint
     over: dict[str, tuple[FileState | None, Checkpoint]] = field(default_factory=dict)
+    #: Directories that were made for named files: gone with the last of them.
+    made: frozenset[str] = frozenset()
 
     def state(self, source: Store | States) -> Mapping[str, FileState]:
         whole = States.of(source)(self.base)
@@ -52,14 +54,18 @@ class Moment:
                 merged.pop(path, None)
             else:
                 merged[path] = state
+        for path in sorted(self.made, reverse=True):
+            if path in merged and not any(other.startswith(path + "/") for other in merged):
+                del merged[path]
         return merged
 
-    def differs(self, states: States, other: Moment) -> bool:
+    def differs(self, store: Store, other: Moment) -> bool:
         """Whether a person would see a difference between the two."""
-        pairs = {path: (one, two) for path, one, two in states.store.difference(self.base, other.base)}
-        for path in self.over.keys() | other.over.keys():
-            if path not in pairs:  # the same in both full points
-                pairs[path] = (states(self.base).get(path),) * 2
+        pairs = {path: (one, two) for path, one, two in store.difference(self.base, other.base)}
+        alike = [path for path in self.over.keys() | other.over.keys() if path not in pairs]
+        if alike:  # the same in both full points
+            shared = store.state(self.base, alike)
+            pairs |= {path: (shared.get(path), shared.get(path)) for path in alike}
         for path, (one, two) in pairs.items():
             first = self.over[path][0] if path in self.over else one
             second = other.over[path][0] if path in other.over else two
@@ -83,52 +89,63 @@ def moments(
     source: Store | States, points: Sequence[Checkpoint], live: Checkpoint | None
 ) -> dict[str, Moment]:
     """Every checkpoint of a project by id; `points` newest first, `live` a point of now."""
-    states = States.of(source)
-    found: dict[str, Moment] = {}
+    return {point.id: moment for point, moment in _each(States.of(source).store, points, live)}
+
+
+def moment_of(store: Store, points: Sequence[Checkpoint], target: Checkpoint, live: Checkpoint) -> Moment:
+    """The same for one checkpoint; only what is needed for it is read."""
+    needed: list[Checkpoint] = []
+    for point in sorted(points, key=lambda point: (point.time_ns, point.id)):
+        if (point.time_ns, point.id) >= (target.time_ns, target.id):
+            needed.append(point)
+            if point.full:
+                break
+    found = [moment for _, moment in _each(store, needed[::-1], live)]
+    return found[-1] if found else Moment(target)
+
+
+def _each(
+    store: Store, points: Iterable[Checkpoint], live: Checkpoint | None
+) -> Iterator[tuple[Checkpoint, Moment]]:
     newer = Moment(live) if live is not None else None
     for point in points:
-        if point.full:
+        if point.full or newer is None:  # where nothing later is known, the rest is as it was before
             newer = Moment(point)
-        elif newer is None:
-            newer = Moment(point)  # nothing later is known: what it does not name is as it was before
         else:
-            newer = Moment(newer.base, dict(newer.over))
-            for path, state in _named_states(states, point, newer.base).items():
-                newer.over[path] = (state, point)
-        found[point.id] = newer
-    return found
+            names = named_paths(store, point)
+            states = store.state(point, names)
+            over = {name: (states.get(name), point) for name in names}
+            made = {above for name in names if name not in states for above in parents(name)} - states.keys()
+            newer = Moment(newer.base, {**newer.over, **over}, newer.made | made)
+        yield point, newer
 
 
-def _named_states(states: States, point: Checkpoint, base: Checkpoint) -> dict[str, FileState | None]:
-    """The states of the files that a point names; read from what differs, so that little is read."""
-    differing = {path: one for path, one, _ in states.store.difference(point, base)}
-    whole = states(base)
-    return {
-        path: differing[path] if path in differing else whole.get(path)
-        for path in named_paths(states.store, point)
-    }
+def numbered(
+    store: Store, points: Sequence[Checkpoint], live: Checkpoint | None, most: int = 0
+) -> list[Checkpoint]:
+    """The points that have numbers, number 1 first: so that `rollback 1` always undoes the last change.
 
-
-def numbered(store: Store, points: Sequence[Checkpoint], live: Checkpoint | None) -> list[Checkpoint]:
-    """The points that have numbers, number 1 first.
-
-    Only *before* and *manual* points have one. A point to which nothing changed, seen from the next
-    newer one or from the project as it is, has none; nor has one that a rollback went back behind. So
-    `rollback 1` always undoes the last change that is still there.
+    Only *before* and *manual* points have one; and of those not one after which nothing changed, seen
+    from the next newer one, nor one that a rollback went back to or behind. Where the newest point is
+    an after-mark, what happened since is the user's own, which no number undoes. `most`: so many are enough.
     """
-    states = States(store)
-    known = moments(states, points, live)
+    points = [point for point in points if live is None or point.id != live.id or point.numbered]
+    newest = next((point for point in points if point.kind != "undo"), None)
     reference = Moment(live) if live is not None else None
+    if newest is not None and newest.kind == "after" and newest.full:
+        reference = Moment(newest)
     undone = _Undone(store, points[0].project) if points else None
-    found = []
-    for point in points:
+    found: list[Checkpoint] = []
+    for point, moment in _each(store, points, live):
+        if most and len(found) >= most:
+            break
         if not point.numbered or (live is not None and point.id == live.id):
             continue
         if undone is not None and undone.covers(point):
             continue
-        if reference is None or known[point.id].differs(states, reference):
+        if reference is None or moment.differs(store, reference):
             found.append(point)
-            reference = known[point.id]
+            reference = moment
     return found
 
 
@@ -136,18 +153,22 @@ class _Undone:
     """The stretches of a project's history that rollbacks left behind. Ids sort by time."""
 
     def __init__(self, store: Store, project: str) -> None:
-        self._stretches: list[tuple[str, str]] = []
+        self._stretches: list[tuple[str, str, bool]] = []
         position = "~"
         lines = RollbackJournal(store.project_directory(project)).finished()
         for line in sorted(lines, key=lambda line: str(line.get("undo")), reverse=True):
             target, undo = str(line.get("target", "")), str(line.get("undo", ""))
             # A rollback that lies itself in such a stretch, or was undone, left nothing behind.
             if undo < position and target and not line.get("files"):
-                self._stretches.append((target, undo))
+                self._stretches.append((target, undo, line.get("complete") is True))
                 position = target
 
     def covers(self, point: Checkpoint) -> bool:
-        return any(target < point.id <= undo for target, undo in self._stretches)
+        """The point that was gone back to counts as well, unless something of it is still to be done."""
+        return any(
+            target < point.id <= undo or (complete and point.id == target and point.kind == "before")
+            for target, undo, complete in self._stretches
+        )
 
 
 class LeftOut:
@@ -182,7 +203,7 @@ class Absence:
 
     def __call__(self, path: str) -> str:
         over = self._moment.over.get(path)
-        left_out = LeftOut(self._states(over[1] if over else self._moment.base))
         if over is not None:  # it was looked at by name: only an entry of its own counts
+            left_out = LeftOut(self._states.store.state(over[1], [path]))
             return "then-left-out" if left_out.find(path) is not None else ""
-        return left_out.reason(path)
+        return LeftOut(self._states(self._moment.base)).reason(path)

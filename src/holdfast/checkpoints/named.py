@@ -46,6 +46,11 @@ class Named:
         self.skipped: list[Skipped] = []
         self.files = 0  # change in the number of stored files
 
+    def know(self, root: int) -> None:
+        """Make sure that at least the project's own directory is known."""
+        if self._view.get(b"") is None:
+            self._new(b"", os.fstat(root))
+
     def look(self, root: int, path: bytes) -> None:
         """One named path, below the project open as `root`."""
         parts = path.split(b"/")
@@ -68,8 +73,6 @@ class Named:
                 os.close(directory)
                 directory = below
                 self._on_the_way(parent, here, part, directory)
-            if not here and self._view.get(b"") is None:
-                self._new(b"", os.fstat(directory))
             self._file(here, directory, parts[-1])
         finally:
             os.close(directory)
@@ -179,12 +182,6 @@ class Named:
 
     def _on_the_way(self, parent: bytes, here: bytes, part: bytes, directory: int) -> None:
         """Make sure that a directory on the way is known, at least in part."""
-        if parent == b"" and self._view.get(b"") is None:
-            above = os.open(b"..", DIRECTORY_FLAGS, dir_fd=directory)
-            try:
-                self._new(b"", os.fstat(above))
-            finally:
-                os.close(above)
         if self._view.get(here) is None:
             self._new(here, os.fstat(directory))
             owner = self._view.own(parent)

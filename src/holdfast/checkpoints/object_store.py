@@ -43,6 +43,10 @@ class ObjectStore:
         self._bad.clear()
         self._listed = False
 
+    def refresh(self) -> None:
+        """Look at the directory of packs again before the next answer."""
+        self._listed = False
+
     def pack_names(self) -> set[str]:
         """The packs there are now: names without suffix, of those that have both files."""
         try:

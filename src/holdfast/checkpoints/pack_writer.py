@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -25,11 +25,6 @@ KINDS = {b"commit": 1, b"tree": 2, b"blob": 3}
 LEVEL = 1
 _FLUSH = 1 << 20
 _FAR = 0x7FFFFFFF  # offsets beyond this go to the index's table of long ones
-
-
-def packed(kind: bytes, data: bytes) -> tuple[bytes, bytes]:
-    """One object: its name, and its bytes as they stand in a pack. Safe to call in any thread."""
-    return object_id(kind, data), entry_header(KINDS[kind], len(data)) + isal_zlib.compress(data, LEVEL)
 
 
 def entry_header(kind: int, size: int) -> bytes:
@@ -65,6 +60,7 @@ class PackWriter:
         self._buffer = bytearray(b"PACK\0\0\0\2\0\0\0\0")
         self._flushed = 0  # bytes that are in the file already
         self.entries: dict[bytes, tuple[int, int]] = {}  # oid -> offset, crc
+        self.reuse: Callable[[bytes], bool] | None = None  # whether the store has an object already
 
     def __enter__(self) -> Self:
         return self
@@ -88,17 +84,15 @@ class PackWriter:
     def add(self, kind: bytes, data: bytes) -> bytes:
         """Put an object in, once; returns its name."""
         oid = object_id(kind, data)
-        if oid not in self.entries:
-            self.add_packed(oid, entry_header(KINDS[kind], len(data)) + isal_zlib.compress(data, LEVEL))
+        if oid not in self.entries and (self.reuse is None or not self.reuse(oid)):
+            self._put(oid, entry_header(KINDS[kind], len(data)) + isal_zlib.compress(data, LEVEL))
         return oid
 
-    def add_packed(self, oid: bytes, entry: bytes) -> None:
-        """Put in what `packed` made."""
-        if oid not in self.entries:
-            self.entries[oid] = (self.size, isal_zlib.crc32(entry))
-            self._buffer += entry
-            if len(self._buffer) >= _FLUSH:
-                self._flush()
+    def _put(self, oid: bytes, entry: bytes) -> None:
+        self.entries[oid] = (self.size, isal_zlib.crc32(entry))
+        self._buffer += entry
+        if len(self._buffer) >= _FLUSH:
+            self._flush()
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """A blob too large to be held in memory. Raises ValueError when not exactly `size` bytes come.

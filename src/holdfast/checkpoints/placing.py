@@ -56,6 +56,7 @@ class Change:
     mtime_ns: int | None = None
     action: str = ""  # of the step that this belongs to; "" for what only goes with it
     owner: tuple[int, int] | None = None
+    database: str = ""  # of a database and its logs: the path of the database
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

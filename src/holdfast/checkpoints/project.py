@@ -49,8 +49,8 @@ def find_root(path: str, *, forbidden: Collection[str] = ()) -> Root | None:
     """
     never = {os.path.realpath(place) for place in (*SHARED, *forbidden) if place}
     start = os.path.realpath(path)
-    if not os.path.isdir(start) or os.path.islink(path):
-        start = os.path.dirname(os.path.join(os.path.realpath(os.path.dirname(path) or "."), "x"))
+    if not os.path.isdir(start):  # a file, or a link to one: it belongs where it lies
+        start = os.path.realpath(os.path.dirname(path) or ".")
     while not os.path.isdir(start):  # a file in a directory that is yet to be made
         start = os.path.dirname(start)
         if start in never:

@@ -80,6 +80,7 @@ class Proof:
 
     def __init__(self, old: Print | None = None, reason: str = "", detail: str = "") -> None:
         self.old, self.reason, self.detail = old, reason, detail
+        self.database = False
         self.sidecars: list[tuple[str, Print]] = []
 
 
@@ -98,7 +99,9 @@ def prove(ground: Ground, store: Store, path: str, state: FileState, scratch: st
         if not stat.S_ISREG(facts.st_mode):
             return Proof(reason="changed")
         if is_database(head):
-            return _database(ground, path, state, facts, scratch)
+            proof = _database(ground, path, state, facts, scratch)
+            proof.database = True
+            return proof
         return _file(ground, path, state)
     except OSError as error:
         return Proof(reason="changed", detail=error.strerror or str(error))

@@ -18,12 +18,13 @@ from holdfast.core.journal import new_id
 
 from .checkpoint import Checkpoint
 from .ground import Ground, check_project
+from .preparing import Preparation, Prepared
 from .rollback_journal import RollbackJournal
 from .rollback_plan import Left, RollbackPlan
 from .rollback_planning import NothingToUndo, plan_rollback, plan_undo
 from .rollback_recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
 from .rollback_run import RollbackFailed, finish, go_back, go_forward, open_up
-from .staging import Preparation, Prepared, stage
+from .staging import stage
 from .store import Store
 from .take import TakeSettings
 
@@ -128,7 +129,10 @@ def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: L
     journal = RollbackJournal(store.project_directory(plan.project))
     with Ground(plan.project) as ground:
         scratch = store.project_directory(plan.project)
-        prepared = Preparation(ground, store, plan, scratch).run(listener)
+        try:
+            prepared = Preparation(ground, store, plan, scratch).run(listener)
+        except OSError as error:
+            raise _failed(plan, error) from error
         operation = new_id()
         opened = open_up(ground, prepared.changes)
         try:
@@ -138,6 +142,7 @@ def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: L
                 project=plan.project,
                 target=plan.target.id,
                 undo=plan.undo.id,
+                files=list(plan.files),
                 asides=prepared.asides(),
                 opened=opened,
                 time=time.time(),
@@ -218,6 +223,7 @@ def _summary(plan: RollbackPlan, result: RolledBack) -> dict[str, object]:
         "files": list(plan.files),
         "done": len(result.done),
         "left": len(result.left),
+        "complete": result.complete,
         "time": time.time(),
     }
 

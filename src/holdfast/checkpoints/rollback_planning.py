@@ -12,11 +12,12 @@ from holdfast.core.events import Listener, silent
 from .addressing import find_checkpoint, find_files
 from .attribution import changed_by_user
 from .checkpoint import Checkpoint, NoSuchCheckpoint
+from .deciding import Sides, plan_steps
 from .ground import Ground, check_project
-from .moment import Absence, LeftOut, Moment, States, every_name, moments, named_paths
+from .moment import Absence, LeftOut, States, every_name, moment_of, named_paths
 from .proving import UndoPointFailed
 from .rollback_journal import RollbackJournal
-from .rollback_plan import RollbackPlan, Sides, plan_steps, substance
+from .rollback_plan import RollbackPlan, substance
 from .rollback_recovery import recover_locked, rollback_lock
 from .store import Store
 from .take import ProjectGone, Taken, TakeSettings, TooManyFiles, take
@@ -70,7 +71,7 @@ def _fill(store: Store, plan: RollbackPlan, files: Sequence[str], overwrite_mine
     target, undo = plan.target, plan.undo
     points = [point for point in store.checkpoints(plan.project) if point.id != undo.id]
     states = States(store)
-    moment = moments(states, points, undo).get(target.id, Moment(target))
+    moment = moment_of(store, points, target, undo)
     plan.then, plan.now = then, now = moment.state(states), states(undo)
     if files:
         plan.files = find_files(store, plan.project, target, files, cwd, then, now)
@@ -88,7 +89,10 @@ def _fill(store: Store, plan: RollbackPlan, files: Sequence[str], overwrite_mine
     with Ground(plan.project) as ground:
 
         def on_disk(path: str) -> int:
-            facts = ground.look(path)
+            try:
+                facts = ground.look(path)
+            except PermissionError:
+                return stat.S_IFBLK  # something may be there, and nothing can be done about it
             return 0 if facts is None else stat.S_IFMT(facts.st_mode)
 
         plan.steps, plan.left = plan_steps(

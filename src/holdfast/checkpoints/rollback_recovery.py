@@ -83,13 +83,17 @@ def recover_locked(
                 go_back(ground, changes, outsides, opened)
             else:
                 remarks = finish(ground, changes, outsides, opened)
-                facts = {"project": project, "target": target, "undo": undo, "recovered": True}
                 journal.close(
                     "done",
                     operation,
-                    **facts,
+                    project=project,
+                    target=target,
+                    undo=undo,
+                    files=_words(begun.get("files")),
                     done=len(outcome.made),
                     left=len(outcome.left),
+                    complete=not outcome.left,
+                    recovered=True,
                     time=time.time(),
                 )
                 after_mark(

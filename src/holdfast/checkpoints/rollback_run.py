@@ -19,6 +19,7 @@ from holdfast.core.files import fsync_directory, sync_filesystem
 
 from .ground import Ground
 from .placing import Change, clear_away, make, take_back
+from .proving import open_elsewhere
 from .rollback_plan import Left
 
 _FEW = 32
@@ -45,10 +46,11 @@ class Outcome:
 def go_forward(ground: Ground, changes: list[Change], listener: Listener = silent) -> Outcome:
     """Make every change that is not made yet. Raises OSError where one cannot be made: take all back then."""
     outcome = Outcome()
+    held: dict[str, str] = {}  # databases that must stay, with their logs, and why
     for number, change in enumerate(changes):
         listener(Event("swap", number, len(changes), unit="files", path=change.path))
         try:
-            reason = make(ground, change)
+            reason = _not_now(ground, change, held) or make(ground, change)
         except OSError as error:
             if change.kind == "set" and error.errno in _NOT_PERMITTED:
                 outcome.left.append(Left(change.path, "not-permitted"))
@@ -56,9 +58,34 @@ def go_forward(ground: Ground, changes: list[Change], listener: Listener = silen
             raise
         if not reason:
             outcome.made.append(change)
-        elif change.action or reason not in ("not-empty", ""):
+            continue
+        if change.database:
+            held.setdefault(change.database, reason)
+            outcome.made = _with_logs_back(ground, change.database, outcome.made)
+        if change.action:
             outcome.left.append(Left(change.path, reason))
     return outcome
+
+
+def _not_now(ground: Ground, change: Change, held: dict[str, str]) -> str:
+    """A database that a program opened meanwhile is left; and where one part of it stays, all of it does."""
+    if not change.database:
+        return ""
+    if change.database not in held and change.kind != "put" and open_elsewhere(ground.full(change.database)):
+        return "held"
+    return held.get(change.database, "")
+
+
+def _with_logs_back(ground: Ground, database: str, made: list[Change]) -> list[Change]:
+    """What was moved away of a database that stays after all is put back."""
+    rest = []
+    for change in made:
+        if change.database == database and change.kind == "take":
+            with contextlib.suppress(FileExistsError):
+                take_back(ground, change)
+        else:
+            rest.append(change)
+    return rest
 
 
 def finish(
@@ -136,7 +163,8 @@ def make_durable(ground: Ground, changes: list[Change]) -> None:
     """One sync for many directories, one each for a few."""
     places = {change.path.rpartition("/")[0] for change in changes}
     if len(places) > _FEW:
-        sync_filesystem(ground.project)
+        with contextlib.suppress(OSError):  # moved away meanwhile: the work goes on by descriptors
+            sync_filesystem(ground.project)
         return
     for place in places:
         with contextlib.suppress(OSError):

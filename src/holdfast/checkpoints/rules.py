@@ -11,6 +11,8 @@ import fnmatch
 import os
 import re
 
+from holdfast.core.files import TEMPORARY_PREFIX
+
 DIRECTORIES = (
     "node_modules dist build target out .next .nuxt __pycache__ .cache .pytest_cache .mypy_cache .ruff_cache "
     "coverage .venv venv env .hg .svn .worktrees"
@@ -26,6 +28,8 @@ SECRET_FILES = (
 ).split()
 #: Templates that carry the name of a secret and none of it.
 NO_SECRETS = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults")
+
+_OURS = TEMPORARY_PREFIX.encode()
 
 
 class Rules:
@@ -56,6 +60,8 @@ class Rules:
         """The reason why a name is left out: "git", "secret", "excluded"; None to keep it."""
         if name[:1] == b"." and name.lower() == b".git":
             return "git"
+        if name.startswith(_OURS):
+            return "excluded"  # staged by a rollback that runs, or was killed
         if is_directory:
             if self._secret_directories.match(name):
                 return "secret"

@@ -26,6 +26,7 @@ class State:
         default_factory=dict
     )  # time_ns, checkpoint, kind, changed, seconds
     last_failure: dict[str, object] = field(default_factory=dict)  # time_ns, code, what
+    turn: list[str] = field(default_factory=list)  # session and turn that touched it and is not yet marked
     passed: list[str] = field(default_factory=list)  # session and turn of the last full pass
     limited: dict[str, object] = field(default_factory=dict)  # since when only named files are taken, and why
     notices: list[str] = field(default_factory=list)

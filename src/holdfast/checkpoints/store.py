@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -155,10 +155,13 @@ class Store:
             what, kept="Nothing was changed", next_steps=(step,), project=project, wanted=prefix
         )
 
-    def state(self, checkpoint: Checkpoint) -> TreeState:
-        """The whole tree: path -> FileState; see TreeState for what it knows beside."""
+    def state(self, checkpoint: Checkpoint, paths: Collection[str] | None = None) -> TreeState:
+        """The whole tree: path -> FileState; see TreeState for what it knows beside.
+
+        With `paths` only what lies on the way to these is read, and only of these may be asked.
+        """
         with self._reading(checkpoint):
-            return self._trees.state(self._root(checkpoint))
+            return self._trees.state(self._root(checkpoint), paths)
 
     def skipped(self, checkpoint: Checkpoint) -> list[Skipped]:
         """What was in the project and is not in the checkpoint, with reasons."""

@@ -67,9 +67,10 @@ def take(
             store.sweep(project)
             now = time.time_ns()
             identity, words = new_checkpoint_id(now), short_reason(reason)
-            start = Checkpoint(identity, project, now, kind, words, session, turn, "", full, 0, 0)
+            whole = full and walked
+            start = Checkpoint(identity, project, now, kind, words, session, turn, "", whole, 0, 0)
             taking = Making(store, project, directory, root, settings, listener)
-            taken = taking.take(start, named or (), walked, always)
+            taken = taking.take(start, named or (), full, walked, always)
     except WriteFailed as failure:
         raise store_unusable(store.directory, failure.error) from failure
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from . import meta as meta_blob
 from .checkpoint import FileState, Skipped
@@ -60,9 +60,10 @@ class TreeReader:
         data = self._objects.read_as(b"tree", tree)
         return {name: oid for _, name, oid in decode_tree(data, tree.hex())}
 
-    def state(self, tree: bytes) -> TreeState:
-        """Everything below a checkpoint's root tree."""
+    def state(self, tree: bytes, paths: Collection[str] | None = None) -> TreeState:
+        """Everything below a checkpoint's root tree; with `paths` only the folders on the way to these."""
         roots = self.roots(tree)
+        way = None if paths is None else _way(paths)
         state = TreeState()
         stack = [("", roots.get(b"files", NOTHING), roots.get(b"meta", NOTHING))]
         while stack:
@@ -82,7 +83,9 @@ class TreeReader:
                 full = path + os.fsdecode(raw)
                 state.skipped[full] = Skipped(full, reason, "", size)
             state.absent.update(path + os.fsdecode(raw) for raw in meta.absent)
-            stack += [(path + name, *oids) for name, oids in folders.items()]
+            stack += [
+                (path + name, *oids) for name, oids in folders.items() if way is None or path + name in way
+            ]
         return state
 
     def difference(self, older: bytes, newer: bytes) -> Iterator[Change]:
@@ -142,3 +145,13 @@ class TreeReader:
                 kind = "symlink" if mode == LINK else "file"
                 rows[name] = FileState(kind, *described, oid.hex())
         return rows, folders, meta
+
+
+def _way(paths: Collection[str]) -> set[str]:
+    """The paths and every directory above them."""
+    found: set[str] = set()
+    for path in paths:
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found

@@ -53,13 +53,16 @@ class Walk:
         self._telling = False
         self._outside_rules = False
 
-    def run(self, root: int, own: set[tuple[int, int]], fresh: bool) -> None:
-        """Walk the project whose directory is open as `root`. `fresh`: the rules may have changed."""
+    def run(self, root: int, own: set[tuple[int, int]], fresh: bool, partial: bool) -> None:
+        """Walk the project whose directory is open as `root`.
+
+        `fresh`: the rules may have changed. `partial`: look only at what was named before.
+        """
         status = os.fstat(root)
         self._own = own
         self._telling = names_are_told(status.st_dev)
         self._outside_rules = self._ignore is not None and self._ignore.has_outside_rules()
-        self._visit(b"", root, status, fresh, self._outside_rules, False, 0)
+        self._visit(b"", root, status, fresh, self._outside_rules, partial, 0)
 
     def _visit(
         self,

@@ -208,7 +208,7 @@ class Progress:
             return
         if event.phase not in self._tasks:
             self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
-        amount = size_text(event.done) if event.unit == "bytes" else count_text(event.done, "file")
+        amount = size_text(event.done) if event.unit == "bytes" else f"{event.done:,} {event.unit}"
         if event.total:
             of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
             amount = f"{amount} of {of}"

@@ -23,10 +23,12 @@ SHOWN = 10
 _UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
 
 
-def policy_from(settings: Settings, surroundings: Surroundings) -> CheckpointPolicy:
+def policy_from(
+    settings: Settings, surroundings: Surroundings, home: str = "", layout: str = ""
+) -> CheckpointPolicy:
     """What holds: ours, and where ours is silent what the Hermes home's own file says."""
     try:
-        place = surroundings.locate(existing=False)
+        place = surroundings.locate(home, layout, existing=False)
         home = place.home if place.layout.name == "hermes" else ""
     except HoldfastError:
         home = ""

@@ -89,7 +89,7 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
             raise SessionNotRestored(
                 f"Session `{session}` could not be put into `{live}`: SQLite said: {error}",
                 kept=_KEPT,
-                next_steps=("Restore it beside the home and look: `holdfast sessions show`",),
+                next_steps=("Look at it first: `holdfast sessions show SESSION --from ID`",),
                 session=session,
             ) from error
 

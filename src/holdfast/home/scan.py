@@ -6,8 +6,9 @@ a dry run shows exactly what a run would take. Content is opened late, by whoeve
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.core.entries import Entry, Kind, Outcome, Remark
@@ -45,8 +46,6 @@ class Scan:
     """The Source of one home. May be iterated more than once; each pass looks anew."""
 
     ordered = False
-    #: All that lies in a directory comes before anything that does not; a directory is left for good.
-    depth_first = True
 
     def __init__(
         self,
@@ -101,19 +100,24 @@ class Scan:
         return self._census.answers
 
     def __iter__(self) -> Iterator[Entry]:
+        return _each(self.groups())
+
+    def groups(self) -> Generator[list[Entry]]:
+        """The same, all files of one directory at once; a directory that was left is left for good."""
         self._remarks, self._census = [], Census(self.layout, self._answers)
         return self._pass(self._remarks, self._census, self.listener)
 
     def measure(self) -> tuple[int, int]:
         """How many files and bytes a pass would give, without opening any of them."""
         files = size = 0
-        for entry in self._pass([], Census(self.layout), silent):
-            if entry.kind is not Kind.DIRECTORY:
-                files += 1
-                size += entry.size
+        for group in self._pass([], Census(self.layout), silent):
+            for entry in group:
+                if entry.kind is not Kind.DIRECTORY:
+                    files += 1
+                    size += entry.size
         return files, size
 
-    def _pass(self, remarks: list[Remark], census: Census, listener: Listener) -> Iterator[Entry]:
+    def _pass(self, remarks: list[Remark], census: Census, listener: Listener) -> Generator[list[Entry]]:
         judge = Judge(self.home, self.layout, self.selection, self._avoid_paths)
         for count in self.layout.counts:
             if not judge.covers(self.layout, count):
@@ -142,13 +146,9 @@ class Scan:
             for root, prefix, only in self._trees(places):
                 opener = Opener(root, prefix, self.options, census, listener, self.check)
                 walk = Walk(root, prefix, opener, setting, only)
-                entries = walk.entries()
-                for entry in entries:
-                    yield entry
-                    if entry.kind is not Kind.DIRECTORY:
-                        some = True
-                        break
-                yield from entries
+                for group in walk.groups():
+                    some = some or any(entry.kind is not Kind.DIRECTORY for entry in group)
+                    yield group
                 sidecars += walk.sidecars.files
                 sidecar_bytes += walk.sidecars.bytes
         finally:
@@ -192,6 +192,12 @@ class Scan:
             else:
                 parent, prefix = os.path.dirname(place.path), os.path.dirname(place.prefix)
                 yield parent, prefix + "/", os.path.basename(place.path)
+
+
+def _each(groups: Generator[list[Entry]]) -> Iterator[Entry]:
+    with contextlib.closing(groups):
+        for group in groups:
+            yield from group
 
 
 def scan(

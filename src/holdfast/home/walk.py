@@ -80,19 +80,23 @@ class Walk:
         self.beside = {proven.name: proven for proven in self.layout.proven if proven.name}
         self.markers = frozenset({_CLUSTER, *self.contains})
 
-    def entries(self) -> Iterator[Entry]:
-        """Every selected entry below the root; the root's own only where it has a prefix."""
+    def groups(self) -> Iterator[list[Entry]]:
+        """Every selected entry below the root, one directory after the other.
+
+        A group is what one directory holds beside its directories, and in front of it the directories
+        that lead there and were not given out yet; the root's own only where it has a prefix.
+        """
         stack = self._start()
         try:
             if stack:
-                yield from self._list(stack)
+                yield self._list(stack)
             while stack:
                 frame = stack[-1]
                 if frame.waiting:
                     below = self._enter(stack, *frame.waiting.pop())
                     if below is not None:
                         stack.append(below)
-                        yield from self._list(stack)
+                        yield self._list(stack)
                 else:
                     stack.pop()
                     close(frame)
@@ -163,17 +167,17 @@ class Walk:
                 parent.descriptor = below
         return os.open(name, _DIRECTORY, dir_fd=parent.descriptor)
 
-    def _list(self, stack: list[Frame]) -> Iterator[Entry]:
-        """Give out what one directory holds; its subdirectories wait for their turn."""
-        frame = stack[-1]
+    def _list(self, stack: list[Frame]) -> list[Entry]:
+        """What one directory holds; its subdirectories wait for their turn."""
+        frame, given = stack[-1], list[Entry]()
         items = self._items(frame)
         marks = [item.name for item in items if item.name in self.markers]
         if marks and frame.path and self._is_proven(frame, marks):
-            return
+            return given
         judge, path, standing = self.judge, frame.path, frame.standing
         whole = standing.included or (frame.dropped is None and judge.wanted(standing))
         if whole:
-            yield from owed(stack)
+            given.extend(owed(stack))
         usual = Verdict(whole, standing)
         plain = self.opener.plain
         match, avoid, headers = frame.facts.match, self.avoid_inodes, self.headers
@@ -203,7 +207,7 @@ class Walk:
                 full = path + name
                 opening: Opening = partial(plain, full, status.st_ino)
                 mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
-                yield Entry(full, Kind.FILE, mode, mtime_ns, size, "", "", False, opening, status)
+                given.append(Entry(full, Kind.FILE, mode, mtime_ns, size, "", "", False, opening, status))
                 continue
             verdict = usual
             if found or wished:
@@ -263,10 +267,11 @@ class Walk:
                 self._say(path + name, Outcome.PASSED_OVER, f"{what}: there are no bytes to keep")
                 continue
             if not whole:
-                yield from owed(stack)
-            yield entry
+                given.extend(owed(stack))
+            given.append(entry)
         frame.waiting.reverse()
         self._progress(len(items))
+        return given
 
     def _items(self, frame: Frame) -> list[os.DirEntry[str]]:
         if frame.descriptor < 0:

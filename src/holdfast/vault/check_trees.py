@@ -14,6 +14,7 @@ from holdfast.vault.blobs import ID, BlobKind
 from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.findings import DAMAGE, Finding, Report, Touched
 from holdfast.vault.snapshot import Snapshot
+from holdfast.vault.snapshots import public_id
 from holdfast.vault.storage.base import FileKind, stored_name
 from holdfast.vault.tree import TYPES, Node, Tree
 
@@ -62,7 +63,7 @@ class TreeCheck:
     def conclude(self, snapshots: list[Snapshot]) -> None:
         """The findings that need the whole picture, and for each what it touches."""
         if self._missing:
-            text = f"{len(self._missing)} pieces that snapshots need are in no pack of this vault"
+            text = f"{len(self._missing)} pieces that snapshots need are in no sound pack of this vault"
             self._report.add("blob-missing", "", text, blobs=frozenset(self._missing))
         for finding in self._report.findings:
             name = finding.file.rpartition("/")[2]
@@ -79,10 +80,14 @@ class TreeCheck:
         if self._repository.index.has(kind, blob) or blob in self._missing:
             return
         places = self._repository.locations(kind, blob)
-        if places:
-            self._unindexed[places[0].pack].add(blob)
-        else:
-            self._missing.add(blob)
+        try:
+            if places:
+                self._repository.load_blob(kind, blob)  # there is a piece of that name; is it sound?
+                self._unindexed[places[0].pack].add(blob)
+                return
+        except VaultDamaged:
+            pass
+        self._missing.add(blob)
 
     def _trace(self, findings: list[Finding], snapshots: list[Snapshot]) -> None:
         causes: dict[bytes, list[Finding]] = defaultdict(list)
@@ -103,7 +108,7 @@ class TreeCheck:
                         paths[id(finding)].append(path)
             for finding in findings:
                 if found := paths.get(id(finding)):
-                    touched = Touched(snapshot.id, tuple(found[:_SHOWN]), len(found))
+                    touched = Touched(public_id(snapshot), tuple(found[:_SHOWN]), len(found))
                     finding.touches = (*finding.touches, touched)
 
     def _sound_elsewhere(self, blob: bytes, causes: list[Finding]) -> bool:

@@ -125,7 +125,7 @@ class VaultDamaged(HoldfastError):
             kept="Nothing was changed; everything that does not need this piece can still be restored",
             next_steps=(
                 "See which files of which snapshots need it: `holdfast vault check --read-data`",
-                "Take a new snapshot: what is still in the home is stored again",
+                "Keep what is sound: `holdfast vault repair`, then store the rest again: `holdfast snapshot`",
             ),
             blob=blob,
             reason=reason,

@@ -55,27 +55,24 @@ class Intake:
         self.databases.close()
 
     def take(self, source: Source) -> None:
-        """Every entry. What lies in one directory is looked at together."""
-        depth_first = bool(getattr(source, "depth_first", False))
-        group: list[Entry] = []
-        current: str | None = None
-        for entry in source:
-            path = entry.path
-            above = path[: path.rfind("/")] if "/" in path else ""
-            if group and (above != current or entry.kind is Kind.DIRECTORY):
-                self._group(current or "", group, depth_first)
-                group = []
-            if entry.kind is Kind.DIRECTORY:
-                place, root = self._place(path)
-                if depth_first:
-                    self.trees.leave(place, root)
-                self.trees.directory(place).entry = entry
-            else:
-                current = above
-                group.append(entry)
-        if group:
-            self._group(current or "", group, depth_first)
+        """Every entry. A source that gives the files of a directory at once has them compared at once."""
+        groups = getattr(source, "groups", None)
+        if groups is None:
+            for entry in source:
+                self._any(entry)
+        else:
+            for group in groups():
+                self._group(group)
         self.account.remarks += source.remarks
+
+    def _any(self, entry: Entry) -> None:
+        """An entry that may come at any time: a directory is never known to be complete."""
+        place, _ = self._place(entry.path)
+        if entry.kind is Kind.DIRECTORY:
+            self.trees.directory(place).entry = entry
+        elif (item := self._file(entry, None)) is not None:
+            self.trees.encode(self.trees.directory(os.path.dirname(place)), [item])
+        self._say_sometimes(entry.path)
 
     def _place(self, path: str) -> tuple[str, str]:
         """Where an entry lies, and the root that it lies below."""
@@ -86,27 +83,37 @@ class Intake:
                 return place + path[len(prefix) :], place
         raise ValueError("no root for the home itself")
 
-    def _group(self, path: str, entries: list[Entry], together: bool) -> None:
-        """The files and links of one directory; `together`: all of them."""
-        place, root = self._place(entries[0].path)
-        place = os.path.dirname(place)
-        if together:
+    def _group(self, entries: list[Entry]) -> None:
+        """Directories that lead to one, and all its files and links."""
+        first = 0
+        for entry in entries:
+            if entry.kind is not Kind.DIRECTORY:
+                break
+            place, root = self._place(entry.path)
             self.trees.leave(place, root)
-        directory = self.trees.directory(place)
-        if not together or any(entry.status is None for entry in entries):
-            items = [item for entry in entries if (item := self._file(entry, None)) is not None]
-            self.trees.encode(directory, items)
-        else:
-            self._known_group(path, directory, entries)
+            self.trees.directory(place).entry = entry
+            first += 1
+        if first == len(entries):
+            return
+        if first:
+            entries = entries[first:]
+        path = entries[0].path
+        place, root = self._place(path)
+        place = place[: place.rfind("/")] or "/"
+        self.trees.leave(place, root)
+        self._files(path[: path.rfind("/")] if "/" in path else "", self.trees.directory(place), entries)
+        self._say_sometimes(path)
+
+    def _say_sometimes(self, path: str) -> None:
         now = time.monotonic()
         if now - self._told > 0.1:
             self._told = now
-            self._say(entries[-1].path)
+            self._say(path)
 
     def _say(self, path: str, more: int = 0) -> None:
         self._listener(Event("store", self.account.bytes + more, path=path))
 
-    def _known_group(self, path: str, directory: Directory, entries: list[Entry]) -> None:
+    def _files(self, path: str, directory: Directory, entries: list[Entry]) -> None:
         """All files and links of a directory at once: where nothing changed, that is all there is to do."""
         cut = len(path) + 1 if path else 0
         marks: list[Mark] = []
@@ -114,10 +121,11 @@ class Intake:
         databases: dict[int, KnownDatabase | None] = {}
         size = 0
         for number, entry in enumerate(entries):
-            status = entry.status
+            name, status = entry.path[cut:], entry.status
+            if entry.target:
+                name = f"{name}\0{entry.target}"
             assert status is not None
-            name = entry.path[cut:]
-            marks.append(mark(f"{name}\0{entry.target}" if entry.target else name, status))
+            marks.append(mark(name, status))
             size += entry.size
             if entry.database:
                 databases[number] = self.databases.unread(entry)

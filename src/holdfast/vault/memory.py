@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.entries import DatabaseFacts, Entry, Outcome, Remark
+from holdfast.core.files import sweep_temporaries
 from holdfast.vault.blobs import ID, BlobKind
 from holdfast.vault.cache_file import CacheFile, derived
 
@@ -108,10 +109,16 @@ def old_enough(identity: Iterable[Mark | None], now_ns: int) -> bool:
 
 
 class Memory:
-    """What is known of one selection of one home in one vault. An empty directory: nothing, for ever."""
+    """What is known of one selection of one home in one vault. An empty directory: nothing, for ever.
 
-    def __init__(self, repository: Repository, directory: str, home: str, scope: str = "") -> None:
-        self._repository, self._directory, self._home = repository, directory, home
+    `scope` says which selection, `questions` what databases are asked: other answers do not count.
+    """
+
+    def __init__(
+        self, repository: Repository, directory: str, home: str, scope: str = "", questions: str = ""
+    ) -> None:
+        self._repository, self._directory = repository, directory
+        self._asked = f"{home}\0{questions}"
         self._file = self._cache("files", f"{home}\0{scope}")
         self._databases: dict[str, tuple[KnownDatabase, bytes] | None] = {}
         self.print_key = derived(repository.key, "fingerprints")
@@ -132,6 +139,10 @@ class Memory:
         found = self._known.get(path)
         # The file that it came from is authenticated.
         return None if found is None else KnownDirectory(*marshal.loads(found))  # noqa: S302
+
+    def record(self, path: str) -> bytes:
+        """What `directory` was made of."""
+        return self._known[path]
 
     def encoded(self, path: str, new: KnownDirectory, known: KnownDirectory | None) -> bytes:
         """A record as it is kept; where nothing is new, the very one that was kept."""
@@ -158,12 +169,13 @@ class Memory:
         """Keep what a finished snapshot found; nothing is written where nothing is new."""
         if (directories, about, notes) == (self._known, self.about, self.notes) and self.indexed:
             return
+        sweep_temporaries(self._directory)
         names = b"".join(sorted(self._sound_names()))
         self._file.save({"indexes": names, "directories": directories, "about": tuple(about), "notes": notes})
 
     def save_database(self, path: str, known: KnownDatabase) -> None:
         facts = known.facts
-        self._cache("database", f"{self._home}\0{path}").save(
+        self._cache("database", f"{self._asked}\0{path}").save(
             {
                 "indexes": b"".join(sorted(self._sound_names())),
                 "identity": known.identity,
@@ -181,7 +193,7 @@ class Memory:
         )
 
     def _load_database(self, path: str) -> tuple[KnownDatabase, bytes] | None:
-        found: Any = self._cache("database", f"{self._home}\0{path}").load()
+        found: Any = self._cache("database", f"{self._asked}\0{path}").load()
         if found is None:
             return None
         known = KnownDatabase(

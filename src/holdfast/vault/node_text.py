@@ -15,12 +15,16 @@ from holdfast.vault.quoting import json_text, quote
 from holdfast.vault.times import format_time
 from holdfast.vault.tree import Node, encode_node
 
+_DIGITS = len("2026-11-15T09:10:44")
+_MOST_SECONDS = 4096
+
 
 class NodeTexts:
-    """Makes nodes; remembers the names of users and groups."""
+    """Makes nodes; remembers the names of users and groups, and times."""
 
     def __init__(self) -> None:
         self._owners: dict[tuple[int, int], str] = {}
+        self._seconds: dict[int, tuple[str, str]] = {}
         self._own = (os.getuid(), os.getgid())
 
     def file(
@@ -34,8 +38,8 @@ class NodeTexts:
         copy: bool = False,
     ) -> str:
         """A `copy` names no inode: restic, which compares them, will not take it for the file itself."""
-        mtime = format_time(mtime_ns)
-        ctime = mtime if status is None else format_time(status.st_ctime_ns)
+        mtime = self._time(mtime_ns)
+        ctime = mtime if status is None else self._time(status.st_ctime_ns)
         shown = f',"mode":{_mode(mode)}' if mode else ""
         amount = f',"size":{size}' if size else ""
         ids = '["' + content.hex('"', ID).replace('"', '","') + '"]' if content else "[]"
@@ -53,10 +57,10 @@ class NodeTexts:
     def directory(
         self, name: str, mode: int, mtime_ns: int, subtree: bytes, status: os.stat_result | None
     ) -> str:
-        mtime = format_time(mtime_ns)
+        mtime = self._time(mtime_ns)
         ctime, inode = mtime, ""
         if status is not None:
-            ctime = format_time(status.st_ctime_ns)
+            ctime = self._time(status.st_ctime_ns)
             inode = f',"inode":{status.st_ino},"device_id":{status.st_dev}'
         return (
             f'{{"name":{json_text(quote(name))},"type":"dir","mode":{_mode(mode) | 1 << 31},"mtime":"{mtime}"'
@@ -72,6 +76,17 @@ class NodeTexts:
             node.inode, node.device_id, node.ctime_ns = status.st_ino, status.st_dev, status.st_ctime_ns
             node.links = status.st_nlink
         return encode_node(node)
+
+    def _time(self, nanoseconds: int) -> str:
+        """As `format_time`. The files of a home were written in few of the seconds of its life."""
+        seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+        found = self._seconds.get(seconds)
+        if found is None:
+            if len(self._seconds) >= _MOST_SECONDS:
+                self._seconds.clear()
+            text = format_time(seconds * 1_000_000_000)
+            found = self._seconds[seconds] = text[:_DIGITS], text[_DIGITS:]
+        return f"{found[0]}.{fraction:09d}".rstrip("0") + found[1] if fraction else found[0] + found[1]
 
     def _owner(self, status: os.stat_result | None) -> str:
         owner = self._own if status is None else (status.st_uid, status.st_gid)

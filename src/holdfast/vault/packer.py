@@ -75,22 +75,28 @@ class Packer:
             raise self.error
         self._save_index()
 
-    def close(self) -> None:
-        """End the thread. What is stored but not indexed yet is indexed, so that it is not stored again."""
-        worker = self._worker
-        if worker is not None:
-            self._full.put(None)
-            worker.wait_whatever_comes()
-            self._worker = None
+    def close(self, *, failed: bool = False) -> None:
+        """End the thread. After a failure or an interrupt, the packs that did arrive are named first.
 
-    def save_what_is_stored(self) -> None:
-        """After a failure or an interrupt: name the packs that did arrive. Raises no error of its own."""
+        A second Ctrl-C does not cut that short: it is raised when the thread has ended.
+        """
+        try:
+            if failed:
+                self._name_what_is_stored()
+        finally:
+            worker = self._worker
+            if worker is not None:
+                self._full.put(None)
+                worker.wait_whatever_comes()
+                self._worker = None
+
+    def _name_what_is_stored(self) -> None:
         interrupt: KeyboardInterrupt | None = None
         while self._under_way:
             try:
                 self._wait_until_stored()
             except KeyboardInterrupt as error:
-                interrupt = error  # a second Ctrl-C: the packs under way are named all the same
+                interrupt = error
         try:
             self._save_index()
         except Exception as error:  # the first error is the one to report

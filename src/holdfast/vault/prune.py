@@ -72,6 +72,7 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
             grace=options.grace,
             max_unused=options.max_unused,
             floor=options.floor,
+            leaving=options.leaving,
             listener=listener,
         )
     result = Pruned()

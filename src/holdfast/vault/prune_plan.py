@@ -7,7 +7,7 @@ a snapshot, index or directory that cannot be read, a used blob that no sound pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,7 @@ class PruneOptions:
     grace: float = GRACE
     max_unused: float = MAX_UNUSED
     floor: int = FLOOR
+    leaving: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -114,15 +115,17 @@ def plan_prune(
     grace: float = GRACE,
     max_unused: float = MAX_UNUSED,
     floor: int = FLOOR,
+    leaving: Collection[str] = (),
     listener: Listener = silent,
 ) -> PrunePlan:
     """What a prune at that time would do. Take a lock first: a shared one to look, else an exclusive one.
 
-    `grace` in seconds; 0: none. Without a lock, or with a shared one, it is an estimate; `carry_out`
-    plans anew where the vault has changed meanwhile.
+    `grace` in seconds; 0: none. `leaving` are public ids of snapshots that are to go as if they had
+    been forgotten long ago: what a face shows before it forgets them. Without a lock, or with a shared
+    one, it is an estimate; `carry_out` plans anew where the vault has changed meanwhile.
     """
     repository.require_writable()
-    plan = PrunePlan(PruneOptions(now_ns, grace, max_unused, floor))
+    plan = PrunePlan(PruneOptions(now_ns, grace, max_unused, floor, frozenset(leaving)))
     # Snapshots before the index: what a running snapshot adds is then in the index, too.
     kept, names = _sort_out(repository, plan)
     index, files = _read_index(repository)
@@ -208,7 +211,11 @@ def _sort_out(repository: Repository, plan: PrunePlan) -> tuple[list[Snapshot], 
     kept = []
     for snapshot in found:
         forgotten = forgotten_at(snapshot)
-        if forgotten is None or is_pinned(snapshot, options.now_ns):
+        if is_pinned(snapshot, options.now_ns):
+            kept.append(snapshot)
+        elif public_id(snapshot) in options.leaving:
+            plan.snapshots.append(snapshot)
+        elif forgotten is None:
             kept.append(snapshot)
         elif grace and options.now_ns - forgotten < grace * 1e9:
             # Forgotten in the future (a clock that was set back) is within its grace, too.

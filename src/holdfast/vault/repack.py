@@ -63,9 +63,7 @@ def repack(
         packer.flush()
         whole = True
     finally:
-        if not whole:
-            packer.save_what_is_stored()
-        packer.close()
+        packer.close(failed=not whole)
     return copied, damaged
 
 

@@ -80,9 +80,15 @@ def plan_repair(repository: Repository, report: Report | None = None) -> RepairP
         pack = bytes.fromhex(name)
         if not index.has_pack(pack):
             try:
-                plan.add[pack] = load_header(repository.storage, repository.key, name, size)
+                entries = load_header(repository.storage, repository.key, name, size)
             except (BadPack, NotStored, VaultDamaged):
                 continue  # nobody knows what it held; a prune removes it
+            # Read before it is trusted: it may be here because an earlier repair found it damaged.
+            sound = {blob[0] for _, blob in sound_blobs(repository, pack, entries)}
+            if len(sound) == len({entry.id for entry in entries}):
+                plan.add[pack] = entries
+            elif left := [e for e in entries if e.id in sound and not index.has(e.kind, e.id)]:
+                plan.salvage[pack] = left
     bad = _packs_in(report) if report else set()
     for pack, entries in index.by_pack():
         if pack.hex() not in sizes:
@@ -128,9 +134,7 @@ def _salvage(
         packer.flush()
         whole = True
     finally:
-        if not whole:
-            packer.save_what_is_stored()
-        packer.close()
+        packer.close(failed=not whole)
     result.lost -= result.saved
 
 

@@ -12,7 +12,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -122,10 +122,12 @@ class BlobSaver:
     def close(self, *, failed: bool = False) -> None:
         if failed:
             self._error = self._error or RuntimeError("this saver was closed")
-        self._workers.shutdown(wait=True, cancel_futures=failed)
-        if failed:
-            self._packer.save_what_is_stored()
-        self._packer.close()
+        # Not `shutdown(wait=True)`: its joins take a running thread for ended after a Ctrl-C.
+        self._workers.shutdown(wait=False, cancel_futures=failed)
+        try:
+            wait_whatever_comes(self._running)
+        finally:
+            self._packer.close(failed=failed)
 
     def __enter__(self) -> Self:
         return self
@@ -211,3 +213,15 @@ class BlobSaver:
         error = self._error or self._packer.error
         if error is not None:
             raise error
+
+
+def wait_whatever_comes(running: Collection[concurrent.futures.Future[None]]) -> None:
+    """Wait for the end of work through any number of Ctrl-C; the last of them is raised afterwards."""
+    interrupt: KeyboardInterrupt | None = None
+    while waiting := [future for future in tuple(running) if not future.done()]:
+        try:
+            concurrent.futures.wait(waiting)
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt

@@ -7,7 +7,6 @@ only a local day when the local offset is written.
 from __future__ import annotations
 
 import datetime
-import functools
 import re
 import time
 
@@ -22,13 +21,6 @@ _EARLIEST, _LATEST = -62135596800, 253402300799 - 86400
 def format_time(nanoseconds: int, offset: int | None = None) -> str:
     """Since 1970; in the local offset of that moment, or in the given one (seconds east)."""
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    text, zone = _second(seconds, offset)
-    return f"{text}.{fraction:09d}".rstrip("0") + zone if fraction else text + zone
-
-
-@functools.lru_cache(1024)
-def _second(seconds: int, offset: int | None) -> tuple[str, str]:
-    """Up to the seconds, and the offset. Files of a home were written in a few seconds of its life."""
     seconds = min(max(seconds, _EARLIEST + 86400), _LATEST)
     try:
         parts = time.localtime(seconds) if offset is None else time.gmtime(seconds + offset)
@@ -36,10 +28,12 @@ def _second(seconds: int, offset: int | None) -> tuple[str, str]:
     except (OverflowError, OSError, ValueError):
         parts, east = time.gmtime(seconds), 0
     text = "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}".format(*parts[:6])
+    if fraction:
+        text += f".{fraction:09d}".rstrip("0")
     minutes = int(east / 60)
     if minutes == 0:
-        return text, "Z"
-    return text, f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+        return text + "Z"
+    return text + f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
 def parse_time(text: str) -> tuple[int, int]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from holdfast.vault.memory import Memory
 
 
+_LEAF = hashlib.sha256().digest()
+
+
 class Item(NamedTuple):
     """One file or link of a directory, stored."""
 
@@ -66,13 +69,12 @@ class TreeWriter:
         self._open: dict[str, Directory] = {"/": Directory("/")}
         #: What the next snapshot will know of each directory, by its path among the entries.
         self.records: dict[str, bytes] = {}
-        self.directories = self.reused = 0
 
     def directory(self, place: str) -> Directory:
         """The directory of an absolute path; those above it are made too."""
         found = self._open.get(place)
         if found is None:
-            above = os.path.dirname(place)
+            above = place[: place.rfind("/")] or "/"
             if above not in self._open:
                 self.directory(above)
             found = self._open[place] = Directory(place)
@@ -108,13 +110,13 @@ class TreeWriter:
     def _finish(self, path: str) -> None:
         directory = self._open.pop(path)
         tree = self._tree(directory)
-        name = os.path.basename(path)
+        above, _, name = path.rpartition("/")
         entry = directory.entry
         if entry is not None:
             text = self._texts.directory(name, entry.mode, entry.mtime_ns, tree, entry.status)
         else:
             text = self._undescribed(path, name, tree)
-        self._open[os.path.dirname(path)].children.append((os.fsencode(name), text))
+        self._open[above or "/"].children.append((os.fsencode(name), text))
 
     def _undescribed(self, path: str, name: str, tree: bytes) -> str:
         """A directory above the home: as it is on this machine, else made up."""
@@ -125,13 +127,17 @@ class TreeWriter:
         return self._texts.directory(name, status.st_mode & 0o7777, status.st_mtime_ns, tree, status)
 
     def _tree(self, directory: Directory) -> bytes:
-        self.directories += 1
-        directory.children.sort()
-        digest = hashlib.sha256("\n".join(text for _, text in directory.children).encode()).digest()
+        digest = _LEAF
+        if directory.children:
+            directory.children.sort()
+            digest = hashlib.sha256("\n".join(text for _, text in directory.children).encode()).digest()
         known = directory.known
         if directory.same and known is not None and known.children == digest and self._stored(known.tree):
-            self.reused += 1
             tree = known.tree
+            if directory.late is not None and directory.path is not None:
+                # Nothing here is new: what is known of it stays known.
+                self.records[directory.path] = self._memory.record(directory.path)
+                return tree
         else:
             items = directory.late() if directory.late is not None else directory.items
             texts = [*directory.texts, *self._encoded(items), *directory.children]

@@ -369,3 +369,14 @@ def test_the_manifest_of_an_unchanged_home_is_stored_once(here, home, trusting):
     assert manifest_of(here, first.snapshot) == manifest_of(here, second.snapshot)
     third = take(here, home, label="named")
     assert manifest_of(here, third.snapshot)["label"] == "named"
+
+
+def test_a_layout_that_asks_something_else_gets_its_own_answer(here, home, trusting):
+    take(here, home)
+    layout = here.layouts["hermes"]
+    counts = tuple(
+        replace(count, query="SELECT 7") if count.name == "messages" else count for count in layout.counts
+    )
+    other = replace(here, layouts={**here.layouts, "hermes": replace(layout, counts=counts)})
+    assert take(other, home).census["default"]["messages"] == 7
+    assert take(here, home).census["default"]["messages"] == 400

@@ -18,6 +18,7 @@ from holdfast.vault.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, 
 from holdfast.vault.repo import Repository
 from holdfast.vault.storage import LocalStorage
 from surroundings import throwaway
+from vaults import CHEAP
 
 
 def mode(path: str) -> int:
@@ -145,7 +146,7 @@ def test_a_missing_key_is_said_with_its_file_and_both_ways_out(tmp_path):
 def test_the_recovery_passphrase_opens_what_the_lost_key_no_longer_does(tmp_path):
     here = throwaway(tmp_path)
     with open_vault(here, create=True) as repository:
-        repository.add_key(Secret("a long recovery phrase"), username="recovery")
+        repository.add_key(Secret("a long recovery phrase"), cost=CHEAP, username="recovery")
         identity = repository.id
     os.unlink(here.vault_key_file)
     here = replace(here, vault_secret=lambda: Secret("a long recovery phrase"))
@@ -168,7 +169,7 @@ def test_a_key_file_of_another_vault_is_a_wrong_key_and_names_itself(tmp_path):
 def test_behind_a_wrong_key_file_the_passphrase_is_tried(tmp_path):
     here = throwaway(tmp_path)
     with open_vault(here, create=True) as repository:
-        repository.add_key(Secret("a long recovery phrase"))
+        repository.add_key(Secret("a long recovery phrase"), cost=CHEAP)
     os.unlink(here.vault_key_file)
     write_key_once(here.vault_key_file, generate_secret().text)
     with open_vault(replace(here, vault_secret=lambda: Secret("a long recovery phrase"))):

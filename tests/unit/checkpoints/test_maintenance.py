@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -22,9 +23,10 @@ from holdfast.checkpoints.maintenance import (
 )
 from holdfast.checkpoints.pack_refs import pack_refs
 from holdfast.checkpoints.quarantine import Quarantine
-from holdfast.checkpoints.retention import Limits
+from holdfast.checkpoints.retention import Drop, Limits, RetentionPlan
 from holdfast.checkpoints.size import add_written, measure
 from holdfast.checkpoints.store import Store
+from holdfast.checkpoints.survey import make_plan, survey
 from holdfast.checkpoints.take import take
 from holdfast.checkpoints.tidy import Tidy
 from holdfast.checkpoints.writing import nobody_writes, writing
@@ -414,3 +416,35 @@ def test_the_record_of_drops_passes_over_torn_lines(store, project):
     point = store.checkpoints(project)[1]
     drop_checkpoints(store, [point], time.time_ns())
     assert dropped_since(store.directory, 0) == {point.commit}
+
+
+def test_what_is_kept_beside_dropped_checkpoints_goes_with_them(store, project, tmp_path):
+    turns(store, project, 60)
+    gone = str(tmp_path / "gone")
+    put(os.path.join(gone, "a.txt"), "a")
+    take(store, gone)
+    place = store.project_directory(gone)
+    plan = make_plan(store, survey(store), Limits(max_snapshots=5), time.time_ns(), drop_orphans=True)
+    shutil.rmtree(gone)
+    plan = make_plan(store, survey(store), Limits(max_snapshots=5), time.time_ns(), drop_orphans=True)
+    assert plan.orphans == (gone,)
+    run_maintenance(store.directory, NOW, plan=plan)
+    assert not os.path.exists(place)
+    assert len(store.checkpoints(project)) == 5
+    with open(os.path.join(store.project_directory(project), "ledger")) as file:
+        assert sum(1 for line in file if line.strip()) < 20
+    turns(store, project, 1, start=99)
+    assert len(store.checkpoints(project)) == 6
+
+
+def test_after_everything_was_cleared_the_next_checkpoint_is_whole_again(store, project):
+    turns(store, project, 3)
+    drops = [Drop(point, "clear") for point in store.checkpoints(project)]
+    run_maintenance(store.directory, NOW, plan=RetentionPlan(tuple(drops), (), 0, 0, 0), thorough=True)
+    assert store.checkpoints(project) == []
+    (held,) = turns(store, project, 1, start=7)
+    assert len(held) == 20
+    age(store, 7200)
+    run_maintenance(store.directory, NOW, thorough=True)
+    assert held_now(store, project) == [held]
+    fsck(store)

@@ -35,7 +35,7 @@ def test_rollback_1_undoes_the_last_change_again_and_again(project):
     for expected in (b"2\n", b"1\n", b"0\n"):
         project.back("1")
         assert project.read("a.txt") == expected
-    with pytest.raises(NoSuchCheckpoint, match="nothing changed since the last checkpoint"):
+    with pytest.raises(NoSuchCheckpoint, match="no change of an agent's is left to undo"):
         project.back("1")
 
 
@@ -55,7 +55,7 @@ def test_only_before_and_manual_points_have_numbers(project):
     (first,) = turns(project, 1)
     manual = project.take("manual")
     project.write("a.txt", "more\n")
-    project.after()
+    project.take("undo")
     live = project.take("undo")
     points = [point for point in project.store.checkpoints(project.path) if point.id != live.id]
     assert [point.id for point in numbered(project.store, points, live)] == [manual.id, first.id]
@@ -195,3 +195,40 @@ def test_a_secret_asked_for_by_name_is_said_to_be_unsaved(project):
     point = project.before()
     with pytest.raises(FileNotInCheckpoint, match="holds secrets, which are never stored"):
         project.back(point, ".env")
+
+
+def test_rollback_1_goes_on_past_a_point_whose_rest_is_the_users_own(project):
+    first, second = turns(project, 2)
+    project.write("sub/b.txt", "user\n")
+    result = project.back("1")
+    assert result.plan.target.id == second.id and [left.path for left in result.kept] == ["sub/b.txt"]
+    result = project.back("1")
+    assert result.plan.target.id == first.id and project.read("a.txt") == b"0\n"
+    assert project.read("sub/b.txt") == b"user\n"
+
+
+def test_an_undone_rollback_gives_its_numbers_back(project):
+    _, second = turns(project, 2)
+    project.back("1")
+    project.undo()
+    assert project.read("a.txt") == b"2\n"
+    assert project.back("1").plan.target.id == second.id
+
+
+def test_new_turns_after_a_rollback_are_numbered_before_what_it_left(project):
+    first, _ = turns(project, 2)
+    project.back("1")
+    third = project.before()
+    project.write("a.txt", "third\n")
+    project.after()
+    assert project.back("1").plan.target.id == third.id
+    assert project.back("1").plan.target.id == first.id
+
+
+def test_a_rollback_of_one_file_takes_no_numbers_away(project):
+    first, second = turns(project, 2)
+    project.back(first, "a.txt")
+    live = project.take("undo")
+    points = [point for point in project.store.checkpoints(project.path) if point.id != live.id]
+    assert [point.id for point in numbered(project.store, points, live)][-1] in (first.id, second.id)
+    assert project.back(second, overwrite_mine=True).complete

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from holdfast.checkpoints.rollback_plan import parents
 from rollback_support import Project, Tree
 
 NAMES = ["a", "b", "A", "ä", "odd \n name", "x.py", "d", "e", os.fsdecode(b"\xff\xfe"), "-rf"]
@@ -128,6 +129,46 @@ def check(seed: int, steps: list[str]) -> None:
         shutil.rmtree(place)
 
 
+def check_calls(seed: int, calls: int) -> None:
+    """Every write is named, or follows a full pass: then each point gives back its whole tree."""
+    place = tempfile.mkdtemp(prefix="holdfast-property-")
+    try:
+        world = World(place, seed)
+        project, choose = world.project, world.random
+        points = [(project.before(), world.covered())]
+        for _ in range(calls):
+            if choose.random() < 0.3:
+                points.append((project.before(), world.covered()))
+                for _ in range(choose.randint(0, 3)):
+                    world.edit()
+                continue
+            path = "/".join(choose.choice(NAMES) for _ in range(choose.randint(1, 3)))
+            full = project.full(path)
+            if any(
+                not os.path.isdir(project.full(above)) or os.path.islink(project.full(above))
+                for above in parents(path)
+                if project.exists(above)
+            ) or os.path.isdir(full):
+                continue
+            points.append((project.before(path), world.covered()))
+            if project.exists(path):
+                project.delete(path)
+            if choose.random() < 0.8:
+                project.write(path, choose.randbytes(20))
+        was = world.covered()
+        point, expected = choose.choice(points)
+        result = project.back(point, overwrite_mine=True)
+        assert result.complete, [str(left) for left in result.left]
+        assert world.covered() == expected
+        if result.done:
+            project.undo(overwrite_mine=True)
+            assert world.covered() == was
+        assert project.leftovers() == []
+        project.store.close()
+    finally:
+        shutil.rmtree(place)
+
+
 STEPS = st.lists(
     st.sampled_from(["before", "before", "agent", "agent", "shell", "user", "after", "uncovered"]),
     min_size=2,
@@ -152,3 +193,22 @@ def test_rollback_to_any_point_is_exact_and_undo_gives_back_what_was_there(seed,
 @given(seed=st.integers(0, 10**9), steps=STEPS)
 def test_rollback_to_any_point_is_exact_in_hundreds_of_worlds(seed, steps):
     check(seed, steps)
+
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
+@given(seed=st.integers(0, 10**6), calls=st.integers(1, 8))
+def test_rollback_to_any_named_call_gives_back_the_tree_of_that_moment(seed, calls):
+    check_calls(seed, calls)
+
+
+@pytest.mark.soak("checkpoints")
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(seed=st.integers(0, 10**9), calls=st.integers(1, 20))
+def test_rollback_to_any_named_call_gives_back_the_tree_in_hundreds_of_worlds(seed, calls):
+    check_calls(seed, calls)

@@ -477,6 +477,31 @@ def test_a_database_at_rest_and_a_live_one_are_one_state(store, project):
     fsck(store)
 
 
+def test_two_worktrees_share_what_they_have_in_common(store, tmp_path):
+    for number in range(150):
+        for tree in ("one", "two"):
+            put(str(tmp_path / tree / f"d{number % 5}" / f"f{number}"), f"{number}" * 500)
+    put(str(tmp_path / "two" / "own"), "of its own")
+    first = take(store, str(tmp_path / "one"))
+    second = take(store, str(tmp_path / "two"))
+    assert second.written < first.written / 2
+    assert tree_in_store(store, second.checkpoint) == tree_on_disk(str(tmp_path / "two"))
+    fsck(store)
+    # What is shared is still counted on when it goes.
+    (shared,) = store.objects.pack_names() - {
+        name for name in store.objects.pack_names() if name in _record(store, str(tmp_path / "two"), -1)
+    }
+    assert shared in _record(store, str(tmp_path / "two"), None)
+
+
+def _record(store, project, last):
+    from holdfast.checkpoints.pack_record import NAME
+
+    with open(os.path.join(store.project_directory(project), NAME)) as file:
+        names = file.read().split()
+    return names if last is None else names[last]
+
+
 def test_a_project_that_is_no_directory_is_an_error_with_words(store, tmp_path):
     put(str(tmp_path / "file"), "1")
     os.symlink(str(tmp_path), str(tmp_path / "link"))

@@ -101,6 +101,16 @@ def test_a_plan_changes_nothing(vault):
     assert vault.storage.files == files
 
 
+def test_a_plan_can_be_made_for_what_is_about_to_be_forgotten(vault):
+    made = fill(vault)
+    with vault.lock(exclusive=True) as lock:
+        pin(vault, made[1:2], lock)
+    seen = plan_prune(vault, now_ns=NOW, leaving=[made[0].id, made[1].id])
+    assert [one.id for one in seen.snapshots] == [made[0].id]
+    away(vault, made[:1])
+    assert plan_prune(vault, now_ns=NOW, grace=0).bytes_freed == seen.bytes_freed > 10_000
+
+
 def test_grace_keeps_what_was_forgotten_lately(vault):
     made = fill(vault)
     away(vault, made[:1], NOW)
@@ -393,6 +403,25 @@ def test_a_damaged_blob_keeps_its_pack_and_nothing_else_is_held_up(vault):
         found, lost = read_files(vault, snapshot)
         assert lost == (["noise-5"] if number == 5 else [])
         assert found == {path: text for path, text in some_files(number).items() if path not in lost}
+
+
+def test_a_blob_that_is_not_what_its_id_says_is_never_copied(vault):
+    """Sealed with our key, but another content than its name: a bug or bad memory of whoever wrote it."""
+    fill(vault, 12)
+    builder = PackBuilder(BlobKind.DATA)
+    builder.append(b"w" * 32, vault.key.seal(b"another"), 0)
+    name = builder.finish(vault.key)
+    vault.storage.write(FileKind.PACK, name, builder.data)
+    packs = [(bytes.fromhex(name), builder.entries)]
+    save_file(vault.storage, vault.key, FileKind.INDEX, encode_index(packs))
+    vault.reload_index()
+    with vault.saver(None) as saver:
+        tree = saver.save_tree([Node("f", "file", 0o600, 1, size=7, links=1, content=b"w" * 32)])
+        saver.finish(Snapshot(NOW + 50, tree, ("/h",)))
+    _, result = prune(vault)
+    assert result.damaged.keys() == {name}
+    assert "another hash" in result.damaged[name]
+    assert name in names(vault, FileKind.PACK)
 
 
 # Who else is there

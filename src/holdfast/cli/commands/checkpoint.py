@@ -7,7 +7,7 @@ import os
 import click
 
 from holdfast.cli.console import count_text, path_text, time_text
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 from holdfast.cli.points import SHOWN, directory_of, policy_from
 
 
@@ -17,9 +17,16 @@ from holdfast.cli.points import SHOWN, directory_of, policy_from
 @click.option("--reason", metavar="TEXT", default="", help="What it is kept for; shown in the list.")
 @click.option("--session", metavar="ID", default="", help="The agent's session it belongs to.")
 @click.option("--turn", metavar="ID", default="", help="The turn of that session.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@common_options
 def command(
-    directory: str, files: tuple[str, ...], reason: str, session: str, turn: str, as_json: bool
+    directory: str,
+    files: tuple[str, ...],
+    reason: str,
+    session: str,
+    turn: str,
+    home: str,
+    layout: str,
+    as_json: bool,
 ) -> int:
     """Keep the project in DIR (default: where you are) as it is now; `holdfast rollback` goes back to it.
 
@@ -33,7 +40,7 @@ def command(
     result = take_checkpoint(
         surroundings,
         place,
-        policy_from(settings, surroundings),
+        policy_from(settings, surroundings, home, layout),
         reason=reason,
         files=files,
         session=session,

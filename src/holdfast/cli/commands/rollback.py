@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.console import Console, count_text, path_text, time_text
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 from holdfast.cli.points import (
     SHOWN,
     ago,
@@ -44,7 +44,7 @@ _KINDS = {"after": "mark", "undo": "undo point"}
 @click.option("--all-projects", is_flag=True, help="List the points of every project in one timeline.")
 @click.option("--overwrite-mine", is_flag=True, help="Also take back what you changed after the agent.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@common_options
 def command(
     target: str,
     files: tuple[str, ...],
@@ -57,6 +57,8 @@ def command(
     all_projects: bool,
     overwrite_mine: bool,
     dry_run: bool,
+    home: str,
+    layout: str,
     as_json: bool,
 ) -> int:
     """Without N, list the checkpoints of the project you are in; with N or an ID, go back to it.
@@ -68,7 +70,7 @@ def command(
     if undo and (files or diff):
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
     settings, surroundings, console = start(as_json)
-    policy = policy_from(settings, surroundings)
+    policy = policy_from(settings, surroundings, home, layout)
     place = directory_of(directory)
     if all_projects:
         return show_everything(console, surroundings, session, turn, every)

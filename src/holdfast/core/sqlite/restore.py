@@ -42,13 +42,19 @@ class _GivenUp(Exception):
 
 
 def restore_into(
-    staged: str, live: str, deadline: float = 30.0, before: Callable[[], None] | None = None
+    staged: str,
+    live: str,
+    deadline: float = 30.0,
+    *,
+    ready: Callable[[], None] | None = None,
+    before: Callable[[], None] | None = None,
 ) -> None:
     """Make `live` hold what `staged` holds, as one transaction, in the same inode.
 
-    `before` is called once when nobody else can commit any more. In WAL mode the old content can still be
-    read then, so that what it captures is exactly what is replaced; with a rollback journal it can only
-    look (`watch`). If it raises, the live database is as it was.
+    `ready` is called at the last moment before the transaction, `before` once inside it, when nobody else
+    can commit any more. In WAL mode the old content can still be read then, so that what it captures is
+    exactly what is replaced; with a rollback journal it can only look (`watch`). If one of them raises,
+    the live database is as it was.
 
     `staged` is one whole sound file of ours. Raises DatabaseDamaged where it is not; DatabaseHeld
     where SQLite cannot do it beside those who have the database open; DatabaseLocked where they
@@ -69,6 +75,8 @@ def restore_into(
         contextlib.closing(connect(live, "mode=rw")) as target,
     ):
         _refuse_other_page_size(target, live, facts.page_size, deadline)
+        if ready is not None:
+            ready()
         _copy(source, target, live, deadline, before)
         state, detail = examine(target)
         if state == "damaged":

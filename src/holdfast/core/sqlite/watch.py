@@ -42,6 +42,15 @@ class Watch:
         except sqlite3.Error:
             return True
 
+    @contextlib.contextmanager
+    def writers_out(self) -> Iterator[None]:
+        """Nobody else can commit within the `with`, and everybody can read; sqlite3.Error past the wait."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
     def _look(self) -> object:
         if self.wal:
             return self._connection.execute("PRAGMA data_version").fetchone()[0]
@@ -50,12 +59,12 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watching(live: str) -> Iterator[Watch]:
+def watching(live: str, wait: float = 0.0) -> Iterator[Watch]:
     """Watch a database from now on; the `with` must enclose every other use of it in this process."""
     with in_use(live):
         descriptors = Descriptors(live)
         try:
-            with contextlib.closing(connect(live, "mode=rw")) as connection:
+            with contextlib.closing(connect(live, "mode=rw", wait)) as connection:
                 yield Watch(connection, descriptors)
         finally:
             descriptors.close()

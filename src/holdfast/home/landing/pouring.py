@@ -20,6 +20,7 @@ from holdfast.core.sqlite import (
     restore_into,
     watching,
 )
+from holdfast.core.sqlite.restore import locked
 
 from .ground import Ground
 from .holding import HeldDatabase, refuse_held, who_holds
@@ -48,7 +49,7 @@ def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> 
     if facts is None:
         raise FileNotFoundError(target.full(step.path))
     live = target.full(step.path)
-    with watching(live) as watch:
+    with watching(live, deadline) as watch:
         _keep_and_pour(ground, record, step, deadline, watch)
     staged = _staged_file(ground, step)
     made = ground.staged.look(step.staged)
@@ -65,8 +66,9 @@ def _staged_file(ground: Ground, step: Step) -> str:
 def _keep_and_pour(ground: Ground, record: LandingRecord, step: Step, deadline: float, watch: Watch) -> None:
     """What is kept is what is replaced, to the last row.
 
-    Somebody may commit between the copy and the pouring. In WAL mode the copy is then taken again while
-    our transaction keeps writers out; with a rollback journal both are begun anew.
+    Somebody may commit between the copy and the pouring. In WAL mode the copy is then taken again inside
+    our transaction, which keeps writers out and lets readers in. With a rollback journal it is taken
+    again while writers are kept out, and the pouring begins at once; if one of them was quicker, anew.
     """
     live = ground.target(step).full(step.path)
 
@@ -76,6 +78,17 @@ def _keep_and_pour(ground: Ground, record: LandingRecord, step: Step, deadline: 
         except EntryLost as lost:
             reason = f"it cannot be kept first ({lost.remark.reason})"
             raise refuse_held(step.entry, who_holds(live), reason) from lost
+
+    def keep_late() -> None:
+        if not watch.wal and watch.changed():
+            import sqlite3
+
+            try:
+                with watch.writers_out():
+                    watch.begin()
+                    keep()
+            except sqlite3.Error as error:
+                raise locked(live, deadline) from error
 
     def keep_again() -> None:
         if watch.changed():
@@ -95,14 +108,12 @@ def _keep_and_pour(ground: Ground, record: LandingRecord, step: Step, deadline: 
     try:
         for left in reversed(range(_ATTEMPTS)):
             try:
-                restore_into(staged, live, deadline, keep_again)
+                restore_into(staged, live, deadline, ready=keep_late, before=keep_again)
                 break
             except _Moved as moved:
                 if not left:
                     reason = "it is being written to all the time, so it cannot be kept first"
                     raise refuse_held(step.entry, who_holds(live), reason) from moved
-                watch.begin()
-                keep()
     except (DatabaseHeld, DatabaseLocked, HeldDatabase):
         append_note(ground.directory.record, "unpoured", step.number)  # SQLite left it as it was
         raise

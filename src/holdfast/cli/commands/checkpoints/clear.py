@@ -6,15 +6,15 @@ import click
 
 from holdfast.cli.commands.checkpoints.prune import show_plan, show_pruned
 from holdfast.cli.console import count_text
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 from holdfast.cli.points import consent, policy_from
 
 
 @click.command("clear")
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(force: bool, dry_run: bool, as_json: bool) -> int:
+@common_options
+def command(force: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Drop all checkpoints of all projects. The projects themselves are not touched."""
     from holdfast.actions.checkpoints import carry_out_prune, plan_clear
 
@@ -28,7 +28,7 @@ def command(force: bool, dry_run: bool, as_json: bool) -> int:
     if plan.drop:
         what = f"all {count_text(len(plan.drop), 'checkpoint')} would be dropped"
         consent(console, force, what, console.command("checkpoints", "clear"))
-    policy = policy_from(settings, surroundings)
+    policy = policy_from(settings, surroundings, home, layout)
     pruned = carry_out_prune(surroundings, policy, plan, "checkpoints-clear")
     show_pruned(console, pruned)
     return 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from holdfast.cli.console import count_text, path_text, size_text
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 from holdfast.cli.points import consent
 
 
 @click.command("clear-legacy")
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(force: bool, dry_run: bool, as_json: bool) -> int:
+@common_options
+def command(force: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Remove what `holdfast checkpoints adopt` archived, and nothing else. Hermes's own files stay."""
     from holdfast.actions.checkpoints import remove_legacy
     from holdfast.actions.projects import checkpoint_directory

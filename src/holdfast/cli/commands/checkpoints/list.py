@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 
 
 @click.command("list")
 @click.option("--all", "every", is_flag=True, help="Marks and undo points, too, and all of them.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(every: bool, as_json: bool) -> int:
+@common_options
+def command(every: bool, home: str, layout: str, as_json: bool) -> int:
     """Every checkpoint of every project, newest first: the same as `holdfast rollback --all-projects`."""
     from holdfast.cli.commands.rollback import show_everything
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.console import Console, count_text, path_text, size_text
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 from holdfast.cli.points import ago, consent, policy_from
 
 if TYPE_CHECKING:
@@ -32,13 +32,15 @@ _REASONS = {
 @click.option("--keep-orphans", is_flag=True, help="Keep those of deleted projects.")
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@common_options
 def command(
     retention_days: float | None,
     max_size_mb: float | None,
     keep_orphans: bool,
     force: bool,
     dry_run: bool,
+    home: str,
+    layout: str,
     as_json: bool,
 ) -> int:
     """Drop checkpoints as the limits say, oldest first and no more than needed, and reclaim their room.
@@ -49,7 +51,7 @@ def command(
     from holdfast.actions.checkpoints import PruneRequest, carry_out_prune, plan_prune
 
     settings, surroundings, console = start(as_json)
-    policy = policy_from(settings, surroundings)
+    policy = policy_from(settings, surroundings, home, layout)
     request = PruneRequest(retention_days, max_size_mb, keep_orphans)
     plan, projects = plan_prune(surroundings, policy, request)
     show_plan(console, plan, projects)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.console import Console, count_text, path_text, size_text
-from holdfast.cli.options import start
+from holdfast.cli.options import common_options, start
 from holdfast.cli.points import ago, policy_from, table
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ _ROWS = 20
 
 @click.command("status")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), default=_ROWS, help="Projects to show.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(limit: int, as_json: bool) -> int:
+@common_options
+def command(limit: int, home: str, layout: str, as_json: bool) -> int:
     """How large the checkpoints are, of which projects, and whether taking and keeping them works."""
     from holdfast.actions.checkpoints import checkpoint_status
 
     settings, surroundings, console = start(as_json)
-    found = checkpoint_status(surroundings, policy_from(settings, surroundings))
+    found = checkpoint_status(surroundings, policy_from(settings, surroundings, home, layout))
     console.document(found.as_dict())
     show(console, found, limit)
     return 0

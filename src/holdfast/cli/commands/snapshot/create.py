@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from holdfast.actions.snapshot import SnapshotRequest, SnapshotResult, create_snapshot
-from holdfast.actions.snapshot_preview import SnapshotPreview, preview_snapshot
 from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
 from holdfast.cli.options import common_options, start
 from holdfast.cli.remarks import census_lines, show_remarks
 from holdfast.home.scan import Selection
+
+if TYPE_CHECKING:
+    from holdfast.actions.snapshot_preview import SnapshotPreview
 
 KINDS = ("manual", "quick", "scheduled", "pre-update", "pre-migration")
 #: Kinds that stand before something risky: one of three outcomes, and a zip on request.
@@ -101,6 +105,8 @@ def take(
     request = SnapshotRequest(place, kind, label, selection, deadline=settings.number("database.deadline"))
     named = [*(("--home", place.home) if home else ()), *(("--layout", layout) if layout else ())]
     if dry_run:
+        from holdfast.actions.snapshot_preview import preview_snapshot
+
         preview = preview_snapshot(surroundings, request, console.listener())
         return show_preview(console, preview)
     if kind in GUARDS:

@@ -10,6 +10,7 @@ from holdfast.cli.groups import LazyGroup
 TABLE = {
     "init": ("holdfast.cli.commands.vault.init", "Make the vault now; the first snapshot would do it too."),
     "check": ("holdfast.cli.commands.vault.check", "Prove that everything stored can be given back."),
+    "repair": ("holdfast.cli.commands.vault.repair", "Keep every sound piece of a damaged vault."),
     "stats": ("holdfast.cli.commands.vault.stats", "What it holds and what that costs."),
     "key": ("holdfast.cli.commands.vault.key", "The keys and passphrases that open it."),
     "kit": ("holdfast.cli.commands.vault.kit", "Write the page that opens it on a bare machine."),

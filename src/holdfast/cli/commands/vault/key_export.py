@@ -33,6 +33,7 @@ def command(output: str, as_json: bool) -> int:
         console.line("Whoever has this file can read everything in the vault")
         return 0
     console.document({"vault": surroundings.vault, "key": secret.text})
-    console.say("Whoever has this key can read everything in the vault; it is also your restic password")
+    if not as_json:
+        console.say("Whoever has this key can read everything in the vault; it is also your restic password")
     console.line(secret.text)
     return 0

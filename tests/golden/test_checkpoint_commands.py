@@ -1,0 +1,235 @@
+"""`checkpoint`, `rollback` and `checkpoints` as a person meets them: what they print and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+
+import pytest
+
+from checkpoint_support import put
+
+
+@pytest.fixture
+def project(tmp_path):
+    place = os.path.realpath(tmp_path / "project")
+    put(os.path.join(place, "pyproject.toml"), "")
+    put(os.path.join(place, "src", "main.py"), "one\n")
+    put(os.path.join(place, ".env"), "SECRET=1\n")
+    return place
+
+
+@pytest.fixture
+def run(holdfast, project):
+    """Runs `holdfast` in the project."""
+    return lambda *words, **options: holdfast(*words, **{"cwd": project, **options})
+
+
+def broken(project: str) -> None:
+    put(os.path.join(project, "src", "main.py"), "broken\n")
+    put(os.path.join(project, "made.txt"), "made\n")
+
+
+def read(*parts: str) -> str:
+    with open(os.path.join(*parts)) as file:
+        return file.read()
+
+
+def printed_commands(text: str) -> list[list[str]]:
+    return [shlex.split(call)[1:] for call in re.findall(r"`(holdfast [^`]+)`", text)]
+
+
+def test_a_checkpoint_says_what_it_kept_and_the_printed_command_goes_back(run, project):
+    done = run("checkpoint", "--reason", "before the refactoring")
+    assert done.returncode == 0, done.stderr
+    assert re.match(rf"Checkpoint [0-9a-v]{{12}} of {project}\n", done.stdout)
+    assert "holds secrets, which are never stored" in done.stdout
+    broken(project)
+    (back,) = printed_commands(done.stdout)
+    went = run(*back)
+    assert went.returncode == 0, went.stderr
+    assert read(project, "src", "main.py") == "one\n"
+    assert not os.path.exists(os.path.join(project, "made.txt"))
+
+
+def test_the_printed_command_works_from_another_directory(holdfast, project, tmp_path):
+    done = holdfast("checkpoint", project, cwd=str(tmp_path))
+    broken(project)
+    (back,) = printed_commands(done.stdout)
+    assert holdfast(*back, cwd=str(tmp_path)).returncode == 0
+    assert read(project, "src", "main.py") == "one\n"
+
+
+def test_rollback_lists_shows_does_and_undoes(run, project):
+    run("checkpoint", "--reason", "before the refactoring", "--session", "s-77")
+    broken(project)
+    listed = run("rollback")
+    assert re.search(
+        r"^  1  [0-9a-v]{12}  \d+ s ago +2 files \+2 -1 +s-77 +before the refactoring$", listed.stdout, re.M
+    )
+    shown = run("rollback", "1", "--diff")
+    assert "-one\n+broken\n" in shown.stdout and "2 files changed since checkpoint" in shown.stdout
+    planned = run("rollback", "1", "--dry-run")
+    assert "Restores   src/main.py" in planned.stdout and "Removes    made.txt" in planned.stdout
+    assert planned.stdout.endswith("Nothing was changed\n") and read(project, "made.txt") == "made\n"
+    went = run("rollback", "1")
+    assert went.stdout.startswith("Went back to checkpoint ")
+    assert "Restored   src/main.py" in went.stdout and "Removed    made.txt" in went.stdout
+    assert "Untouched  1 path that no checkpoint holds: 1 secret" in went.stdout
+    assert "Changed your mind? `holdfast rollback --undo`" in went.stdout
+    assert read(project, ".env") == "SECRET=1\n"
+    undone = run("rollback", "--undo")
+    assert undone.returncode == 0, undone.stderr
+    assert read(project, "src", "main.py") == "broken\n" and read(project, "made.txt") == "made\n"
+
+
+def test_one_file_comes_back_alone_and_a_subdirectory_is_enough(run, project):
+    run("checkpoint")
+    broken(project)
+    done = run("rollback", "1", "main.py", cwd=os.path.join(project, "src"))
+    assert done.returncode == 0, done.stderr
+    assert read(project, "src", "main.py") == "one\n" and read(project, "made.txt") == "made\n"
+
+
+def test_10505_from_a_directory_without_checkpoints_those_below_and_above_are_listed(holdfast, run, project):
+    run("checkpoint")
+    above = holdfast("rollback", cwd=os.path.dirname(project))
+    assert above.returncode == 0 and f"Below it   {project}" in above.stdout
+    inner = os.path.join(project, "nested")
+    put(os.path.join(inner, "package.json"), "{}")
+    below = holdfast("rollback", cwd=inner)
+    assert f"Around it  {project}" in below.stdout
+    refused = holdfast("rollback", "1", cwd=inner)
+    assert refused.returncode == 1
+    assert "there are no checkpoints of" in refused.stderr and "Nothing was changed" in refused.stderr
+    assert f"`holdfast rollback 1 --dir {project}`" in refused.stderr
+
+
+def test_all_projects_are_one_timeline(holdfast, run, project, tmp_path):
+    other = os.path.realpath(tmp_path / "other")
+    put(os.path.join(other, "go.mod"), "")
+    run("checkpoint", "--reason", "first")
+    holdfast("checkpoint", other, "--reason", "second")
+    lines = holdfast("rollback", "--all-projects", cwd=str(tmp_path)).stdout.splitlines()
+    assert [("second" in line, "first" in line) for line in lines[1:3]] == [(True, False), (False, True)]
+    again = holdfast("checkpoints", "list", cwd=str(tmp_path)).stdout.splitlines()
+    assert [line.split()[0] for line in again[1:3]] == [line.split()[0] for line in lines[1:3]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["rollback", "9"], 1, "there is no checkpoint 9"),
+        (["rollback", "--undo", "--diff"], 2, "--undo takes back a whole rollback"),
+        (["rollback", "--undo"], 1, "there is nothing to undo"),
+        (["rollback", "1", "/etc/passwd"], 1, "lies outside the project"),
+        (["rollback", "-x"], 2, "No such option"),
+        (["checkpoint", "/nowhere/at/all"], 1, "there is no directory `/nowhere/at/all`"),
+        (["checkpoint", "/"], 1, "is not a project"),
+        (["checkpoints", "prune", "--retention-days", "-1"], 2, "not in the range"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_changes(run, project, words, code, says):
+    run("checkpoint")
+    broken(project)
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr and ("Nothing was" in done.stderr)
+    assert read(project, "src", "main.py") == "broken\n"
+
+
+def test_the_home_directory_is_never_a_project(holdfast, launcher_environment):
+    home = launcher_environment["HOME"]
+    put(os.path.join(home, "package.json"), "{}")
+    done = holdfast("checkpoint", home)
+    assert done.returncode == 1 and "not-a-project" in done.stderr
+
+
+def test_prune_and_clear_ask_and_refuse_where_nobody_can_answer(run, project):
+    for number in range(3):
+        put(os.path.join(project, "src", "main.py"), f"{number}\n")
+        run("checkpoint")
+    for words, count in ((["prune", "--retention-days", "0.0000001"], "2"), (["clear"], "3")):
+        refused = run("checkpoints", *words)
+        assert refused.returncode == 1 and "consent-needed" in refused.stderr
+        assert f"{count} checkpoints would be dropped" in refused.stderr
+        dry, agree = printed_commands(refused.stderr)
+        assert run(*dry).stdout.endswith("Nothing was changed\n")
+        done = run(*agree)
+        assert done.returncode == 0 and f"Dropped {count} checkpoints" in done.stdout, done.stdout
+        if words == ["prune", "--retention-days", "0.0000001"]:
+            put(os.path.join(project, "src", "main.py"), "again\n")
+            run("checkpoint")
+            put(os.path.join(project, "src", "main.py"), "and again\n")
+            run("checkpoint")
+    assert "There are no checkpoints" in run("checkpoints", "list").stdout
+    assert read(project, "src", "main.py") == "and again\n"
+
+
+def test_status_shows_sizes_limits_projects_and_failures(run, project, launcher_environment):
+    run("checkpoint")
+    shown = run("checkpoints")
+    assert shown.stdout.startswith("1 checkpoint of 1 project\n")
+    assert "Keeps      200 per project, 30 days, and always the newest of each" in shown.stdout
+    data = os.path.join(launcher_environment["HOME"], ".local", "share", "holdfast", "checkpoints")
+    put(
+        os.path.join(data, "maintenance.json"),
+        json.dumps({"started": 1.0, "ended": 1.0, "failures": 3, "error": "OSError: no space"}),
+    )
+    shown = run("checkpoints", "status")
+    assert "Upkeep     FAILED 3 times in a row" in shown.stdout and "OSError: no space" in shown.stdout
+    found = json.loads(run("checkpoints", "--json").stdout)
+    assert (found["healthy"], found["maintenance"]["failures"]) == (False, 3)
+    identity = os.listdir(os.path.join(data, "projects"))[0]
+    put(
+        os.path.join(data, "projects", identity, "state.json"),
+        json.dumps(
+            {"project": project, "last_failure": {"time_ns": 2**62, "code": "x", "what": "the disk is full"}}
+        ),
+    )
+    shown = run("checkpoints", "status")
+    assert f"Not protected: {project}: the disk is full" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["checkpoint"],
+        ["rollback"],
+        ["rollback", "--all"],
+        ["rollback", "--all-projects"],
+        ["rollback", "1", "--diff"],
+        ["rollback", "1", "--dry-run"],
+        ["rollback", "1"],
+        ["checkpoints"],
+        ["checkpoints", "list"],
+        ["checkpoints", "prune", "--dry-run"],
+        ["checkpoints", "clear", "--dry-run"],
+        ["checkpoints", "clear-legacy", "--dry-run"],
+        ["rollback", "nonsense!"],
+    ],
+)
+def test_every_command_gives_one_json_document(run, project, words):
+    run("checkpoint")
+    broken(project)
+    done = run(*words, "--json")
+    assert isinstance(json.loads(done.stdout), dict)
+
+
+def test_a_rollback_is_written_in_the_journal(run, project, launcher_environment):
+    run("checkpoint")
+    broken(project)
+    run("rollback", "1")
+    journal = read(launcher_environment["HOME"], ".local", "share", "holdfast", "journal.jsonl")
+    verbs = [(json.loads(line)["verb"], json.loads(line)["state"]) for line in journal.splitlines()]
+    assert verbs == [("checkpoint", "done"), ("rollback", "done")]
+
+
+def test_an_escape_in_a_name_or_reason_does_not_reach_the_terminal(run, project):
+    put(os.path.join(project, "evil\x1b[31m.txt"), "x")
+    run("checkpoint", "--reason", "a\x1b]0;title\x07b")
+    put(os.path.join(project, "evil\x1b[31m.txt"), "y")
+    for words in (["rollback"], ["rollback", "1", "--diff"], ["rollback", "1"]):
+        assert "\x1b" not in run(*words).stdout

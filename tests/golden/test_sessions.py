@@ -1,0 +1,320 @@
+"""One conversation out of an older database into the live one: whole or not at all, nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from database_holder import held
+from holdfast.home.conversation_return import bring_back
+from homes import make_hermes_home
+from in_process import spoken
+from snapshots import take
+from surroundings import throwaway
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.user_home, ".hermes"), awkward=False)
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.user_home)
+
+
+def state(home, profile=""):
+    return os.path.join(home, "profiles", profile, "state.db") if profile else os.path.join(home, "state.db")
+
+
+def change(path, *statements):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def ask(path, statement, *values):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(statement, values).fetchall()
+
+
+def messages(path, session):
+    return ask(
+        path, "select role, content, timestamp from messages where session_id = ? order by id", session
+    )
+
+
+def sound(path):
+    """Nothing wrong with the database, and its full-text indexes agree with their own content."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("pragma foreign_key_check").fetchall() == []
+        for name in ("messages_fts", "messages_fts_trigram"):
+            connection.execute(f"insert into {name}({name}) values ('integrity-check')")
+            lacking = "select count(*) from messages where id not in (select rowid from {0})"
+            assert connection.execute(lacking.format(name)).fetchone() == (0,)
+            strays = "select count(*) from {0} where rowid not in (select id from messages)"
+            assert connection.execute(strays.format(name)).fetchone() == (0,)
+
+
+def drop(path, session):
+    change(
+        path,
+        f"delete from messages where session_id = '{session}'",
+        f"update sessions set parent_session_id = null where parent_session_id = '{session}'",
+        f"delete from sessions where id = '{session}'",
+    )
+
+
+def test_a_deleted_conversation_comes_back_whole_and_can_be_found(here, home, say):
+    live = state(home)
+    change(
+        live, "update messages set content = 'the zebra crossed' where id = 2 and session_id = 'session-1'"
+    )
+    before, others = messages(live, "session-1"), messages(live, "session-2")
+    short = take(here, home).id[:8]
+    drop(live, "session-1")
+    listed = say("sessions", "list").out
+    assert f"4 sessions in state.db of snapshot {short}\n" in listed
+    assert f"Bring one back: `holdfast sessions restore session-1 --from {short}`\n" in listed
+    done = say("sessions", "restore", "session-1", "--from", short)
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"Session session-1 is back in {live}\n  Messages   10\n")
+    assert messages(live, "session-1") == before and messages(live, "session-2") == others
+    assert ask(live, "select rowid from messages_fts where messages_fts match 'zebra'") == [(2,)]
+    sound(live)
+
+
+def test_a_conversation_can_be_read_without_bringing_it_back(here, home, say):
+    take(here, home)
+    said = messages(state(home), "session-0")
+    drop(state(home), "session-0")
+    out = say("sessions", "show", "session-0").out
+    assert said[0][1] in out and "session-0, 10 messages)" in out.splitlines()[0]
+    document = json.loads(say("sessions", "show", "session-0", "--json").out)
+    assert [one["text"] for one in document["said"]] == [row[1] for row in said]
+    assert ask(state(home), "select count(*) from sessions where id = 'session-0'") == [(0,)]
+
+
+def test_the_database_as_it_was_before_is_kept_as_a_quick_snapshot(here, home, say):
+    take(here, home)
+    drop(state(home), "session-1")
+    done = say("sessions", "restore", "session-1", "--json")
+    document = json.loads(done.out)
+    newest = json.loads(say("snapshot", "list", "--json").out)["snapshots"][0]
+    assert newest["id"] == document["undo_point"]
+    assert (newest["kind"], newest["label"]) == ("pre-restore", "before session session-1")
+    assert say(*document["undo"].split()[1:], "--yes").code == 0
+    assert messages(state(home), "session-1") == []
+
+
+def test_message_ids_that_are_taken_are_given_anew_in_order(here, home, say):
+    live = state(home)
+    before = messages(live, "session-1")
+    take(here, home)
+    taken = [row[0] for row in ask(live, "select id from messages where session_id = 'session-1'")]
+    drop(live, "session-1")
+    change(
+        live,
+        "insert into messages(id, session_id, role, content, timestamp)"
+        f" values ({taken[3]}, 'session-2', 'user', 'mine now', 0)",
+    )
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 0, done.err
+    assert "  Note       1 message ids are taken by others; its messages got new ones\n" in done.out
+    assert messages(live, "session-1") == before, "the order stays"
+    assert ask(live, f"select content from messages where id = {taken[3]}") == [("mine now",)]
+    sound(live)
+
+
+def test_what_is_there_already_is_left_alone(here, home, say):
+    live = state(home)
+    take(here, home)
+    count = ask(live, "select count(*) from messages")
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 0
+    assert done.out.startswith("Session session-1 is there already; nothing was changed\n")
+    change(
+        live,
+        "insert into messages(session_id, role, content, timestamp) values ('session-1', 'user', 'hi', 9)",
+    )
+    done = say("sessions", "restore", "session-1")
+    assert "the live one has all of it, and 1 messages more" in done.out
+    assert ask(live, "select count(*) from messages")[0][0] == count[0][0] + 1
+
+
+def test_another_conversation_with_the_same_id_is_refused_and_can_be_brought_back_beside_it(here, home, say):
+    live = state(home)
+    before = messages(live, "session-1")
+    short = take(here, home).id[:8]
+    change(live, "update messages set content = 'rewritten' where session_id = 'session-1' and id = 10")
+    now = ask(live, "select * from messages")
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 1
+    assert done.err == (
+        "error: session-differs\n"
+        f"  `{live}` has another session `session-1`: 10 messages there, 10 in the snapshot, "
+        "and they part at message 3\n"
+        "\n"
+        "  kept  The live database is as it was\n"
+        f"  next  Look at the older one: `holdfast sessions show session-1 --from {short}`\n"
+        "        Bring it back beside the live one, under a new id: "
+        f"`holdfast sessions restore session-1 --from {short} --as NEWID`\n"
+    )
+    assert ask(live, "select * from messages") == now
+    done = say("sessions", "restore", "session-1", "--from", short, "--as", "older-1")
+    assert done.code == 0, done.err
+    assert "its title is taken, so it is called" in done.out
+    assert messages(live, "older-1") == before
+    assert [row for row in ask(live, "select * from messages") if row[1] != "older-1"] == now
+    sound(live)
+
+
+def test_missing_parents_come_along_and_those_that_are_there_do_not(here, home, say):
+    live = state(home)
+    change(
+        live,
+        "update sessions set parent_session_id = 'session-1' where id = 'session-2'",
+        "update sessions set parent_session_id = 'session-0' where id = 'session-1'",
+    )
+    take(here, home)
+    drop(live, "session-2")
+    drop(live, "session-1")
+    count = len(messages(live, "session-0"))
+    done = say("sessions", "restore", "session-2")
+    assert done.code == 0, done.err
+    assert "  Parents    1 session came with it: session-1\n" in done.out
+    chain = ask(live, "select id, parent_session_id from sessions where id in ('session-1', 'session-2')")
+    assert sorted(chain) == [("session-1", "session-0"), ("session-2", "session-1")]
+    assert len(messages(live, "session-0")) == count and len(messages(live, "session-1")) == 10
+    sound(live)
+
+
+def test_a_live_table_with_new_columns_takes_what_it_knows(here, home, say):
+    live = state(home)
+    change(live, "alter table messages add column vanished text", "update messages set vanished = 'x'")
+    take(here, home)
+    drop(live, "session-3")
+    change(
+        live,
+        "alter table messages drop column vanished",
+        "alter table messages add column later text",
+        "alter table sessions add column mood text not null default 'calm'",
+    )
+    done = say("sessions", "restore", "session-3")
+    assert done.code == 0, done.err
+    assert "the live table has no column `vanished`; 10 values were left out" in done.out
+    assert ask(live, "select mood from sessions where id = 'session-3'") == [("calm",)]
+    sound(live)
+
+
+def test_a_live_table_that_needs_more_than_the_older_one_has_is_refused(here, home, say, tmp_path):
+    copy = str(tmp_path / "old.db")
+    take(here, home)
+    with closing(sqlite3.connect(state(home))) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+        target.execute("pragma journal_mode=delete")
+    change(copy, "drop trigger messages_fts_insert", "alter table messages rename column role to part")
+    drop(state(home), "session-1")
+    from holdfast.home.conversation_return import SchemaDiffers
+
+    with pytest.raises(SchemaDiffers) as caught:
+        bring_back(copy, state(home), "session-1")
+    assert caught.value.what == (
+        f"The table messages of `{state(home)}` needs role, which the older database does not have"
+    )
+    assert caught.value.kept == "The live database is as it was"
+    assert messages(state(home), "session-1") == []
+
+
+def test_a_search_index_that_does_not_take_the_messages_stops_everything(here, home, say):
+    live = state(home)
+    take(here, home)
+    drop(live, "session-1")
+    change(
+        live,
+        "drop trigger messages_fts_insert",
+        "create trigger messages_fts_insert after insert on messages when new.role = 'never' begin"
+        " insert into messages_fts(rowid, content) values (new.id, new.content); end",
+    )
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 1 and done.err.startswith("error: session-not-restored\n"), done.err
+    assert "did not take 10 of the messages" in done.err
+    assert ask(live, "select count(*) from sessions where id = 'session-1'") == [(0,)]
+
+
+def test_a_database_that_stays_locked_is_given_up_and_names_who_locks_it(here, home, say, monkeypatch):
+    live = state(home)
+    take(here, home)
+    drop(live, "session-1")
+    monkeypatch.setenv("HOLDFAST_DATABASE_DEADLINE", "1")
+    with held(live, "begin immediate") as holder:
+        done = say("sessions", "restore", "session-1")
+        holder.run("rollback")
+    assert done.code == 11, done.err
+    assert done.err.startswith("error: database-locked\n")
+    assert f"was locked for 1 s by pid {holder.pid} " in done.err
+    assert "kept  The live database is as it was\n" in done.err
+    assert messages(live, "session-1") == []
+
+
+def test_a_running_agent_goes_on_while_a_conversation_comes_back(here, home, say, live_writer):
+    live = state(home)
+    before = messages(live, "session-1")
+    take(here, home)
+    drop(live, "session-1")
+    inode = os.stat(live).st_ino
+    writer = live_writer(live)
+    writer.wait_for(10)
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 0, done.err
+    writer.wait_for(10)
+    writer.stop()
+    turns = writer.committed()
+    assert messages(live, "session-1") == before
+    assert len(messages(live, "live")) == 2 * turns, "not one row of the agent is lost"
+    assert os.stat(live).st_ino == inode
+    sound(live)
+
+
+def test_the_conversations_of_a_profile_are_its_own(here, home, say):
+    coder = state(home, "coder")
+    before = messages(coder, "session-1")
+    take(here, home)
+    drop(coder, "session-1")
+    assert say("sessions", "restore", "session-1", "--profile", "coder").code == 0
+    assert messages(coder, "session-1") == before
+    assert messages(state(home), "session-1") != before
+
+
+def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(here, home, say):
+    take(here, home)
+    done = say("sessions", "show", "nobody")
+    assert done.code == 1
+    assert done.err == (
+        "error: no-such-session\n"
+        "  There is no session `nobody` in `state.db` of that snapshot\n"
+        "\n"
+        "  kept  Nothing was changed\n"
+        "  next  See those that there are: `holdfast sessions list`\n"
+    )
+    done = say("sessions", "show", "session-")
+    assert "4 sessions of `state.db` are called or start with `session-`" in done.err
+    os.unlink(state(home))
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 1 and done.err.startswith("error: no-live-database\n")
+    assert "state.db` to bring a conversation back into" in done.err
+    change(state(home), "create table something (x)")
+    take(here, home)
+    done = say("sessions", "list")
+    assert done.code == 1 and done.err.startswith("error: no-conversations\n")
+    assert "`state.db` has no conversations in it: no table sessions" in done.err

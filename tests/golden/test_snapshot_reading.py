@@ -1,0 +1,325 @@
+"""Looking into the vault: lists, one snapshot, differences, the history of a file, in words and in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from holdfast.home.scan import Selection
+from holdfast.vault.loader import BlobLoader
+from holdfast.vault.repo import Repository
+from homes import make_hermes_home
+from in_process import spoken
+from snapshots import opened, take
+from surroundings import throwaway
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=())
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.user_home)
+
+
+def put(home, name, text):
+    path = os.path.join(home, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+# list
+
+
+def test_a_list_has_number_id_age_kind_files_size_added_verified_and_label(here, home, say):
+    take(here, home, label="before the move")
+    quick = take(here, home, kind="quick", selection=Selection(quick=True), check="never").id[:8]
+    say("snapshot", "pin", "2", "--days", "5")
+    done = say("snapshot", "list")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == "# ID AGE KIND FILES SIZE ADDED VERIFIED LABEL".split()
+    assert re.fullmatch(rf"1  {quick}  \d+ s  quick   +\d+ +[\d.]+ [KM]B +[\d.]+ K?B  \S.*", lines[1]), lines[
+        1
+    ]
+    assert re.fullmatch(
+        r"2  [0-9a-f]{8}  \d+ s  manual +\d+ +[\d.]+ MB +[\d.]+ [KM]B  yes +"
+        r"before the move \(pinned until \d{4}-\d\d-\d\d\)",
+        lines[2],
+    ), lines[2]
+    assert lines[3] == "Restore one with its number or id: `holdfast snapshot restore 1`"
+    only = json.loads(say("snapshot", "list", "--kind", "quick", "--json").out)["snapshots"]
+    assert [(one["number"], one["kind"]) for one in only] == [(1, "quick")]
+
+
+def test_a_list_without_snapshots_says_how_to_take_one(here, home, say, tmp_path):
+    take(here, make_hermes_home(str(tmp_path / "other"), profiles=(), awkward=False))
+    done = say("snapshot", "list")
+    assert done.code == 0
+    assert done.out == (
+        f"No snapshots of {home} yet\n"
+        "Take one: `holdfast snapshot`\n"
+        "Not shown: 1 of other homes (`holdfast snapshot list --all`)\n"
+    )
+    assert str(tmp_path / "other") in say("snapshot", "list", "--all").out
+
+
+def test_a_list_opens_only_what_is_new_and_no_index(here, home, say, monkeypatch):
+    for _ in range(3):
+        take(here, home, check="never")
+    say("snapshot", "list")
+    read, indexes = [], []
+    load, index = Repository.load_snapshot, Repository.load_index_file
+    monkeypatch.setattr(Repository, "load_snapshot", lambda self, name: read.append(name) or load(self, name))
+    monkeypatch.setattr(
+        Repository, "load_index_file", lambda self, name: indexes.append(name) or index(self, name)
+    )
+    assert len(json.loads(say("snapshot", "list", "--json").out)["snapshots"]) == 3
+    assert (read, indexes) == ([], [])
+    monkeypatch.undo()
+    newest = take(here, home, check="never").snapshot.id
+    with opened(here) as repository:
+        from holdfast.vault.snapshots import list_snapshots
+
+        monkeypatch.setattr(
+            Repository, "load_snapshot", lambda self, name: read.append(name) or load(self, name)
+        )
+        found, damaged = list_snapshots(repository)
+    assert len(found) == 4 and not damaged and set(read) <= {newest}
+
+
+def test_a_cache_of_the_list_that_was_tampered_with_is_not_believed(here, home, say):
+    take(here, home, label="true")
+    first = say("snapshot", "list", "--json").out
+    [path] = [
+        os.path.join(here.cache_directory, name)
+        for name in os.listdir(here.cache_directory)
+        if name.startswith("snapshots-")
+    ]
+    assert oct(os.stat(path).st_mode & 0o777) == "0o600"
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    assert b"true" not in data and home.encode() not in data, "the cache is sealed like the vault"
+    data[len(data) // 2] ^= 1
+    with open(path, "wb") as file:
+        file.write(data)
+    assert say("snapshot", "list", "--json").out == first
+
+
+# show
+
+
+def test_a_snapshot_shows_its_counts_its_databases_and_what_it_could_not_take(here, home, say):
+    short = take(here, home, label="monday").id[:8]
+    done = say("snapshot", "show", "1")
+    assert done.code == 0
+    assert done.out.startswith(f"Snapshot {short}\n  Taken      ")
+    assert f"  Home       {home} on " in done.out
+    assert "  Kind       manual, monday\n" in done.out
+    assert "  Holds      4 sessions, 40 messages, " in done.out
+    assert "  Database   state.db: checked and sound; 4 sessions, 40 messages\n" in done.out
+    assert done.out.endswith(f"Restore with: `holdfast snapshot restore {short}`\n")
+    document = json.loads(say("snapshot", "show", "latest", "--json").out)
+    assert document["databases"]["state.db"]["state"] == "sound"
+    assert {"name": "SOUL.md", "kind": "file"}.items() <= document["entries"][1].items() or document[
+        "entries"
+    ]
+
+
+def test_a_directory_and_a_text_can_be_looked_at(here, home, say):
+    take(here, home)
+    put(home, "SOUL.md", "changed since")
+    lines = say("snapshot", "show", "latest", "memories").out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["MEMORY.md", "USER.md"]
+    assert all(line.startswith("- 0644  2026-") for line in lines)
+    assert say("snapshot", "show", "latest", "SOUL.md").out.startswith("# Soul\n\nCalm and exact.")
+    done = say("snapshot", "show", "latest", "state.db")
+    assert "  Database   checked and sound; 4 sessions, 40 messages\n" in done.out
+    assert "SQLite format" not in done.out
+    done = say("snapshot", "show", "latest", "nowhere/at all.md")
+    assert done.code == 1
+    assert "There is no `nowhere/at all.md` in snapshot" in done.err
+    assert "`holdfast history 'nowhere/at all.md'`" in done.err
+
+
+# diff
+
+
+def change_everything(home):
+    put(home, "SOUL.md", "# Soul\n\nLoud and vague.\n")
+    put(home, "memories/NEW.md", "remembered\n")
+    os.unlink(os.path.join(home, "cron/jobs.json"))
+    os.utime(os.path.join(home, "config.yaml"), ns=(1, 1))
+    put(home, ".env", "TOKEN=very-secret\n")
+    with closing(sqlite3.connect(os.path.join(home, "state.db"))) as connection:
+        connection.execute("delete from messages where id <= 7")
+        connection.execute("insert into state_meta values ('a', 'b')")
+        connection.commit()
+
+
+@pytest.mark.parametrize("against", ["snapshot", "live"])
+def test_a_difference_names_files_with_sizes_and_counts_rows(here, home, say, against):
+    first = take(here, home).id[:8]
+    change_everything(home)
+    words, other = [first], home
+    if against == "snapshot":
+        other = "snapshot " + take(here, home).id[:8]
+        words.append("latest")
+    done = say("snapshot", "diff", *words, "--patch")
+    assert done.code == 0, done.err
+    out = done.out
+    assert out.startswith(f"From snapshot {first} to {other}\n")
+    assert re.search(r"^M SOUL\.md  \d+ B -> 24 B$", out, re.MULTILINE), out
+    assert re.search(r"^\+ memories/NEW\.md  11 B$", out, re.MULTILINE)
+    assert re.search(r"^- cron/jobs\.json  [\d.]+ K?B$", out, re.MULTILINE)
+    assert "    +Loud and vague.\n" in out and "    -Calm and exact." in out
+    assert "        messages: 40 -> 33 rows (-7)\n" in out
+    assert "        state_meta: 0 -> 1 rows (+1)\n" in out
+    assert "sessions:" not in out, "a table that did not change has no line"
+    assert "very-secret" not in out and "    (a secret: its text is not shown)\n" in out
+    assert "1 added, 1 removed, 3 changed; " in out
+    assert "1 file with the same content and another time or mode\n" in out
+    document = json.loads(say("snapshot", "diff", *words, "--json").out)
+    assert {one["path"]: one["how"] for one in document["changes"]} == {
+        ".env": "changed",
+        "SOUL.md": "changed",
+        "cron/jobs.json": "removed",
+        "memories/NEW.md": "added",
+        "state.db": "changed",
+    }
+    assert document["databases"]["state.db"]["messages"] == {"before": 40, "after": 33}
+
+
+def test_no_difference_is_said_and_costs_no_database(here, home, say, monkeypatch):
+    take(here, home)
+    take(here, home)
+    import holdfast.actions.difference
+
+    monkeypatch.setattr(holdfast.actions.difference, "stored_copy", None)
+    done = say("snapshot", "diff", "2", "1")
+    assert done.code == 0 and done.out.endswith("\nNo file differs\n"), done.out
+    assert say("snapshot", "diff", "1").out.endswith("\nNo file differs\n")
+
+
+def test_a_database_whose_changes_are_still_in_its_log_differs(here, home, say):
+    take(here, home)
+    with closing(sqlite3.connect(os.path.join(home, "state.db"))) as connection:
+        connection.execute("pragma wal_autocheckpoint=0")
+        connection.execute("delete from messages where id = 1")
+        connection.commit()
+        done = say("snapshot", "diff", "latest")
+    assert "        messages: 40 -> 39 rows (-1)\n" in done.out, done.out
+
+
+def test_only_directories_that_differ_are_loaded_for_a_difference(here, home, say, monkeypatch):
+    take(here, home)
+    put(home, "SOUL.md", "changed")
+    take(here, home)
+    loaded = []
+    load = Repository.load_tree
+    monkeypatch.setattr(Repository, "load_tree", lambda self, blob: loaded.append(blob) or load(self, blob))
+    assert "M SOUL.md" in say("snapshot", "diff", "2", "1").out
+    assert len(loaded) <= 4, "the two trees of the home itself, and nothing below"
+
+
+# history
+
+
+def test_the_history_of_a_file_has_its_distinct_versions_and_how_to_get_them(here, home, say):
+    for text in ("first\n", "first\n", "second\n"):
+        put(home, "memories/MEMORY.md", text)
+        os.utime(os.path.join(home, "memories/MEMORY.md"), ns=(10**18, 10**18))
+        take(here, home, check="never")
+        time.sleep(0.01)
+    put(home, "config.yaml", "something else")
+    take(here, home, check="never")
+    done = say("history", "memories/MEMORY.md", "--diff")
+    assert done.code == 0, done.err
+    assert done.out.startswith("memories/MEMORY.md: 2 versions in 4 snapshots\n")
+    lines = [line for line in done.out.splitlines() if re.match(r"  [0-9a-f]{8}  ", line)]
+    assert len(lines) == 2 and lines[0].endswith("in 2 snapshots  now"), lines
+    assert "      -first\n      +second\n" in done.out
+    assert "The file in the home is the version marked `now`\n" in done.out
+    command = re.search(r"`holdfast (snapshot restore [0-9a-f]{8} memories/MEMORY\.md)`\n$", done.out)
+    assert say(*command[1].split(), "--yes").code == 0
+    with open(os.path.join(home, "memories/MEMORY.md")) as file:
+        assert file.read() == "first\n"
+    document = json.loads(say("history", os.path.join(home, "memories/MEMORY.md"), "--json").out)
+    assert document["live"] == "same" and [one["now"] for one in document["versions"]].count(True) == 1
+
+
+def test_a_file_that_is_gone_or_changed_since_is_said(here, home, say):
+    take(here, home)
+    put(home, "SOUL.md", "changed since")
+    assert "none of these: it changed since the last snapshot" in say("history", "SOUL.md").out
+    os.unlink(os.path.join(home, "SOUL.md"))
+    assert "The file is no longer in the home\n" in say("history", "SOUL.md").out
+
+
+def test_a_file_that_was_never_stored_is_said(here, home, say):
+    take(here, home)
+    done = say("history", "never.md")
+    assert done.code == 1
+    assert done.err == (
+        "error: no-such-snapshot\n"
+        f"  None of the 1 snapshots of `{home}` holds a file called `never.md`\n"
+        "\n"
+        "  kept  Nothing was changed\n"
+        "  next  See what the newest one holds: `holdfast snapshot show latest`\n"
+    )
+
+
+def test_history_loads_only_the_directories_along_the_path(here, home, say, monkeypatch):
+    for text in ("one", "two", "three"):
+        put(home, "memories/USER.md", text)
+        take(here, home, check="never")
+    kinds = []
+    load = BlobLoader.load
+    monkeypatch.setattr(
+        BlobLoader, "load", lambda self, kind, blob: kinds.append(kind) or load(self, kind, blob)
+    )
+    assert "3 versions in 3 snapshots" in say("history", "memories/USER.md").out
+    depth = os.path.join(home, "memories").count("/") + 1
+    assert len(kinds) <= 3 * (2 * depth + 2) + 2 * depth
+
+
+def test_a_secret_is_listed_in_its_history_and_its_text_is_not_shown(here, home, say):
+    for text in ("KEY=one\n", "KEY=two\n"):
+        put(home, ".env", text)
+        take(here, home, check="never")
+    out = say("history", ".env", "--diff").out
+    assert "2 versions" in out and "KEY=" not in out
+
+
+def test_an_unreadable_snapshot_is_named_by_history_and_the_others_are_searched(here, home, say):
+    take(here, home, check="never")
+    put(home, "memories/USER.md", "newer")
+    result = take(here, home, check="never")
+    with opened(here) as repository:
+        from holdfast.vault.blobs import BlobKind
+
+        place = repository.index.lookup(BlobKind.TREE, result.snapshot.tree)
+        name = place.pack.hex()
+    path = os.path.join(here.vault, "data", name[:2], name)
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as file:
+        file.seek(place.offset + 17)
+        file.write(b"damage")
+    done = say("history", "memories/USER.md")
+    assert done.code == 3, done.out + done.err
+    assert done.out.startswith("memories/USER.md: 1 version in 2 snapshots\n")
+    assert f"  Not seen   snapshot {result.id[:8]} is damaged in the vault: " in done.out

@@ -1,0 +1,251 @@
+"""Checkpoints for an agent: named files at every call, passes once a turn, and never an exception."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from checkpoint_support import contents_in_store, fsck, put, tree_on_disk
+from holdfast.checkpoints.checkpoints import NO_GIT, Checkpoints
+from holdfast.checkpoints.state import read_state
+from holdfast.checkpoints.store import Store
+from holdfast.checkpoints.take import TakeSettings
+
+
+@pytest.fixture
+def project(tmp_path):
+    place = str(tmp_path / "project")
+    put(f"{place}/.git/HEAD", "ref: refs/heads/main\n")
+    put(f"{place}/a.py", "1")
+    put(f"{place}/b.py", "1")
+    return place
+
+
+@pytest.fixture
+def agent(tmp_path):
+    made = Checkpoints(str(tmp_path / "data"), settings=TakeSettings(durable=False))
+    made.new_turn("session", "1")
+    yield made
+    assert made.wait(20)
+
+
+def points(agent, project):
+    with Store.open(agent.directory) as store:
+        return store.checkpoints(project)
+
+
+def newest(agent, project):
+    with Store.open(agent.directory) as store:
+        return contents_in_store(store, store.checkpoints(project)[0])
+
+
+def test_a_full_pass_once_per_turn_and_named_files_at_every_call(agent, project):
+    agent.before([f"{project}/a.py"], "before write_file")
+    put(f"{project}/a.py", "2")
+    put(f"{project}/b.py", "2")
+    done = agent.before([f"{project}/a.py"], "before patch")
+    assert not done.taken[0].checkpoint.full
+    assert newest(agent, project) == {"a.py": b"2", "b.py": b"1"}
+    agent.new_turn("session", "2")
+    done = agent.before([f"{project}/a.py"], "before patch")
+    assert done.taken[0].checkpoint.full
+    assert newest(agent, project) == {"a.py": b"2", "b.py": b"2"}
+    assert [(point.turn, point.kind) for point in points(agent, project)] == [
+        ("2", "before"),
+        ("1", "before"),
+        ("1", "before"),
+    ]
+
+
+def test_every_shell_command_is_preceded_by_a_full_pass(agent, project):
+    agent.before([f"{project}/a.py"])
+    for number in range(3):
+        put(f"{project}/b.py", f"by shell {number}")
+        done = agent.before([project], f"before terminal: make {number}", shell=True)
+        assert done.taken[0].checkpoint.full
+        assert newest(agent, project)["b.py"] == f"by shell {number}".encode()
+
+
+def test_processes_of_one_turn_share_the_pass(agent, project):
+    """Hooks are a process per call: the turn is known from the project's state."""
+    agent.before([f"{project}/a.py"], session="s", turn="9")
+    put(f"{project}/a.py", "2")
+    put(f"{project}/b.py", "2")
+    other = Checkpoints(agent.directory, settings=agent.settings)
+    done = other.before([f"{project}/a.py"], session="s", turn="9")
+    assert not done.taken[0].checkpoint.full
+
+
+def test_an_after_mark_says_what_the_turn_left(agent, project):
+    agent.before([f"{project}/a.py"], "before write_file")
+    put(f"{project}/a.py", "by the agent")
+    agent.after("session", "1")
+    assert agent.wait(20)
+    kinds = [point.kind for point in points(agent, project)]
+    assert kinds == ["after", "before"]
+    assert newest(agent, project)["a.py"] == b"by the agent"
+    assert agent.after("session", "1", wait=True).taken == [], "a turn is marked once"
+
+
+def test_the_mark_of_a_turn_whose_calls_were_processes_of_their_own(agent, project, tmp_path):
+    """Hooks know of each other by the project's state; a mark covers named files without a marker too."""
+    loose = put(str(tmp_path / "loose" / "x.txt"), "1")
+    agent.before([f"{project}/a.py", loose], session="s", turn="9")
+    put(f"{project}/a.py", "by the agent")
+    put(loose, "by the agent")
+    other = Checkpoints(agent.directory, settings=agent.settings)
+    assert len(other.after("s", "9", wait=True).taken) == 2
+    assert newest(agent, project)["a.py"] == b"by the agent"
+    assert newest(agent, os.path.dirname(loose)) == {"x.txt": b"by the agent"}
+    assert {point.kind for point in points(agent, project)} == {"before", "after"}
+    assert other.after("s", "9", wait=True).taken == [], "once"
+    assert other.after("s", "8", wait=True).taken == []
+
+
+def test_a_failure_is_a_value_and_is_kept_for_status(agent, project, tmp_path):
+    agent.before([f"{project}/a.py"])
+    put(f"{project}/a.py", "2")
+    packs = os.path.join(agent.directory, "store", "objects", "pack")
+    shutil.rmtree(packs)
+    put(packs + "-elsewhere/x", "")
+    os.symlink("/proc/self/fdinfo", packs)  # a directory in which nothing can be made
+    done = agent.before([f"{project}/a.py"])
+    assert [failure.code for failure in done.failures] == ["checkpoint-store-unusable"]
+    assert not done.complete
+    with Store.open(agent.directory) as store:
+        state = read_state(store.project_directory(project))
+    assert state.last_failure["code"] == "checkpoint-store-unusable"
+    assert state.last_success["checkpoint"]
+    os.unlink(packs)
+    done = agent.before([f"{project}/a.py"])
+    assert (done.failures, done.complete) == ([], True)
+
+
+@pytest.mark.parametrize("what", ["deleted", "file", "link", "moved"])
+def test_a_project_that_goes_while_it_runs_is_a_value(agent, project, what, tmp_path):
+    agent.before([f"{project}/a.py"])
+    shutil.move(project, f"{tmp_path}/elsewhere") if what == "moved" else shutil.rmtree(project)
+    if what == "file":
+        put(project, "now a file")
+    elif what == "link":
+        put(str(tmp_path / "other" / "a.py"), "other")
+        os.symlink(str(tmp_path / "other"), project)
+    agent.after(wait=True)
+    done = agent.before([f"{project}/a.py"], "before write_file")
+    assert all(failure.code != "internal-error" for failure in done.failures)
+    assert len(points(agent, project)) == 1, "what was taken before is still there"
+    fsck(os.path.join(agent.directory, "store"))
+
+
+def test_a_disappearing_project_directory_during_the_mark_is_recorded(agent, project):
+    agent.before([f"{project}/a.py"])
+    shutil.rmtree(project)
+    done = agent.after(wait=True)
+    assert [failure.code for failure in done.failures] == ["project-gone"]
+
+
+def test_without_a_marker_only_the_named_file_is_taken(agent, tmp_path):
+    place = str(tmp_path / "loose")
+    put(f"{place}/mine.txt", "1")
+    put(f"{place}/other.txt", "1")
+    agent.before([f"{place}/mine.txt", f"{place}/new.txt"])
+    assert newest(agent, place) == {"mine.txt": b"1"}
+    with Store.open(agent.directory) as store:
+        state = store.state(store.checkpoints(place)[0])
+    assert state.knows("new.txt") and not state.knows("other.txt")
+    agent.before([place], shell=True)
+    assert newest(agent, place) == {"mine.txt": b"1"}, "no command makes a project of it"
+
+
+def test_files_of_several_projects_go_to_their_own(agent, project, tmp_path):
+    second = str(tmp_path / "second")
+    put(f"{second}/package.json", "{}")
+    done = agent.before([f"{project}/a.py", f"{second}/package.json", "/nonexistent/workspace/x.py"])
+    assert len(done.taken) == 2
+    assert [(item.path, item.detail) for item in done.skipped] == [
+        ("/nonexistent/workspace/x.py", "is not on this machine")
+    ]
+    assert newest(agent, second) == {"package.json": b"{}"}
+
+
+def test_relative_paths_are_those_of_the_tools_directory(agent, project, tmp_path, monkeypatch):
+    """#68195: a path resolved against the process's own directory saved another tree."""
+    monkeypatch.chdir(tmp_path)
+    agent.before(["a.py"], directory=project)
+    assert newest(agent, project)["a.py"] == b"1"
+
+
+def test_too_many_files_fall_back_to_named_ones_and_say_so_once(tmp_path, project):
+    agent = Checkpoints(str(tmp_path / "data"), settings=TakeSettings(max_files=1, durable=False))
+    agent.new_turn("s", "1")
+    done = agent.before([f"{project}/a.py"])
+    assert newest(agent, project) == {"a.py": b"1"}
+    assert len(done.notices) == 1 and "only named files are taken" in done.notices[0]
+    put(f"{project}/a.py", "2")
+    assert agent.before([f"{project}/a.py"]).notices == []
+    with Store.open(agent.directory) as store:
+        state = read_state(store.project_directory(project))
+        assert "more than 1 files" in str(state.limited["what"])
+        assert not store.state(store.checkpoints(project)[0]).knows("b.py")
+
+
+def test_without_git_there_is_one_notice_and_no_error(agent, project, monkeypatch):
+    monkeypatch.setattr("holdfast.checkpoints.checkpoints.find_git", lambda: None)
+    monkeypatch.setattr("holdfast.checkpoints.ignore.find_git", lambda: None)
+    done = agent.before([f"{project}/a.py"])
+    assert (done.notices, done.failures) == ([NO_GIT], [])
+    put(f"{project}/a.py", "2")
+    assert agent.before([f"{project}/a.py"]).notices == []
+
+
+def test_worktrees_and_submodules_are_ordinary_directories(agent, tmp_path):
+    main = str(tmp_path / "main")
+    put(f"{main}/a.py", "1")
+    git = ["git", "-C", main, "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    subprocess.run([*git[:3], "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "x"], check=True)
+    tree = str(tmp_path / "tree")
+    subprocess.run([*git, "worktree", "add", "-q", tree], check=True, capture_output=True)
+    before = tree_on_disk(main, without=())
+    agent.before([f"{main}/a.py", f"{tree}/a.py"])
+    assert newest(agent, main) == newest(agent, tree) == {"a.py": b"1"}
+    assert tree_on_disk(main, without=()) == before
+    with Store.open(agent.directory) as store:
+        about = store.about(store.checkpoints(tree)[0])
+        assert str(about["git_head"]).endswith("refs/heads/tree")
+
+
+def test_a_write_through_a_link_finds_what_it_leads_to_saved(agent, project, tmp_path):
+    target = put(str(tmp_path / "elsewhere" / "target.txt"), "content")
+    os.symlink(target, f"{project}/link.txt")
+    agent.before([f"{project}/link.txt"])
+    with Store.open(agent.directory) as store:
+        assert store.state(store.checkpoints(project)[0])["link.txt"].kind == "symlink"
+    assert newest(agent, os.path.dirname(target)) == {"target.txt": b"content"}
+
+
+def test_names_that_differ_in_case_only_are_two_files(agent, project):
+    put(f"{project}/Name.txt", "upper")
+    put(f"{project}/name.txt", "lower")
+    agent.before([f"{project}/a.py"])
+    content = newest(agent, project)
+    assert (content["Name.txt"], content["name.txt"]) == (b"upper", b"lower")
+
+
+def test_nul_and_options_in_names_are_no_trouble(agent, project):
+    done = agent.before(["bad\0name", f"{project}/--help", f"{project}/-rf"])
+    assert done.failures == []
+    put(f"{project}/--help", "x")
+    agent.before([f"{project}/--help"])
+    assert newest(agent, project)["--help"] == b"x"
+
+
+def test_the_project_itself_is_never_written(agent, project):
+    before = tree_on_disk(project, without=())
+    agent.before([f"{project}/a.py"])
+    agent.after(wait=True)
+    assert tree_on_disk(project, without=()) == before

@@ -1,0 +1,175 @@
+"""`/rollback`, `/snapshot`, `/snap`: one grammar, quoting understood, text and data, never an exception."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from checkpoint_support import put
+from holdfast.actions.chat import Conversation, Reply, dispatch, split
+from holdfast.actions.checkpoint import CheckpointPolicy, take_checkpoint
+from surroundings import throwaway
+
+
+@pytest.fixture
+def chat(tmp_path):
+    project = os.path.realpath(tmp_path / "project")
+    put(os.path.join(project, "pyproject.toml"), "")
+    put(os.path.join(project, "main.py"), "one\n")
+    put(os.path.join(project, "my file.txt"), "old\n")
+    return Conversation(throwaway(tmp_path), project, session="s1")
+
+
+def before(chat: Conversation, reason: str = "before write_file") -> str:
+    taken = take_checkpoint(
+        chat.surroundings, chat.directory, CheckpointPolicy(), reason=reason, session="s1"
+    )
+    assert taken.taken.checkpoint is not None
+    return taken.taken.checkpoint.id
+
+
+def content(chat: Conversation, name: str) -> str:
+    with open(os.path.join(chat.directory, name)) as file:
+        return file.read()
+
+
+def ask(chat: Conversation, line: str) -> Reply:
+    reply = dispatch(chat, line)
+    json.dumps(reply.data)
+    return reply
+
+
+def test_the_list_shows_number_id_reason_and_what_changed(chat):
+    point = before(chat)
+    put(os.path.join(chat.directory, "main.py"), "one\ntwo\n")
+    reply = ask(chat, "/rollback")
+    assert reply.ok
+    assert f"1.  {point}" in reply.text and "before write_file" in reply.text
+    assert "(1 file, +1/-0)" in reply.text
+    (row,) = reply.data["checkpoints"]
+    assert (row["number"], row["reason"], row["session"]) == (1, "before write_file", "s1"), (
+        "#101743: a blank label"
+    )
+    assert ask(chat, "/rollback list").text == reply.text
+
+
+def test_a_number_goes_back_and_undo_goes_forward_again(chat):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "broken\n")
+    reply = ask(chat, "/rollback 1")
+    assert reply.ok and reply.text.startswith("✅ Restored to checkpoint"), reply.text
+    assert content(chat, "main.py") == "one\n"
+    reply = ask(chat, "/rollback undo")
+    assert reply.ok and content(chat, "main.py") == "broken\n"
+
+
+def test_v32_an_id_a_prefix_of_it_and_digits_all_work_everywhere(chat):
+    point = before(chat)
+    put(os.path.join(chat.directory, "main.py"), "broken\n")
+    assert ask(chat, f"/rollback {point[:10]}").ok
+    assert content(chat, "main.py") == "one\n"
+
+
+@pytest.mark.parametrize("words", ['"my file.txt"', "'my file.txt'", "my\\ file.txt", "my file.txt"])
+def test_v32_names_with_spaces_work_quoted_and_unquoted(chat, words):
+    before(chat)
+    put(os.path.join(chat.directory, "my file.txt"), "new\n")
+    put(os.path.join(chat.directory, "main.py"), "stays\n")
+    reply = ask(chat, f"/rollback 1 {words}")
+    assert reply.ok, reply.text
+    assert (content(chat, "my file.txt"), content(chat, "main.py")) == ("old\n", "stays\n")
+
+
+def test_diff_shows_what_changed_and_changes_nothing(chat):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "one\ntwo\n")
+    for line in ("/rollback diff 1", "/rollback diff", "/rollback diff main.py", "/rollback diff 1 main.py"):
+        reply = ask(chat, line)
+        assert reply.ok and "+two" in reply.text, line
+    assert content(chat, "main.py") == "one\ntwo\n"
+
+
+def test_a_long_diff_is_cut_and_says_so(chat):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "\n".join(map(str, range(500))))
+    reply = ask(chat, "/rollback diff 1")
+    assert "more lines, showing first 80" in reply.text
+    assert reply.data["diff"].count("\n") > 400, "the data is whole"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("/rollback 99", "there is no checkpoint 99"),
+        ("/rollback aa", "too short"),
+        ("/rollback zzzzzz", "neither"),
+        ("/rollback 1 ../../etc/passwd", "outside the project"),
+        ("/rollback 1 missing.txt", "missing.txt"),
+        ("/rollback --hard 1", "--hard"),
+        ("/rollback undo", "nothing to undo"),
+        ("/rollback 1 'unclosed", "'unclosed"),
+        ("/nonsense", "Unknown command"),
+        ("", "Unknown command"),
+        ("/snapshot dance", "`dance`"),
+        ("/snapshot restore", "Which one?"),
+    ],
+)
+def test_bad_words_get_an_answer_and_change_nothing(chat, line, says):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "kept\n")
+    reply = ask(chat, line)
+    assert not reply.ok
+    assert says in reply.text, reply.text
+    assert content(chat, "main.py") == "kept\n"
+
+
+def test_a_directory_without_checkpoints_names_those_near_it(chat):
+    before(chat)
+    above = Conversation(chat.surroundings, os.path.dirname(chat.directory))
+    reply = ask(above, "/rollback")
+    assert chat.directory in reply.text
+    assert reply.data["below"] == [chat.directory]
+
+
+def test_a_sub_directory_means_its_project(chat):
+    before(chat)
+    put(os.path.join(chat.directory, "src", "a.py"), "a\n")
+    inside = Conversation(chat.surroundings, os.path.join(chat.directory, "src"))
+    assert ask(inside, "/rollback").data["project"] == chat.directory
+
+
+def test_words_are_split_as_a_shell_would_and_forgiven_where_not():
+    assert split("/rollback 1 'a b' c\\ d") == ["/rollback", "1", "a b", "c d"]
+    assert split("/rollback 1 it's") == ["/rollback", "1", "it's"]
+
+
+# ── snapshots ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_snapshots_are_created_listed_restored_and_pruned(tmp_path, hermes_home):
+    chat = Conversation(throwaway(tmp_path), str(tmp_path), home=hermes_home)
+    made = ask(chat, "/snapshot create before the 'big step'")
+    assert made.ok or made.data.get("remarks"), made.text
+    listed = ask(chat, "/snap")
+    assert "before the big step" in listed.text
+    (one,) = listed.data["snapshots"]
+    assert one["kind"] == "quick"
+    memory = os.path.join(hermes_home, "config.yaml")
+    with open(memory) as file:
+        was = file.read()
+    put(memory, "broken: true\n")
+    restored = ask(chat, "/snapshot restore 1 config.yaml")
+    assert "Restored snapshot" in restored.text, restored.text
+    with open(memory) as file:
+        assert file.read() == was
+    pruned = ask(chat, "/snapshot prune 5")
+    assert pruned.ok and pruned.data["forgotten"] == []
+    assert not ask(chat, "/snapshot prune none").ok
+
+
+def test_without_a_vault_the_list_says_what_to_do(tmp_path, hermes_home):
+    chat = Conversation(throwaway(tmp_path), str(tmp_path), home=hermes_home)
+    reply = ask(chat, "/snapshot list")
+    assert not reply.ok and "→" in reply.text
