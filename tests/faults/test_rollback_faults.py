@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import encodings.ascii  # noqa: F401 - loaded while it may be read, for who gives his rights away
 import errno
 import os
 import shutil
@@ -403,3 +404,25 @@ def test_a_database_opened_while_the_rollback_runs_stays_with_its_log(tmp_path, 
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
     project.store.close()
+
+
+def test_what_cannot_be_looked_into_is_left_and_the_rest_comes_back(nobodys):  # noqa: F811
+    def run():
+        project, _ = edited(nobodys)
+        project.write("locked/x.txt", "not saved by the point\n")
+        locked = project.before()
+        project.write("locked/x.txt", "changed\n")
+        project.write("src/1.py", "three\n")
+        os.chmod(project.full("locked"), 0)
+        result = project.back(locked)
+        os.chmod(project.full("locked"), 0o755)
+        seen = (
+            {left.path: left.reason for left in result.left},
+            project.read("locked/x.txt"),
+            project.read("src/1.py"),
+        )
+        project.store.close()
+        return seen
+
+    left, content, other = as_nobody(run)
+    assert left["locked/x.txt"] == "unreadable" and content == b"changed\n" and other.startswith(b"two 1")

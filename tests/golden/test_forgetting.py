@@ -82,16 +82,12 @@ def test_a_pinned_snapshot_is_not_forgotten_until_its_pin_is_off(here, home, say
     assert say("snapshot", "pin", old).out == f"Snapshot {old} is pinned\n"
     done = say("snapshot", "forget", old, "--yes")
     assert done.code == 1
-    assert (
-        done.err
-        == (
-            "error: snapshot-pinned\n"
-            f"  Snapshot {old} is pinned\n"
-            "\n"
-            "  kept  No snapshot was forgotten\n"
-            f"  next  If it may go, take the pin away first: `holdfast snapshot pin --off {old}`\n"
-        )
-        or f"`holdfast snapshot pin --remove {old}`" in done.err
+    assert done.err == (
+        "error: snapshot-pinned\n"
+        f"  Snapshot {old} is pinned\n"
+        "\n"
+        "  kept  No snapshot was forgotten\n"
+        f"  next  If it may go, take the pin away first: `holdfast snapshot pin --remove {old}`\n"
     )
     assert say("snapshot", "pin", "--off", old).out == f"Snapshot {old} is no longer pinned\n"
     assert say("snapshot", "forget", old, "--yes").code == 0

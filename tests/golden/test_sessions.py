@@ -225,7 +225,7 @@ def test_a_live_table_that_needs_more_than_the_older_one_has_is_refused(here, ho
         target.execute("pragma journal_mode=delete")
     change(copy, "drop trigger messages_fts_insert", "alter table messages rename column role to part")
     drop(state(home), "session-1")
-    from holdfast.home.conversation_return import SchemaDiffers
+    from holdfast.home.conversation_tables import SchemaDiffers
 
     with pytest.raises(SchemaDiffers) as caught:
         bring_back(copy, state(home), "session-1")

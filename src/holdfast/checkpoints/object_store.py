@@ -17,6 +17,8 @@ from .pack_reader import BROKEN, BadPack, Pack
 
 #: Packs up to this many objects are kept as one table in memory; larger ones are searched.
 _SMALL = 2000
+#: How often the directory is looked at again for something that is not found: packs are replaced.
+_PATIENCE = 4
 
 
 class ObjectStore:
@@ -61,24 +63,25 @@ class ObjectStore:
 
     def missing(self, oids: set[bytes]) -> set[bytes]:
         """Those of many objects that are not there."""
-        self._list()
-        left = oids - self._small.keys()
-        for pack in self._large:
+        left = oids
+        for _ in range(_PATIENCE):
+            self._list()
+            left = left - self._small.keys()
+            for pack in self._large:
+                if len(left) > 500:
+                    left = left.difference(pack.oids())
+                else:
+                    left = {oid for oid in left if pack.offset(oid) < 0}
+            left = {oid for oid in left if not os.path.exists(self._loose(oid))}
             if not left:
                 break
-            if len(left) > 500:
-                left = left.difference(pack.oids())
-            else:
-                left = {oid for oid in left if pack.offset(oid) < 0}
-        return {oid for oid in left if not os.path.exists(self._loose(oid))}
+        return left
 
     def read(self, oid: bytes) -> tuple[bytes, bytes]:
         """Kind and bytes. Raises BadObject when it is missing or damaged."""
-        for pack in self._candidates(oid):
-            try:
-                return pack.read(pack.offset(oid), oid)
-            except (BadPack, OSError):
-                self._drop(pack)
+        pack = self._pack_of(oid)
+        if pack is not None:
+            return pack.read(pack.offset(oid), oid)
         loose = self._read_loose(oid)
         if loose is None:
             raise BadObject(oid.hex(), "is missing")
@@ -91,26 +94,34 @@ class ObjectStore:
         return data
 
     def size(self, oid: bytes) -> int:
-        for pack in self._candidates(oid):
-            return pack.size(pack.offset(oid), oid)
-        return len(self.read(oid)[1])
+        pack = self._pack_of(oid)
+        return pack.size(pack.offset(oid), oid) if pack is not None else len(self.read(oid)[1])
 
     def stream(self, oid: bytes) -> Iterator[bytes]:
         """The bytes of a blob in pieces."""
-        for pack in self._candidates(oid):
+        pack = self._pack_of(oid)
+        if pack is not None:
             yield from pack.stream(pack.offset(oid), oid)
-            return
-        yield self.read(oid)[1]
+        else:
+            yield self.read(oid)[1]
 
-    def _candidates(self, oid: bytes) -> Iterator[Pack]:
-        """Packs that hold an object; looks at the directory again when none does."""
-        for _ in range(2):
+    def _pack_of(self, oid: bytes) -> Pack | None:
+        """A pack that holds an object, opened; None where it is loose or nowhere.
+
+        A pack that was replaced by a larger one since it was listed is looked for again.
+        """
+        for _ in range(_PATIENCE):
             pack = self._find(oid)
             if pack is not None:
-                yield pack
+                try:
+                    pack.open()
+                    return pack
+                except (BadPack, OSError):
+                    self._drop({pack})
             elif os.path.exists(self._loose(oid)):
-                return
+                return None
             self._listed = False
+        return None
 
     def _find(self, oid: bytes) -> Pack | None:
         if not self._listed:
@@ -126,11 +137,12 @@ class ObjectStore:
     def _list(self) -> None:
         self._listed = True
         names = self.pack_names()
-        for name in self._packs.keys() - names:
-            self._drop(self._packs[name])
+        self._drop({pack for name, pack in self._packs.items() if name not in names})
         for name in sorted(names - self._packs.keys() - self._bad):
             try:
                 pack = Pack(os.path.join(self.pack_directory, name), self.read)
+            except FileNotFoundError:
+                continue  # replaced just now
             except (BadPack, OSError):
                 self._bad.add(name)  # damage of one pack is the loss of that pack
                 continue
@@ -140,14 +152,16 @@ class ObjectStore:
             else:
                 self._large.append(pack)
 
-    def _drop(self, pack: Pack) -> None:
-        name = os.path.basename(pack.path)
-        self._packs.pop(name, None)
-        if pack in self._large:
-            self._large.remove(pack)
-        else:
-            self._small = {oid: holder for oid, holder in self._small.items() if holder is not pack}
-        pack.close()
+    def _drop(self, gone: set[Pack]) -> None:
+        """Forget packs. They are not closed: somebody may be reading from one that is mapped."""
+        if gone:
+            self._packs = {name: pack for name, pack in self._packs.items() if pack not in gone}
+            self._large = [pack for pack in self._large if pack not in gone]
+            # An object may be in several packs, and the one that is remembered may be the one that went.
+            self._small = {}
+            for pack in self._packs.values():
+                if pack.count <= _SMALL:
+                    self._small.update(dict.fromkeys(pack.oids(), pack))
 
     def _loose(self, oid: bytes) -> str:
         name = oid.hex()

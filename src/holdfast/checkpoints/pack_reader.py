@@ -45,6 +45,10 @@ class Pack:
         if self._data is not None:
             self._data.close()
 
+    def open(self) -> None:
+        """Map the data, too. From then on it can be read even if the files are removed."""
+        self._map()
+
     def oids(self) -> Iterator[bytes]:
         """Every name, in order."""
         table = self._index[1032 : 1032 + 20 * self.count]

@@ -10,29 +10,24 @@ it had, so it is not listed again; that is trusted only on filesystems known to 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
-import time
 from array import array
 
 from .cache import Cache
-from .content import log_mark, settled, sidecar_of
-from .folder import ABSENT, CODE_OF, DATABASE, PLAIN, STORED, SYMLINK, UNSURE, WIDTH, Folder
+from .content import log_mark
+from .filesystems import names_are_told
+from .folder import ABSENT, UNSURE, WIDTH, Folder
 from .ignore import Ignore
+from .listing import RULES_FILE, Listing
 from .objects import NOTHING
 from .rules import Rules
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 #: Deeper than this nothing is walked: every level holds a descriptor.
 DEEPEST = 256
-#: Filesystems on which a directory's times tell whether its names changed.
-_TELLING = frozenset(
-    "ext2 ext3 ext4 xfs btrfs tmpfs ramfs zfs f2fs overlay bcachefs jfs reiserfs nilfs2".split()
-)
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_RULES = b".gitignore"
 
 
 class TooMany(Exception):
@@ -47,10 +42,10 @@ class Walk:
         self.pending: dict[bytes, list[bytes]] = {}  # folder -> names of its files to be read
         self.dirty: set[bytes] = set()  # folders that are not as the cache has them
         self.files = 0
-        self._cache, self._rules, self._ignore = cache, rules, ignore
-        self._limit, self._most = limit, most
+        self._cache, self._ignore, self._most = cache, ignore, most
+        self._listing = Listing(rules, ignore, limit, self.pending)
         self._own: set[tuple[int, int]] = set()  # directories of ours, wherever they are
-        self._telling = False
+        self._telling: int | None = None  # the device whose directories' times tell of their names
         self._outside_rules = False
 
     def run(self, root: int, own: set[tuple[int, int]], fresh: bool, partial: bool) -> None:
@@ -60,7 +55,7 @@ class Walk:
         """
         status = os.fstat(root)
         self._own = own
-        self._telling = names_are_told(status.st_dev)
+        self._telling = status.st_dev if names_are_told(status.st_dev) else None
         self._outside_rules = self._ignore is not None and self._ignore.has_outside_rules()
         self._visit(b"", root, status, fresh, self._outside_rules, partial, 0)
 
@@ -83,17 +78,17 @@ class Walk:
             if (
                 old is not None
                 and not (fresh or old.partial)
-                and self._telling
+                and self._telling == status.st_dev
                 and old.inode == status.st_ino
                 and old.mtime_ns == status.st_mtime_ns
                 and old.ctime_ns == status.st_ctime_ns
             ):
                 found = self._unlisted(path, directory, old)
             if found is None:
-                folder, fresh, ruled = self._listed(path, directory, status, old, fresh, ruled)
+                folder, fresh, ruled = self._listing.read(path, directory, status, old, fresh, ruled)
             else:
                 folder = found
-                ruled = ruled or _RULES in folder.names
+                ruled = ruled or RULES_FILE in folder.names
         self.folders[path] = folder
         self.files += folder.stored()
         if self._most and self.files > self._most:
@@ -163,9 +158,9 @@ class Walk:
         for place, name in enumerate(old.names):
             if looks[place] == marks[place]:
                 continue
-            if name == _RULES:
+            if name == RULES_FILE:
                 return None  # the rules changed: everything below is decided anew
-            self._look(folder, place, os.lstat(name, dir_fd=directory), waiting)
+            self._listing.look(folder, place, os.lstat(name, dir_fd=directory), waiting)
         for name, known in old.databases.items():
             if log_mark(directory, name) != known[1]:
                 place = folder.names.index(name)
@@ -174,158 +169,6 @@ class Walk:
         if waiting:
             self.pending[path] = [folder.names[place] for place in waiting]
         return folder
-
-    def _look(self, folder: Folder, place: int, status: os.stat_result, waiting: list[int]) -> None:
-        """A row that does not look as it did: decide what it is now."""
-        name, code = folder.names[place], folder.codes[place]
-        if code in (CODE_OF["sidecar"], CODE_OF["ignored"]):
-            folder.set_status(place, status)
-            return
-        if stat.S_ISLNK(status.st_mode):
-            code = SYMLINK
-        elif not stat.S_ISREG(status.st_mode):
-            code = CODE_OF["special"]
-        elif self._limit and status.st_size > self._limit:
-            code = CODE_OF["oversize"]
-        elif code != DATABASE:
-            code = PLAIN
-        if code != DATABASE:
-            folder.databases.pop(name, None)
-        folder.codes[place] = code
-        folder.set_status(place, status)
-        if code in STORED:
-            waiting.append(place)
-        else:
-            folder.set_oid(place, NOTHING)
-
-    def _listed(
-        self,
-        path: bytes,
-        directory: int,
-        status: os.stat_result,
-        old: Folder | None,
-        fresh: bool,
-        ruled: bool,
-    ) -> tuple[Folder, bool, bool]:
-        """A directory that is new, or whose names may have changed."""
-        before = time.time_ns()
-        folder = Folder(status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_mode & 0o7777)
-        if not settled(max(status.st_ctime_ns, status.st_mtime_ns), before):
-            folder.inode = UNSURE
-        old_places = {name: place for place, name in enumerate(old.names)} if old else {}
-        old_folders = {name: place for place, name in enumerate(old.folders)} if old else {}
-        forced = old.forced if old else frozenset()
-        if old and old.partial:
-            forced = forced | frozenset(old.names)
-            old_known: dict[bytes, tuple[str, int]] = {}
-        else:
-            old_known = old.hidden if old else {}
-        with os.scandir(directory) as listing:
-            entries = {
-                os.fsencode(entry.name): (entry, entry.is_dir(follow_symlinks=False)) for entry in listing
-            }
-        if self._ignore is not None:
-            rules = entries.get(_RULES)
-            ruled = ruled or rules is not None
-            fresh = fresh or self._rules_changed(rules, old, old_places)
-        asked: list[bytes] = []
-        undecided: list[bytes] = []
-        for name, (_, is_directory) in entries.items():
-            reason = self._rules.decide(path, name, is_directory)
-            if reason is not None:
-                folder.hidden[name] = (reason, -1 if is_directory else 0)
-            elif ruled and self._ignore is not None:
-                known = name in old_folders if is_directory else name in old_places
-                was = old_known.get(name)
-                if not fresh and was is not None and was[0] == "ignored" and (was[1] < 0) == is_directory:
-                    folder.hidden[name] = was
-                elif fresh or not known or (old is not None and old.partial):
-                    undecided.append(name)
-        if undecided and self._ignore is not None:
-            prefix = path + b"/" if path else b""
-            asked = [prefix + name for name in undecided]
-            for name in self._ignore.ask(asked):
-                name = name[len(prefix) :]
-                folder.hidden[name] = ("ignored", -1 if entries[name][1] else 0)
-        waiting: list[int] = []
-        taken = set()
-        for name in sorted(entries):
-            entry, is_directory = entries[name]
-            why = folder.hidden.get(name)
-            if is_directory:
-                # A directory that the rules hide is gone into only for files that were named.
-                if why is None or (name in old_folders and why[0] in ("excluded", "ignored")):
-                    place = 20 * old_folders[name] if name in old_folders and old else -1
-                    folder.folders.append(name)
-                    folder.trees += old.trees[place : place + 20] if old and place >= 0 else NOTHING
-                    folder.metas += old.metas[place : place + 20] if old and place >= 0 else NOTHING
-                continue
-            if why is not None:
-                if name in forced and why[0] in ("excluded", "ignored"):
-                    del folder.hidden[name]
-                    taken.add(name)
-                elif name == _RULES and why[0] == "ignored":
-                    del folder.hidden[name]  # still looked at: it rules what is beside it
-                else:
-                    continue
-            try:
-                looks = entry.stat(follow_symlinks=False)
-            except OSError:
-                folder.inode = UNSURE
-                continue
-            self._row(folder, name, looks, old, old_places.get(name, -1), waiting)
-            if why is not None and name == _RULES and name not in taken:
-                folder.codes[-1] = CODE_OF["ignored"]
-                folder.set_oid(len(folder.names) - 1, NOTHING)
-                waiting = [place for place in waiting if place != len(folder.names) - 1]
-        folder.forced = frozenset(taken)
-        if old is not None:
-            folder.blob = old.blob
-            for name, known_database in old.databases.items():
-                place = folder.names.index(name) if name in entries and name in folder.names else -1
-                if place >= 0 and folder.codes[place] == DATABASE:
-                    folder.databases[name] = known_database
-                    if log_mark(directory, name) != known_database[1] and place not in waiting:
-                        waiting.append(place)
-        if waiting:
-            self.pending[path] = [folder.names[place] for place in waiting]
-        return folder, fresh, ruled
-
-    def _row(
-        self,
-        folder: Folder,
-        name: bytes,
-        looks: os.stat_result,
-        old: Folder | None,
-        was: int,
-        waiting: list[int],
-    ) -> None:
-        if not stat.S_ISREG(looks.st_mode) and not stat.S_ISLNK(looks.st_mode):
-            folder.hidden[name] = ("special", 0)
-            return
-        base = sidecar_of(name)
-        if base is not None and old is not None and base in old.databases:
-            folder.append(name, CODE_OF["sidecar"], looks)
-            return
-        if old is None or was < 0:
-            code = SYMLINK if stat.S_ISLNK(looks.st_mode) else PLAIN
-            if code == PLAIN and self._limit and looks.st_size > self._limit:
-                code = CODE_OF["oversize"]
-            place = folder.append(name, code, looks)
-            if code in STORED:
-                waiting.append(place)
-            return
-        place = folder.append(name, PLAIN, looks)
-        if was >= 0:
-            code = old.codes[was]
-            same = folder.marks[WIDTH * place :] == old.marks[WIDTH * was : WIDTH * was + WIDTH]
-            folder.codes[place] = code
-            if same and code in STORED and not (self._limit and looks.st_size > self._limit):
-                folder.set_oid(place, old.oid(was))
-                return
-            if code not in (PLAIN, DATABASE):
-                folder.codes[place] = PLAIN
-        self._look(folder, place, looks, waiting)
 
     def _partial(self, path: bytes, directory: int, status: os.stat_result, old: Folder | None) -> Folder:
         """A directory of which only named files are known: look at those, list nothing."""
@@ -365,36 +208,8 @@ class Walk:
                     folder.remove(place)
                     waiting = [other - 1 for other in waiting]
                 else:
-                    self._look(folder, place, looks, waiting)
+                    self._listing.look(folder, place, looks, waiting)
         if waiting:
             self.pending[path] = [folder.names[place] for place in waiting]
         unchanged = folder.dump() == old.dump()
         return old if unchanged else folder
-
-    def _rules_changed(
-        self,
-        rules: tuple[os.DirEntry[str], bool] | None,
-        old: Folder | None,
-        old_places: dict[bytes, int],
-    ) -> bool:
-        """Whether this directory's `.gitignore` came, went or changed."""
-        was = old_places.get(_RULES, -1)
-        if rules is None or rules[1]:
-            return was >= 0
-        if was < 0 or old is None:
-            return old is not None
-        with contextlib.suppress(OSError):
-            looks = rules[0].stat(follow_symlinks=False)
-            mark = array("q", (looks.st_ctime_ns, looks.st_mtime_ns, looks.st_size, looks.st_ino))
-            return mark != old.marks[WIDTH * was : WIDTH * was + WIDTH]
-        return True
-
-
-def names_are_told(device: int) -> bool:
-    """Whether a directory's times can be trusted on the filesystem with that device number."""
-    wanted = b"%d:%d" % (os.major(device), os.minor(device))
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
-        for line in file:
-            if line.split(b" ", 3)[2] == wanted:
-                return line.partition(b" - ")[2].split(b" ", 1)[0].decode() in _TELLING
-    return False

@@ -30,7 +30,7 @@ COMMANDS = {
     "checkpoint": ("holdfast.cli.commands.checkpoint", "Keep a project as it is now."),
     "checkpoints": ("holdfast.cli.commands.checkpoints", "Look after the checkpoints of all projects."),
     "rollback": ("holdfast.cli.commands.rollback", "Undo what an agent did to a project."),
-    "undo": ("holdfast.cli.commands.undo", "Take the last import back."),
+    "undo": ("holdfast.cli.commands.undo", "Take the last import or restore back."),
     "demo": ("holdfast.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
 }
 #: Commands that may carry gigabytes through memory, a piece at a time.

@@ -11,27 +11,22 @@ import contextlib
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.sqlite.descriptors import in_use
 from holdfast.core.sqlite.format import BUSY, LOCKED, address, connect, error_code
 from holdfast.core.sqlite.restore import locked
-from holdfast.home.conversations import columns_of, require_shape
+from holdfast.home.conversation_tables import KEPT, Tables, quoted
 
 if TYPE_CHECKING:
     import sqlite3
 
-_KEPT = "The live database is as it was"
 _LONGEST_CHAIN = 1000
 
 
 class SessionDiffers(HoldfastError):
     code = "session-differs"
-
-
-class SchemaDiffers(HoldfastError):
-    code = "schema-differs"
 
 
 class SessionNotRestored(HoldfastError):
@@ -88,7 +83,7 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
                 raise locked(live, deadline) from error
             raise SessionNotRestored(
                 f"Session `{session}` could not be put into `{live}`: SQLite said: {error}",
-                kept=_KEPT,
+                kept=KEPT,
                 next_steps=("Look at it first: `holdfast sessions show SESSION --from ID`",),
                 session=session,
             ) from error
@@ -109,16 +104,8 @@ def _begin(connection: sqlite3.Connection, live: str, deadline: float) -> None:
             time.sleep(0.02)
 
 
-class _Return:
+class _Return(Tables):
     """The work inside the transaction."""
-
-    def __init__(self, connection: sqlite3.Connection, live: str) -> None:
-        self.connection, self.live = connection, live
-        self.columns = {
-            schema: {table: columns_of(connection, schema, table) for table in ("sessions", "messages")}
-            for schema in ("main", "old")
-        }
-        require_shape(self.columns["main"], live)
 
     def run(self, session: str, new_id: str) -> Returned:
         returned = Returned(new_id or session)
@@ -146,7 +133,7 @@ class _Return:
     def _compare(self, session: str, returned: Returned) -> Returned:
         """It is there: the same, the same and more, or another conversation."""
         names = [name for name in self._shared("messages") if name not in ("id", "session_id")]
-        listed = ", ".join(map(_quoted, names))
+        listed = ", ".join(map(quoted, names))
         old = self._all(f"SELECT {listed} FROM old.messages WHERE session_id = ? ORDER BY id", session)
         new = self._all(
             f"SELECT {listed} FROM main.messages WHERE session_id = ? ORDER BY id", returned.session
@@ -166,7 +153,7 @@ class _Return:
         raise SessionDiffers(
             f"`{self.live}` has another session `{returned.session}`: {len(new):,} messages there, "
             f"{len(old):,} in the snapshot, and they part at message {parts + 1:,}",
-            kept=_KEPT,
+            kept=KEPT,
             next_steps=(
                 "Look at the older one: `holdfast sessions show SESSION --from ID`",
                 "Bring it back beside the live one, under a new id: "
@@ -229,8 +216,8 @@ class _Return:
             names = [name for name in names if name != "id"]
             returned.renumbered = True
             returned.notes.append(f"{taken:,} message ids are taken by others; its messages got new ones")
-        given = ", ".join("?" if name == "session_id" else _quoted(name) for name in names)
-        listed = ", ".join(map(_quoted, names))
+        given = ", ".join("?" if name == "session_id" else quoted(name) for name in names)
+        listed = ", ".join(map(quoted, names))
         cursor = self.connection.execute(
             f"INSERT INTO main.messages ({listed}) SELECT {given} FROM old.messages"
             " WHERE session_id = ? ORDER BY id",
@@ -238,32 +225,6 @@ class _Return:
         )
         returned.messages += cursor.rowcount
         self._note_dropped("messages", old_id, returned)
-
-    def _dependents(self) -> list[tuple[str, str]]:
-        """Other tables whose rows belong to a session by a foreign key, in both databases."""
-        found = []
-        names = self._all("SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'messages'")
-        for (table,) in names:
-            for row in self._all(f"PRAGMA main.foreign_key_list({_quoted(table)})"):
-                if row[2] != "sessions" or table == "sessions":
-                    continue
-                if str(row[3]) in columns_of(self.connection, "old", _quoted(table)):
-                    found.append((str(table), str(row[3])))
-        return found
-
-    def _copy_rows(self, table: str, column: str, old_id: str, new_id: str) -> None:
-        live = columns_of(self.connection, "main", _quoted(table))
-        old = columns_of(self.connection, "old", _quoted(table))
-        names = [name for name in live if name in old]
-        if any(needed and name not in old for name, needed in live.items()):
-            return
-        given = ", ".join("?" if name == column else _quoted(name) for name in names)
-        listed = ", ".join(map(_quoted, names))
-        self.connection.execute(
-            f"INSERT OR IGNORE INTO main.{_quoted(table)} ({listed})"
-            f" SELECT {given} FROM old.{_quoted(table)} WHERE {_quoted(column)} = ?",
-            (new_id, old_id),
-        )
 
     def _check_search(self, session: str, returned: Returned) -> None:
         """Every full-text index that triggers keep must know the new messages."""
@@ -283,72 +244,25 @@ class _Return:
                 continue
             missing = self._one(
                 "SELECT count(*) FROM main.messages AS m WHERE m.session_id = ? AND NOT EXISTS"
-                f" (SELECT 1 FROM main.{_quoted(name)} AS f WHERE f.rowid = m.id)",
+                f" (SELECT 1 FROM main.{quoted(name)} AS f WHERE f.rowid = m.id)",
                 session,
             )[0]
             if missing:
                 raise SessionNotRestored(
                     f"The search index `{name}` of `{self.live}` did not take {missing:,} of the messages",
-                    kept=_KEPT,
+                    kept=KEPT,
                     next_steps=("Have the agent repair it first: `hermes sessions repair`",),
                     session=session,
                 )
-
-    # Columns
-
-    def _shared(self, table: str) -> list[str]:
-        return [name for name in self.columns["main"][table] if name in self.columns["old"][table]]
-
-    def _required(self, table: str) -> list[str]:
-        """The columns that both have; SchemaDiffers where the live one needs another."""
-        missing = [
-            name
-            for name, needed in self.columns["main"][table].items()
-            if needed and name not in self.columns["old"][table]
-        ]
-        if missing:
-            raise SchemaDiffers(
-                f"The table {table} of `{self.live}` needs {', '.join(missing)}, "
-                "which the older database does not have",
-                kept=_KEPT,
-                next_steps=(
-                    "Restore the whole database into another directory, and open it with the agent there: "
-                    "`holdfast snapshot restore ID PATH --into DIR`",
-                ),
-                table=table,
-                columns=missing,
-            )
-        return self._shared(table)
 
     def _note_dropped(self, table: str, session: str, returned: Returned) -> None:
         for name in self.columns["old"][table]:
             if name in self.columns["main"][table]:
                 continue
-            count = self._one(
-                f"SELECT count({_quoted(name)}) FROM old.{table} WHERE session_id = ?", session
-            )[0]
+            count = self._one(f"SELECT count({quoted(name)}) FROM old.{table} WHERE session_id = ?", session)[
+                0
+            ]
             if count:
                 returned.notes.append(
                     f"the live table has no column `{name}`; {count:,} values were left out"
                 )
-
-    # Statements
-
-    def _select(self, table: str, names: list[str], key: str) -> str:
-        return f"SELECT {', '.join(map(_quoted, names))} FROM old.{table} WHERE {key} = ?"
-
-    def _insert(self, table: str, values: dict[str, Any]) -> None:
-        listed, marks = ", ".join(map(_quoted, values)), ", ".join("?" * len(values))
-        self.connection.execute(
-            f"INSERT INTO main.{table} ({listed}) VALUES ({marks})", tuple(values.values())
-        )
-
-    def _one(self, statement: str, *values: object) -> tuple[Any, ...]:
-        return tuple(self.connection.execute(statement, values).fetchone())
-
-    def _all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        return self.connection.execute(statement, values).fetchall()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -129,6 +129,12 @@ def check(seed: int, steps: list[str]) -> None:
         shutil.rmtree(place)
 
 
+def without_hollow(tree: Tree) -> Tree:
+    """The tree without directories that have nothing in them."""
+    used = {above for path, facts in tree.items() if facts[0] != "directory" for above in parents(path)}
+    return {path: facts for path, facts in tree.items() if facts[0] != "directory" or path in used}
+
+
 def check_calls(seed: int, calls: int) -> None:
     """Every write is named, or follows a full pass: then each point gives back its whole tree."""
     place = tempfile.mkdtemp(prefix="holdfast-property-")
@@ -159,7 +165,8 @@ def check_calls(seed: int, calls: int) -> None:
         point, expected = choose.choice(points)
         result = project.back(point, overwrite_mine=True)
         assert result.complete, [str(left) for left in result.left]
-        assert world.covered() == expected
+        # A named call does not look at directories: one that a command removed just before may stay, empty.
+        assert without_hollow(world.covered()) == without_hollow(expected)
         if result.done:
             project.undo(overwrite_mine=True)
             assert world.covered() == was

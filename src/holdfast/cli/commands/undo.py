@@ -1,4 +1,4 @@
-"""`holdfast undo [ID]`: take the last import back."""
+"""`holdfast undo [ID]`: take the last import or restore back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast.cli.options import common_options, start
 @click.argument("operation", metavar="[ID]", required=False, default="")
 @common_options
 def command(operation: str, home: str, layout: str, as_json: bool) -> int:
-    """Take the last import into a home back, or the one with the given ID.
+    """Take the last import or restore into a home back, or the one with the given ID.
 
-    What the import replaced returns; what it created, and anything changed since, is set aside and
+    What it replaced returns; what it created, and anything changed since, is set aside and
     not deleted. An undo can itself be undone by calling it again.
     """
     _, surroundings, console = start(as_json)

@@ -63,7 +63,7 @@ def _choose(home: str, operation: str) -> PastLanding:
         open_ones = [past for past in known if not past.undone_by]
         if not open_ones:
             raise NothingToUndo(
-                f"there is no import to take back in `{home}`",
+                f"there is no import or restore to take back in `{home}`",
                 kept="Nothing was changed",
                 next_steps=("Import a backup instead: `holdfast import FILE`",),
             )
