@@ -136,3 +136,63 @@ def test_restic_restores_what_holdfast_restores(here, home, say, tmp_path):
     bound = ("gateway_state.json", "processes.json", ".")
     found = tree_facts(ours, databases="bytes", skip=bound)
     assert differences(tree_facts(theirs, databases="bytes", skip=bound), found) == []
+
+
+# What a snapshot of restic's speaks for
+
+
+def planned(say, short, *words):
+    done = say("snapshot", "restore", short, "--exact", "--dry-run", "--json", *words)
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def stored(here, *words):
+    """The id of a snapshot that restic takes with these words."""
+    for line in restic(here, "backup", "--json", *words).splitlines():
+        told = json.loads(line)
+        if told["message_type"] == "summary":
+            return told["snapshot_id"][:8]
+    raise AssertionError("restic took no snapshot")
+
+
+def test_an_exact_restore_of_one_file_that_restic_stored_removes_nothing_else(here, home, say):
+    assert say("vault", "init").code == 0
+    short = stored(here, os.path.join(home, "state.db"))
+    before = tree_facts(home, skip=ROOT)
+    done = say("snapshot", "restore", short, "--exact", "--yes")
+    assert done.code == 0, done.err
+    assert differences(before, tree_facts(home, skip=ROOT)) == []
+    assert f"  Only for   {os.path.join(home, 'state.db')}: nothing else is removed\n" in done.out
+    assert " 0 removed\n" in done.out
+
+
+def test_an_exact_restore_removes_only_below_what_restic_was_given(here, home, say):
+    assert say("vault", "init").code == 0
+    short = stored(here, os.path.join(home, "memories"), os.path.join(home, "state.db"))
+    for name in ("memories/later.md", "later.md"):
+        with open(os.path.join(home, name), "w") as file:
+            file.write("written since")
+    assert planned(say, short)["plan"]["remove"] == ["memories/later.md"]
+
+
+def test_an_exact_restore_of_the_whole_home_that_restic_stored_removes_what_came_later(here, home, say):
+    assert say("vault", "init").code == 0
+    short = stored(here, home)
+    with open(os.path.join(home, "later.md"), "w") as file:
+        file.write("written since")
+    document = planned(say, short)
+    assert document["plan"]["remove"] == ["later.md"]
+    assert document["speaks_for"] is None
+
+
+def test_an_exact_restore_removes_nothing_where_restic_left_things_out(here, home, say):
+    assert say("vault", "init").code == 0
+    short = stored(here, home, "--exclude", "*.md")
+    with open(os.path.join(home, "later.txt"), "w") as file:
+        file.write("written since")
+    before = tree_facts(home, skip=ROOT)
+    done = say("snapshot", "restore", short, "--exact", "--yes")
+    assert done.code == 0, done.err
+    assert differences(before, tree_facts(home, skip=ROOT)) == []
+    assert "  Only for   what it holds (restic was told to leave out *.md): nothing is removed\n" in done.out

@@ -38,6 +38,12 @@ def test_what_was_written_is_listed_and_read(storage, kind):
     assert [other for other in KINDS if other is not kind and list(storage.list(other))] == []
 
 
+def test_sizes_are_those_of_what_is_there(storage):
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    assert storage.sizes(FileKind.PACK, [NAME, "ab" * 32]) == {NAME: len(CONTENT)}
+    assert storage.sizes(FileKind.PACK, []) == {}
+
+
 def test_parts_are_read_exactly_and_end_with_the_file(storage):
     storage.write(FileKind.PACK, NAME, bytearray(CONTENT))
     assert storage.read(FileKind.PACK, NAME, 100, 50) == CONTENT[100:150]

@@ -148,24 +148,39 @@ def storm(tmp_path, workers: int, projects: int, seconds: float) -> None:
     judge(tmp_path, store, places, workers)
 
 
+def lost_of(reported: set[str], left: set[str]) -> list[str]:
+    """Reported points that are gone although the limit cannot have taken them.
+
+    The limit keeps the newest KEPT at any time, so whatever is among the newest of all that were ever seen
+    must be there. Two less than KEPT: ids of one millisecond do not sort by time.
+    """
+    newest = sorted(reported | left)[-(KEPT - 2) :]
+    return [name for name in newest if name in reported and name not in left]
+
+
+def test_the_judge_of_the_storm_sees_a_single_loss():
+    names = {f"{number:012d}" for number in range(100)}
+    kept = set(sorted(names)[-KEPT:])
+    assert lost_of(names, kept) == []
+    for gone in sorted(kept)[2:]:
+        assert lost_of(names, kept - {gone}) == [gone]
+
+
 def judge(tmp_path, store: str, places: list[str], workers: int) -> None:
     reported: dict[str, tuple[str, str]] = {}
-    last: dict[str, str] = {}
+    of_place: dict[str, set[str]] = {place: set() for place in places}
     for number in range(workers):
         with open(tmp_path / f"log-{number}", encoding="utf-8") as lines:
             for line in lines:
                 entry = json.loads(line)
                 reported[entry["id"]] = (entry["file"], entry["text"])
-                place = places[number % len(places)]
-                last[place] = max(last.get(place, ""), entry["id"])
+                of_place[places[number % len(places)]].add(entry["id"])
     assert len(reported) > workers, "the storm took nothing"
     with Store.open(store) as opened:
         for place in places:
             points = opened.checkpoints(place)
-            ids = {point.id for point in points}
-            mine = sorted(name for name in reported if name in ids)
-            assert last[place] in ids, "the newest that was reported is gone"
-            assert len(points) >= min(KEPT, len(mine))
+            lost = lost_of(of_place[place], {point.id for point in points})
+            assert lost == [], f"{len(lost)} that were reported and within the limit are gone"
             for point in points:
                 content = contents_in_store(opened, point)
                 if point.id in reported:

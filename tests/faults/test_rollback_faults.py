@@ -184,7 +184,7 @@ def test_no_undo_point_means_no_rollback(tmp_path, monkeypatch):
     def failing(*arguments, **options):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("holdfast.checkpoints.rollback_planning.take", failing)
+    monkeypatch.setattr("holdfast.checkpoints.undo_point.take", failing)
     with pytest.raises(UndoPointFailed) as caught:
         project.back(point)
     assert "could not be taken" in caught.value.what and caught.value.kept == "Nothing was changed"
@@ -233,6 +233,20 @@ def test_names_that_differ_only_in_case_are_left_on_a_disk_that_takes_them_for_o
     assert (
         project.back(point).complete and project.read("Readme") == b"upper\n" and not project.exists("README")
     )
+    project.store.close()
+
+
+def test_two_files_that_become_directories_of_the_same_letters_are_not_taken_for_one(tmp_path):
+    project = Project(str(tmp_path))
+    for name in ("A", "a"):
+        project.write(f"{name}/x.py/y", name)
+    point = project.before()
+    was = project.tree()
+    for name in ("A", "a"):
+        project.delete(name)
+        project.write(name, "a file now")
+    result = project.back(point)
+    assert result.complete and project.tree() == was, result.left
     project.store.close()
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import pwd
 import re
 import shlex
 
 import pytest
 
 from checkpoint_support import put
+from holdfast.checkpoints.checkpoints import Checkpoints
 
 
 @pytest.fixture
@@ -128,6 +131,9 @@ def test_all_projects_are_one_timeline(holdfast, run, project, tmp_path):
         (["rollback", "-x"], 2, "No such option"),
         (["checkpoint", "/nowhere/at/all"], 1, "there is no directory `/nowhere/at/all`"),
         (["checkpoint", "/"], 1, "is not a project"),
+        (["checkpoint", "/tmp"], 1, "is not a project"),
+        (["checkpoint", "/etc"], 1, "is not a project"),
+        (["checkpoint", "/proc/self"], 1, "is not a project"),
         (["checkpoints", "prune", "--retention-days", "-1"], 2, "not in the range"),
     ],
 )
@@ -145,6 +151,42 @@ def test_the_home_directory_is_never_a_project(holdfast, launcher_environment):
     put(os.path.join(home, "package.json"), "{}")
     done = holdfast("checkpoint", home)
     assert done.returncode == 1 and "not-a-project" in done.stderr
+
+
+def test_the_home_of_another_user_is_never_a_project(holdfast):
+    other = pwd.getpwuid(0).pw_dir
+    done = holdfast("checkpoint", other)
+    assert done.returncode == 1 and f"`{other}` is not a project" in done.stderr
+
+
+def test_the_history_of_a_nested_repository_is_said_not_to_be_kept(run, project):
+    put(os.path.join(project, ".git", "HEAD"), "ref: refs/heads/main\n")
+    put(os.path.join(project, "lib", ".git", "HEAD"), "ref: refs/heads/main\n")
+    put(os.path.join(project, "lib", "x.py"), "1")
+    done = run("checkpoint")
+    assert "lib/.git: its files are kept, its own history is not" in done.stdout
+    assert done.stdout.count(".git") == 1, "the project's own goes without saying"
+    assert json.loads(run("checkpoint", "--json").stdout)["repositories"] == ["lib/.git"]
+
+
+def test_status_shows_damage_and_commands_that_nothing_protects(run, project, tmp_path, launcher_environment):
+    run("checkpoint")
+    data = os.path.join(launcher_environment["HOME"], ".local", "share", "holdfast", "checkpoints")
+    agent = Checkpoints(data)
+    put(str(tmp_path / "loose" / "x"), "1")
+    agent.before([str(tmp_path / "loose")], "make", shell=True)
+    assert "Damage" not in run("checkpoints", "status").stdout
+    for path in glob.glob(os.path.join(data, "store", "objects", "pack", "*.pack")):
+        os.chmod(path, 0o600)
+        os.truncate(path, 50)
+    put(os.path.join(project, "src", "main.py"), "two\n")
+    again = run("checkpoint")
+    assert again.returncode == 0 and "everything is read anew" in again.stdout
+    shown = run("checkpoints", "status").stdout
+    assert "1 pack of the store cannot be trusted" in shown
+    assert f"Commands not protected: {tmp_path}/loose is no project" in shown
+    facts = json.loads(run("checkpoints", "status", "--json").stdout)
+    assert len(facts["damaged_packs"]) == 1 and facts["healthy"] is False
 
 
 def test_prune_and_clear_ask_and_refuse_where_nobody_can_answer(run, project):

@@ -53,6 +53,11 @@ def messages(path, session):
     )
 
 
+def soul_of(home):
+    with open(os.path.join(home, "SOUL.md")) as file:
+        return file.read()
+
+
 def sound(path):
     """Nothing wrong with the database, and its full-text indexes agree with their own content."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -305,7 +310,8 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
         "  There is no session `nobody` in `state.db` of that snapshot\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  See those that there are: `holdfast sessions list`\n"
+        "  next  No other snapshot of this home has it either\n"
+        "        See those that there are: `holdfast sessions list`\n"
     )
     done = say("sessions", "show", "session-")
     assert "4 sessions of `state.db` are called or start with `session-`" in done.err
@@ -318,3 +324,38 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
     done = say("sessions", "list")
     assert done.code == 1 and done.err.startswith("error: no-conversations\n")
     assert "`state.db` has no conversations in it: no table sessions" in done.err
+
+
+def test_a_session_that_one_snapshot_lacks_is_named_with_the_newest_that_has_it(here, home, say):
+    take(here, home)
+    older = take(here, home).id[:8]
+    drop(state(home), "session-1")
+    take(here, home)
+    for verb in ("show", "restore"):
+        done = say("sessions", verb, "session-1")
+        assert done.code == 1
+        asked = f"holdfast sessions {verb} session-1 --from {older}"
+        assert f"  next  The newest snapshot that has it is {older}: `{asked}`\n" in done.err
+        assert say(*asked.split()[1:]).code == 0
+    assert messages(state(home), "session-1")
+
+
+def test_undo_after_a_conversation_came_back_takes_nothing_older_back(here, home, say):
+    take(here, home)
+    with open(os.path.join(home, "SOUL.md"), "w") as file:
+        file.write("mine")
+    assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
+    drop(state(home), "session-1")
+    document = json.loads(say("sessions", "restore", "session-1", "--json").out)
+    soul = soul_of(home)
+    done = say("undo")
+    assert done.code == 1 and done.err.startswith("error: undo-not-possible\n")
+    assert soul_of(home) == soul
+    command = f"holdfast snapshot restore {document['undo_point'][:8]} state.db"
+    assert f"`{command}`" in done.err
+    older = done.err.rpartition("`holdfast undo ")[2].partition("`")[0]
+    assert say("undo", older).code == 0
+    assert soul_of(home) == "mine"
+    assert say(*command.split()[1:], "--yes").code == 0
+    assert messages(state(home), "session-1") == []
+    assert say("undo").code == 0, "what was restored since can be taken back"

@@ -173,3 +173,12 @@ def test_without_a_vault_the_list_says_what_to_do(tmp_path, hermes_home):
     chat = Conversation(throwaway(tmp_path), str(tmp_path), home=hermes_home)
     reply = ask(chat, "/snapshot list")
     assert not reply.ok and "→" in reply.text
+
+
+@pytest.mark.parametrize("line", ['/rollback 1 ""', "/rollback undo extra", '/rollback diff 1 ""'])
+def test_an_empty_name_or_a_word_too_many_changes_nothing(chat, line):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "broken\n")
+    reply = ask(chat, line)
+    assert not reply.ok and "/rollback N|ID [FILE ...]" in reply.text
+    assert content(chat, "main.py") == "broken\n"

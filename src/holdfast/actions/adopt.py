@@ -12,12 +12,13 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from holdfast import __version__
 from holdfast.actions.record import record
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import cache_of, open_vault, vault_exists
+from holdfast.actions.zipped_home import EXTERNAL, ZippedHome
 from holdfast.archive import NO_LIMITS, open_archive
 from holdfast.core.entries import Entry, Kind, Remark, Source
 from holdfast.core.errors import HoldfastError
@@ -35,7 +36,10 @@ from holdfast.vault.times import format_time
 from holdfast.vault.writer import Account, Description, write_snapshot
 
 NEW, TAKEN, PRESENT, SKIPPED, FAILED = "new", "taken", "present", "skipped", "failed"
-_EXTERNAL = "_external"
+
+
+class NothingToAdopt(HoldfastError):
+    code = "nothing-to-adopt"
 
 
 @dataclass(slots=True)
@@ -97,7 +101,30 @@ def plan_adoption(surroundings: Surroundings, place: Place) -> Adoption:
     if vault_exists(surroundings):
         with open_vault(surroundings) as repository:
             known = _known(repository, place.home)
-    return Adoption("", place, [_judged(copy, known) for copy in copies])
+    planned = [_judged(copy, known) for copy in copies]
+    for one in planned:
+        if one.state == NEW and one.copy.kind != QUICK:
+            _look_into(place, one)
+    return Adoption("", place, planned)
+
+
+def _look_into(place: Place, one: Adopted) -> None:
+    """Whether a zip can be taken at all, by its directory: nothing is unpacked."""
+    try:
+        with open_archive(one.copy.path, NO_LIMITS) as archive:
+            _refuse_empty(one.copy, archive.entries)
+    except HoldfastError as error:
+        one.state, one.complete, one.reason = FAILED, False, error.what
+
+
+def _refuse_empty(copy: Copy, entries: list[Entry]) -> None:
+    if not any(entry.kind is not Kind.DIRECTORY for entry in entries):
+        raise NothingToAdopt(
+            f"`{copy.name}` is an archive that holds nothing",
+            kept="Nothing was changed",
+            next_steps=("It can be deleted; there is nothing in it",),
+            path=copy.path,
+        )
 
 
 def adopt(surroundings: Surroundings, place: Place, listener: Listener = silent) -> Adoption:
@@ -217,15 +244,16 @@ def _opened(
         return
     with open_archive(copy.path, NO_LIMITS) as archive:
         entries = archive.entries
+        _refuse_empty(copy, entries)
         proven = recognise((_marker(entry) for entry in entries), {place.layout.name: place.layout})
         source: Source = archive.under(proven[1]) if proven and proven[1] else archive
         outside = {
             "/".join(entry.path.split("/")[:2])
             for entry in source
-            if entry.path.startswith(_EXTERNAL + "/") and entry.path.count("/") >= 1
+            if entry.path.startswith(EXTERNAL + "/") and entry.path.count("/") >= 1
         }
         external = {
-            prefix: os.path.join(surroundings.user_home, prefix.removeprefix(_EXTERNAL + "/"))
+            prefix: os.path.join(surroundings.user_home, prefix.removeprefix(EXTERNAL + "/"))
             for prefix in sorted(outside)
         }
         yield ZippedHome(source, place, copy.below), external
@@ -233,39 +261,6 @@ def _opened(
 
 def _marker(entry: Entry) -> str:
     return entry.path + "/" if entry.kind is Kind.DIRECTORY else entry.path
-
-
-@dataclass(frozen=True, slots=True)
-class ZippedHome:
-    """What a zip holds, below its profile where it is of one; databases known by their place.
-
-    The bytes of a database in the zip are stored as those of a live one, so that what both share is
-    stored once.
-    """
-
-    source: Source
-    place: Place
-    below: str
-
-    @property
-    def ordered(self) -> bool:
-        return self.source.ordered
-
-    @property
-    def remarks(self) -> list[Remark]:
-        return self.source.remarks
-
-    def __iter__(self) -> Iterator[Entry]:
-        for entry in self.source:
-            if entry.path == _EXTERNAL:
-                continue
-            path = entry.path
-            if self.below and not path.startswith(_EXTERNAL + "/"):
-                path = f"{self.below}/{path}"
-            database = entry.kind is Kind.FILE and (
-                self.place.layout.database(path) or path.endswith((".db", ".sqlite"))
-            )
-            yield replace(entry, path=path, database=database)
 
 
 def _describe(

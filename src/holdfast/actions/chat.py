@@ -105,8 +105,12 @@ def _rollback(conversation: Conversation, words: list[str]) -> Reply:
         return _list(conversation, "--all" in flags)
     if verb == "help":
         return _usage()
+    if any(not word.strip() for word in words):
+        return _usage("An empty name means no file.")
     if verb == "diff":
         return _diff(conversation, words[1:])
+    if verb == "undo" and len(words) > 1:
+        return _usage("`undo` takes the last rollback back as a whole; it goes with nothing else.")
     if verb == "undo":
         return _go_back(conversation, "", (), flags, undo=True)
     return _go_back(conversation, words[0], tuple(words[1:]), flags)
@@ -143,8 +147,8 @@ def _list(conversation: Conversation, every: bool) -> Reply:
     lines = [f"📸 Checkpoints for {found.project}:", ""]
     for row in found.rows[:_ROWS]:
         point = row.checkpoint
-        number = f"{row.number}." if row.number else "·"
-        changed = ""
+        number = f"{row.number}." if row.number else "!" if row.damaged else "·"
+        changed = "  (damaged: cannot be gone back to)" if row.damaged else ""
         if row.changes is not None:
             more = row.changes
             changed = f"  ({more.files} file{'s' * (more.files != 1)}, +{more.added}/-{more.removed})"
@@ -221,16 +225,23 @@ def _go_back(
     if undo:
         lines = ["✅ The last rollback was taken back."]
     if not done.done:
+        stays = len(done.left)
         lines = ["Nothing differs: no file had to be changed."]
+        if stays:
+            lines = [f"The rollback changed nothing: {stays} path{'s' * (stays != 1)} differ and stay."]
     counts = [f"{len(done.restored)} restored", f"{len(done.removed)} removed"]
     if done.done:
         lines.append(f"{', '.join(counts)}. What was there is kept: /rollback undo brings it back.")
     if done.kept:
         names = ", ".join(left.path for left in done.kept[:5]) + (" …" if len(done.kept) > 5 else "")
-        lines.append(f"Kept because you changed them after the agent: {names} (--overwrite-mine takes them)")
-    others = [left for left in done.left if left.reason != "mine"]
+        why = "they were changed after the rollback" if undo else "you changed them after the agent"
+        lines.append(f"Kept because {why}: {names} (--overwrite-mine takes them)")
+    others = [left for left in done.left if left not in done.kept]
     lines += [f"Left as it is: {left}" for left in others[:5]]
     lines += [f"… and {len(others) - 5} more"] if len(others) > 5 else []
+    if plan.gone:
+        names = ", ".join(one.path for one in plan.gone[:5]) + (" …" if len(plan.gone) > 5 else "")
+        lines.append(f"Not covered then, and gone now: {names}")
     return Reply("\n".join(lines), outcome.as_dict(), ok=done.complete)
 
 

@@ -10,7 +10,7 @@ from holdfast.actions.projects import NoSuchDirectory, checkpoint_directory, for
 from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
 from holdfast.checkpoints.maintenance import MaintenanceSettings, start_if_due
-from holdfast.checkpoints.project import find_root
+from holdfast.checkpoints.project import find_root, holds_too_much
 from holdfast.checkpoints.store import Store
 from holdfast.checkpoints.take import Taken, TakeSettings, take
 from holdfast.core.errors import HoldfastError
@@ -99,11 +99,11 @@ def project_around(surroundings: Surroundings, directory: str, *, named: bool = 
     place = os.path.realpath(directory)
     forbidden = forbidden_roots(surroundings)
     root = find_root(place, forbidden=forbidden)
-    if root is not None and (root.walked or named):
+    if root is not None and root.walked and not holds_too_much(root.path, forbidden):
         return root.path
-    if root is None or place in forbidden or place == "/":
+    if root is None or (not named and holds_too_much(place, forbidden)):
         raise _refused(place)
-    # A person who names a directory means it, marker or not.
+    # A person who names a directory means it, marker or not; a file may be named anywhere.
     return place
 
 

@@ -13,14 +13,17 @@ from holdfast.actions.record import record
 from holdfast.actions.rollback import checkpoint_store
 from holdfast.actions.surroundings import Surroundings
 from holdfast.checkpoints.adopt import AdoptedProject, adopt_store
+from holdfast.checkpoints.damage import Damage, current_damage
 from holdfast.checkpoints.legacy import LegacyArchive, archive_legacy, clear_legacy, legacy_archives
-from holdfast.checkpoints.maintenance import Upkeep, read_upkeep, run_maintenance
+from holdfast.checkpoints.maintenance import run_maintenance
 from holdfast.checkpoints.presence import ORPHAN, presence
 from holdfast.checkpoints.retention import Drop, Limits, ProjectPoints, RetentionPlan
 from holdfast.checkpoints.size import StoreSize, measure
+from holdfast.checkpoints.soundness import Soundness
 from holdfast.checkpoints.state import State, read_state
 from holdfast.checkpoints.store import Store
 from holdfast.checkpoints.survey import make_plan, survey
+from holdfast.checkpoints.upkeep import Upkeep, read_upkeep
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
 
@@ -38,6 +41,7 @@ class ProjectStatus:
     numbered: int
     newest_ns: int
     state: State  # last success, last failure, and whether only named files are taken
+    damaged: tuple[str, ...] = ()  # ids of checkpoints that are not whole any more
 
     @property
     def failing(self) -> bool:
@@ -56,7 +60,9 @@ class ProjectStatus:
             "last_failure": self.state.last_failure,
             "failing": self.failing,
             "limited": self.state.limited,
+            "unprotected": self.state.unprotected,
             "notices": self.state.notices,
+            "damaged": list(self.damaged),
         }
 
 
@@ -74,12 +80,14 @@ class CheckpointStatus:
     limits: Limits
     projects: list[ProjectStatus]
     upkeep: Upkeep
+    damage: Damage
     legacy: list[LegacyArchive] = field(default_factory=list)
 
     @property
     def healthy(self) -> bool:
         failing = any(project.failing for project in self.projects)
-        return not self.upkeep.failures and not self.upkeep.damage and not failing
+        damaged = self.upkeep.damage or self.damage.packs or any(one.damaged for one in self.projects)
+        return not self.upkeep.failures and not damaged and not failing
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -88,6 +96,7 @@ class CheckpointStatus:
             "limits": self.limits.as_dict(),
             "projects": [project.as_dict() for project in self.projects],
             "maintenance": self.upkeep.as_dict(),
+            "damaged_packs": sorted(self.damage.packs),
             "legacy": [archive.as_dict() for archive in self.legacy],
             "healthy": self.healthy,
         }
@@ -99,7 +108,8 @@ def checkpoint_status(
     """How the checkpoints of all projects are. Projects come newest first."""
     with checkpoint_store(surroundings, listener) as store:
         found = survey(store)
-        projects = [_status(store.project_directory(each.project), each) for each in found]
+        soundness = Soundness(store)
+        projects = [_status(store.project_directory(each.project), each, soundness) for each in found]
         projects += _never_taken(store, {each.project for each in found})
         size = measure(store.directory, store.repository)
         directory = store.directory
@@ -110,6 +120,7 @@ def checkpoint_status(
         policy.maintenance.limits,
         projects,
         read_upkeep(directory),
+        current_damage(directory),
         legacy_archives(directory),
     )
 
@@ -120,13 +131,14 @@ def _never_taken(store: Store, known: set[str]) -> list[ProjectStatus]:
     base = os.path.join(store.directory, "projects")
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else ():
         state = read_state(os.path.join(base, name))
-        if state.project and state.project not in known and state.last_failure:
+        tried = state.last_failure or state.unprotected
+        if state.project and state.project not in known and tried:
             seen = presence(os.path.join(base, name), state.project)
             found.append(ProjectStatus(state.project, seen.state, seen.reason, 0, 0, 0, state))
     return found
 
 
-def _status(place: str, each: ProjectPoints) -> ProjectStatus:
+def _status(place: str, each: ProjectPoints, soundness: Soundness) -> ProjectStatus:
     return ProjectStatus(
         project=each.project,
         presence=each.presence.state,
@@ -135,6 +147,7 @@ def _status(place: str, each: ProjectPoints) -> ProjectStatus:
         numbered=sum(1 for point in each.checkpoints if point.numbered),
         newest_ns=max((point.time_ns for point in each.checkpoints), default=0),
         state=read_state(place),
+        damaged=tuple(point.id for point in soundness.damaged(each.checkpoints)),
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.actions.listing import Listed, choose, list_home
+from holdfast.actions.choosing import choose
+from holdfast.actions.listing import Listed, list_home
 from holdfast.actions.stored_home import Stored, open_stored, path_in_home, reading
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import open_vault

@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.actions.listing import Listed, Listing, choose, list_home
+from holdfast.actions.choosing import choose
+from holdfast.actions.listing import Listed, Listing, list_home
 from holdfast.actions.record import record
+from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
@@ -149,7 +151,7 @@ def plan_reclaiming(
 ) -> tuple[Forgetting, PrunePlan]:
     """Quick snapshots beyond so many, and what a prune would free as things are."""
     forgetting = plan_forgetting(repository, place, policies={QUICK: Policy(last=quick)}, kind=QUICK)
-    with repository.lock(wait=WAIT):
+    with reading(repository, listener, WAIT):
         prune = plan_prune(repository, now_ns=time.time_ns(), grace=0.0 if now else grace, listener=listener)
     return forgetting, prune
 

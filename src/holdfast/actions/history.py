@@ -7,6 +7,7 @@ directories along the path are loaded, and each distinct one once.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -60,7 +61,9 @@ class History:
     versions: list[Version] = field(default_factory=list)
     searched: int = 0  # snapshots that were looked at
     remarks: list[Remark] = field(default_factory=list)  # where it could not be looked for
-    live: str = ""  # "same", "changed", "missing", or "database" for one that is not compared
+    #: "same", "changed", "missing", "directory", or "database" for one that is not compared.
+    live: str = ""
+    directory: Listed | None = None  # the newest snapshot in which the path is a directory
     patches: list[list[str]] = field(default_factory=list)  # from each version's predecessor to it
 
 
@@ -90,7 +93,7 @@ def history(
 
 def _name(place: Place, path: str, directory: str, repository: Repository, listing: Listing) -> str:
     """What the path is called in the home; the newest snapshots say which reading is meant."""
-    for one in listing.shown[:20]:
+    for one in listing.of_home[:20]:
         source, _ = snapshot_source(repository, one.snapshot)
         name = path_in_home(path, (place.home, "/" + source.roots[0].place), directory, source)
         try:
@@ -119,8 +122,9 @@ def _nodes(
     listener: Listener,
 ) -> Iterator[tuple[Listed, HomeSource, Node]]:
     """Where the file is, oldest first."""
-    total = len(listing.shown)
-    for done, one in enumerate(reversed(listing.shown)):
+    every = listing.of_home
+    total = len(every)
+    for done, one in enumerate(reversed(every)):
         listener(Event("look", done, total, "snapshots", one.short))
         found.searched += 1
         try:
@@ -133,6 +137,8 @@ def _nodes(
             continue
         if node is not None and node.type in ("file", "symlink"):
             yield one, source, node
+        elif node is not None and node.type == "dir":
+            found.directory = one
 
 
 def _add(found: History, one: Listed, source: HomeSource, node: Node) -> None:
@@ -150,6 +156,9 @@ def _compare_live(found: History, place: Place) -> None:
     newest = found.versions[0]
     if not os.path.lexists(full):
         found.live = "missing"
+        return
+    if os.path.isdir(full) and not os.path.islink(full):
+        found.live = "directory"
         return
     if looks_like_database(newest.source, found.path, newest.node):
         found.live = "database"
@@ -200,6 +209,17 @@ def _never_seen(found: History, place: Place) -> NoSuchSnapshot:
             f"This vault holds no snapshots of `{place.home}` yet",
             kept="Nothing was changed",
             next_steps=("Take one: `holdfast snapshot`",),
+        )
+    if found.directory is not None:
+        short = found.directory.short
+        return NoSuchSnapshot(
+            f"`{found.path}` is a directory; a history is that of one file",
+            kept="Nothing was changed",
+            next_steps=(
+                f"See what is in it: `holdfast snapshot show {short} {shlex.quote(found.path)}`",
+                "See what changed in it: `holdfast snapshot diff latest`",
+            ),
+            path=found.path,
         )
     return NoSuchSnapshot(
         f"None of the {found.searched:,} snapshots of `{place.home}` holds a file called `{found.path}`",

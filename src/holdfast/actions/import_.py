@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from holdfast.actions.own_places import refuse_unsafe_target
 from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
 from holdfast.actions.scope import losses, spared
@@ -194,6 +195,7 @@ def prepare_import(
     with open_archive(request.file, limits, HASH_NONE) as archive:  # the landing hashes what it writes
         layout_name, prefix = _what_it_is(surroundings, request, archive)
         place = _target(surroundings, request, layout_name)
+        refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)
         make_right(surroundings, place.home, listener)
         source = archive.under(prefix) if prefix else archive
         external = {} if request.into else place.layout.external_targets(surroundings.user_home)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING, Self
 
 from holdfast.actions.passphrase import LONGEST, SAFE, BadKey, secret_from_text
@@ -67,6 +68,23 @@ def secret_from_file(path: str) -> Secret | None:
             key_file=path,
         )
     return secret_from_text(data.decode("utf-8", "surrogateescape"), f"The key file `{path}`")
+
+
+def close_to_others(path: str) -> str:
+    """Take everybody else's rights off a key file that anybody could read; what to say of it, or empty."""
+    try:
+        facts = os.stat(path)
+        mode = stat.S_IMODE(facts.st_mode)
+        if not mode & 0o007:
+            return ""
+        if facts.st_uid != os.geteuid():
+            return (
+                f"the key file `{path}` can be read by everybody (mode {mode:04o}), and is not yours to close"
+            )
+        os.chmod(path, 0o600)
+    except OSError as error:
+        return f"the key file `{path}` can be read by everybody, and could not be closed: {error.strerror}"
+    return f"the key file `{path}` could be read by everybody (mode {mode:04o}); now only by you (0600)"
 
 
 def write_key_once(path: str, text: str) -> bool:

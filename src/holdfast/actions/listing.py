@@ -1,19 +1,20 @@
-"""The snapshots of a home: numbered, newest first, and found by number, id or the start of one.
+"""The snapshots of a home: numbered, newest first.
 
 One enumeration for every command, so that a number means the same snapshot everywhere. A snapshot that
-was forgotten has no number; one that cannot be read is named, and hides no other.
+was forgotten has no number, nor has one of another machine while this one has its own; one that cannot
+be read is named, and hides no other.
 """
 
 from __future__ import annotations
 
+import socket
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.vault.errors import NoSuchSnapshot
 from holdfast.vault.repo import Repository
 from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import list_snapshots, pick, public_id
+from holdfast.vault.snapshots import list_snapshots, public_id
 from holdfast.vault.tags import (
     PRE_IMPORT,
     PRE_RESTORE,
@@ -31,6 +32,8 @@ from holdfast.vault.tags import (
 SHORT = 8
 #: Kinds that were taken only to take something back.
 UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE)
+#: Clocks may differ by so much before a time counts as one that has not come yet.
+_SKEW = 120 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Listed:
 
     snapshot: Snapshot
     id: str  # the one that stays when tags change
-    number: int  # 0 where it has none: forgotten, or of another home
+    number: int  # 0 where it has none: forgotten, of another home, or of another machine
     kind: str
     label: str
     files: int | None  # None where nothing recorded it
@@ -50,6 +53,8 @@ class Listed:
     pinned: bool
     pinned_until: str
     forgotten_ns: int | None
+    future: bool = False  # its time has not come yet: a clock was wrong
+    here: bool = True  # made on this machine
 
     @property
     def short(self) -> str:
@@ -79,6 +84,7 @@ class Listed:
             "pinned": self.pinned,
             "pinned_until": self.pinned_until,
             "forgotten": self.forgotten_ns is not None,
+            "future": self.future,
         }
 
 
@@ -88,30 +94,57 @@ class Listing:
 
     home: str
     shown: list[Listed] = field(default_factory=list)  # of this home, not forgotten, newest first
+    away: list[Listed] = field(default_factory=list)  # of this home's path, made on other machines
     forgotten: list[Listed] = field(default_factory=list)
     elsewhere: list[Listed] = field(default_factory=list)  # of other homes
     damaged: dict[str, str] = field(default_factory=dict)
 
     @property
+    def of_home(self) -> list[Listed]:
+        """Everything of this home's path that is not forgotten, whichever machine made it; newest first."""
+        return _newest_first([*self.shown, *self.away])
+
+    @property
     def all(self) -> list[Listed]:
-        every = [*self.shown, *self.forgotten, *self.elsewhere]
-        return sorted(every, key=lambda one: (one.snapshot.time_ns, one.snapshot.id), reverse=True)
+        return _newest_first([*self.shown, *self.away, *self.forgotten, *self.elsewhere])
 
 
-def list_home(repository: Repository, home: str, now_ns: int | None = None) -> Listing:
-    """The snapshots of one home, and what else is in the vault. Opens snapshot files only, new ones."""
+def list_home(
+    repository: Repository, home: str, now_ns: int | None = None, host: str | None = None
+) -> Listing:
+    """The snapshots of one home, and what else is in the vault. Opens snapshot files only, new ones.
+
+    Where this machine has none of its own, as after a move or in a new container, those of the same
+    path that other machines made take their place.
+    """
     now_ns = time.time_ns() if now_ns is None else now_ns
+    host = socket.gethostname() if host is None else host
     snapshots, damaged = list_snapshots(repository)
     listing = Listing(home, damaged=damaged)
+    ours: list[Snapshot] = []
     for snapshot in reversed(snapshots):
         forgotten = forgotten_at(snapshot)
         if forgotten is not None:
-            listing.forgotten.append(_listed(snapshot, 0, now_ns, forgotten))
+            listing.forgotten.append(_listed(snapshot, 0, now_ns, host, forgotten))
         elif is_of(snapshot, home):
-            listing.shown.append(_listed(snapshot, len(listing.shown) + 1, now_ns, None))
+            ours.append(snapshot)
         else:
-            listing.elsewhere.append(_listed(snapshot, 0, now_ns, None))
+            listing.elsewhere.append(_listed(snapshot, 0, now_ns, host, None))
+    own = any(_is_here(snapshot, host) for snapshot in ours)
+    for snapshot in ours:
+        if own and not _is_here(snapshot, host):
+            listing.away.append(_listed(snapshot, 0, now_ns, host, None))
+        else:
+            listing.shown.append(_listed(snapshot, len(listing.shown) + 1, now_ns, host, None))
     return listing
+
+
+def _newest_first(listed: list[Listed]) -> list[Listed]:
+    return sorted(listed, key=lambda one: (one.snapshot.time_ns, one.snapshot.id), reverse=True)
+
+
+def _is_here(snapshot: Snapshot, host: str) -> bool:
+    return snapshot.hostname in ("", host)
 
 
 def is_of(snapshot: Snapshot, home: str) -> bool:
@@ -119,42 +152,7 @@ def is_of(snapshot: Snapshot, home: str) -> bool:
     return any(home == path or home.startswith(path.rstrip("/") + "/") for path in snapshot.paths)
 
 
-def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
-    """The one that `latest`, a number, an id, the start of one, or a label means.
-
-    `latest` passes over what was stored only to undo a restore or an import: after a restore that would
-    be the broken state that was just left.
-    """
-    if word == "latest":
-        if not listing.shown:
-            raise _none_yet(listing)
-        return next((one for one in listing.shown if one.kind not in UNDO_POINTS), listing.shown[0])
-    every = listing.all
-    labelled = [one for one in listing.shown if one.label and one.label == word]
-    if labelled and not any(one.id.startswith(word) for one in every):
-        return labelled[0]
-    if word.isdecimal() and not listing.shown and not any(one.id.startswith(word) for one in every):
-        raise _none_yet(listing)
-    unreadable = [name for name in listing.damaged if name.startswith(word)]
-    try:
-        numbered = [one.snapshot for one in listing.shown]
-        found = pick([one.snapshot for one in every], word, numbered=numbered, forgotten=forgotten)
-    except NoSuchSnapshot:
-        if not unreadable:
-            raise
-        raise NoSuchSnapshot(
-            f"Snapshot {unreadable[0][:SHORT]} cannot be read: {listing.damaged[unreadable[0]]}",
-            kept="Nothing was changed",
-            next_steps=(
-                "Take another one: `holdfast snapshot list`",
-                "See how the vault is: `holdfast vault check`",
-            ),
-            snapshot=unreadable[0],
-        ) from None
-    return next(one for one in every if one.snapshot is found)
-
-
-def _listed(snapshot: Snapshot, number: int, now_ns: int, forgotten: int | None) -> Listed:
+def _listed(snapshot: Snapshot, number: int, now_ns: int, host: str, forgotten: int | None) -> Listed:
     own = snapshot.extra.get("holdfast")
     own = own if isinstance(own, dict) else {}
     return Listed(
@@ -173,25 +171,10 @@ def _listed(snapshot: Snapshot, number: int, now_ns: int, forgotten: int | None)
         is_pinned(snapshot, now_ns),
         pinned_until(snapshot) or "",
         forgotten,
+        snapshot.time_ns > now_ns + _SKEW,
+        _is_here(snapshot, host),
     )
 
 
 def _count(*values: Any) -> int | None:
     return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
-
-
-def _none_yet(listing: Listing) -> NoSuchSnapshot:
-    if listing.elsewhere:
-        return NoSuchSnapshot(
-            f"This vault holds no snapshots of `{listing.home}`, but {len(listing.elsewhere)} of other homes",
-            kept="Nothing was changed",
-            next_steps=(
-                "See them: `holdfast snapshot list --all`",
-                "One of another home can be restored here by its id",
-            ),
-        )
-    return NoSuchSnapshot(
-        f"This vault holds no snapshots of `{listing.home}` yet",
-        kept="Nothing was changed",
-        next_steps=("Take one: `holdfast snapshot`",),
-    )

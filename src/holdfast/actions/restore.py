@@ -8,16 +8,18 @@ is listed, stays as it is in the home, and everything else lands.
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.actions.listing import Listed, choose, list_home
+from holdfast.actions.choosing import choose, latest_to_restore
+from holdfast.actions.listing import Listed, Listing, list_home
+from holdfast.actions.own_places import refuse_unsafe_target
 from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
-from holdfast.actions.scope import losses, spared
-from holdfast.actions.stored_home import open_stored, path_in_home, reading
+from holdfast.actions.restore_scope import speaks_for, targets_of, within, without_removal
+from holdfast.actions.scope import losses
+from holdfast.actions.stored_home import NotAHome, open_stored, path_in_home, reading
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.undo_point import UndoPoint, take_undo_point
 from holdfast.actions.vault import open_vault
@@ -27,7 +29,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
-from holdfast.home.layout import Layout
+from holdfast.vault.errors import VaultDamaged
 from holdfast.vault.homes import HomeSource
 from holdfast.vault.repo import Repository
 
@@ -77,6 +79,8 @@ class PreparedRestore:
     place: Place
     plan: LandingPlan
     left_outside: list[str] = field(default_factory=list)
+    speaks_for: str = ""  # where that is less than the home: what an exact restore may remove
+    newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
 
     @property
     def losses(self) -> list[tuple[str, str]]:
@@ -87,7 +91,7 @@ class PreparedRestore:
         return [
             (path, reason)
             for path, reason in found
-            if not only or not path or any(_within(path, one) or _within(one, path) for one in only)
+            if not only or not path or any(within(path, one) or within(one, path) for one in only)
         ]
 
     @property
@@ -178,9 +182,10 @@ def prepare_restore(
     with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
         listener(Event("read"))
         place = surroundings.locate(request.into or request.home, request.layout, existing=False)
+        refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)
         # Numbers are those of the home that is meant, wherever it is restored to.
         home = surroundings.locate(request.home, existing=False) if request.into else place
-        chosen = choose(list_home(repository, home.home), request.word)
+        chosen, newer = _choose(surroundings, repository, list_home(repository, home.home), request)
         stored = open_stored(surroundings, repository, chosen, request.layout)
         place = Place(place.home, stored.layout)
         make_right(surroundings, place.home, listener)
@@ -188,21 +193,52 @@ def prepare_restore(
         left = source.without_external() if request.into else []
         homes = (stored.home, place.home)
         only = tuple(path_in_home(path, homes, request.directory, source) for path in request.paths)
+        speaks = speaks_for(chosen.snapshot, stored)
         try:
+            external = targets_of(surroundings, place.layout, source, request.into)
             plan = plan_landing(
                 source,
-                Targets(home=place.home, external=_targets(surroundings, place.layout, source, request)),
+                Targets(home=place.home, external=external),
                 place.layout,
                 exact=request.exact,
                 only=only,
-                spare=_spare(source, stored.manifest, place.layout),
+                spare=without_removal(chosen.snapshot, stored, place.layout),
             )
         except HoldfastError as error:
             error.next_steps = restore_words(error.next_steps, chosen.short)
             raise
         yield PreparedRestore(
-            surroundings, request, repository, chosen, source, stored.manifest, place, plan, left
+            surroundings,
+            request,
+            repository,
+            chosen,
+            source,
+            stored.manifest,
+            place,
+            plan,
+            left,
+            speaks,
+            newer,
         )
+
+
+def _choose(
+    surroundings: Surroundings, repository: Repository, listing: Listing, request: RestoreRequest
+) -> tuple[Listed, Listed | None]:
+    """What the word means for a restore, and the newer quick snapshot that is left for later."""
+    if request.word != "latest":
+        return choose(listing, request.word), None
+
+    def holds(one: Listed) -> bool:
+        try:
+            stored = open_stored(surroundings, repository, one, request.layout)
+            homes = (stored.home, listing.home)
+            names = [path_in_home(path, homes, request.directory, stored.source) for path in request.paths]
+            return "." not in names and all(stored.source.node(name) is not None for name in names)
+        except (NotAHome, VaultDamaged):
+            return False
+
+    return latest_to_restore(listing, holds if request.paths else None)
 
 
 def restore_words(steps: tuple[str, ...], snapshot: str) -> tuple[str, ...]:
@@ -214,40 +250,6 @@ def restore_words(steps: tuple[str, ...], snapshot: str) -> tuple[str, ...]:
         step = step.replace("Try an older backup of this home", "Try an older one: `holdfast snapshot list`")
         worded.append(step)
     return tuple(worded)
-
-
-def _targets(
-    surroundings: Surroundings, layout: Layout, source: HomeSource, request: RestoreRequest
-) -> dict[str, str]:
-    """Where things outside the home may be written: as the layout declares, or below the user's home.
-
-    The vault opens with the user's own key, so what it says of places outside is the user's own word.
-    """
-    if request.into:
-        return {}
-    targets = layout.external_targets(surroundings.user_home)
-    for root in source.roots:
-        name = root.prefix.removeprefix("_external/")
-        if root.prefix and name != root.prefix and ".." not in name.split("/"):
-            targets.setdefault(root.prefix, os.path.join(surroundings.user_home, name))
-    return targets
-
-
-def _spare(source: HomeSource, manifest: Mapping[str, Any] | None, layout: Layout) -> Callable[[str], bool]:
-    """What an exact restore must not remove: what the snapshot cannot speak for, damage included."""
-    by_account = spared(manifest, layout)
-
-    def spare(path: str) -> bool:
-        lost = [one.path for one in source.remarks if one.outcome is Outcome.UNREADABLE]
-        # Without its own account nobody knows what the snapshot was asked to hold.
-        unknown = ".holdfast/manifest.json" in lost or "" in lost
-        return unknown or by_account(path) or any(_within(path, place) for place in lost)
-
-    return spare
-
-
-def _within(path: str, place: str) -> bool:
-    return path == place or path.startswith(place + "/")
 
 
 def _files(count: int, noun: str) -> str:

@@ -6,13 +6,21 @@ It never asks. What it does can be undone by one command, which it names.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.actions.projects import checkpoint_directory, need_project
 from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
-from holdfast.actions.timeline import Difference, Timeline, difference_since, live_point, timeline
+from holdfast.actions.timeline import (
+    Difference,
+    Timeline,
+    difference_since,
+    difference_to_nothing,
+    seen,
+    timeline,
+)
 from holdfast.checkpoints.addressing import find_checkpoint, find_files
 from holdfast.checkpoints.checkpoint import Checkpoint
 from holdfast.checkpoints.moment import Moment, moments
@@ -84,6 +92,9 @@ def rollback(
             project = need_project(store, request.directory, surroundings)
             plan = _plan(store, project, request, listener)
             if request.dry_run:
+                if plan.made_project:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(project)
                 return RollbackOutcome(operation, plan, None)
             done = roll_back(
                 store, plan, settings=request.settings, session=request.session, listener=listener
@@ -106,6 +117,7 @@ def _plan(store: Store, project: str, request: RollbackRequest, listener: Listen
             project,
             request.target,
             overwrite_mine=request.overwrite_mine,
+            looking=request.dry_run,
             settings=request.settings,
             session=request.session,
             listener=listener,
@@ -117,6 +129,7 @@ def _plan(store: Store, project: str, request: RollbackRequest, listener: Listen
         request.files,
         overwrite_mine=request.overwrite_mine,
         recreate=True,
+        looking=request.dry_run,
         cwd=request.directory,
         settings=request.settings,
         session=request.session,
@@ -182,9 +195,13 @@ def show_difference(
     listener: Listener = silent,
 ) -> Difference:
     """What changed since a checkpoint, as text."""
-    with checkpoint_store(surroundings, listener) as store:
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(checkpoint_store(surroundings, listener))
         project = need_project(store, directory, surroundings)
-        live = live_point(store, project, settings, listener)
+        if not os.path.lexists(project):  # gone whole: everything changed
+            point = find_checkpoint(store, project, target, None)
+            return difference_to_nothing(store, project, point, files, directory)
+        reading, live = stack.enter_context(seen(store, project, settings, listener))
         if live is None:
             raise ProjectUnreadable(
                 f"`{project}` cannot be read as it is now, so there is nothing to compare with",
@@ -192,10 +209,10 @@ def show_difference(
                 next_steps=("See what keeps checkpoints from being taken: `holdfast checkpoints status`",),
                 project=project,
             )
-        point = find_checkpoint(store, project, target, live)
+        point = find_checkpoint(reading, project, target, live)
         paths: tuple[str, ...] = ()
         if files:
-            known = moments(store, store.checkpoints(project), live)
-            then = known.get(point.id, Moment(point)).state(store)
-            paths = find_files(store, project, point, files, directory, then, store.state(live))
-        return difference_since(store, project, point, live, paths)
+            known = moments(reading, reading.checkpoints(project), live)
+            then = known.get(point.id, Moment(point)).state(reading)
+            paths = find_files(reading, project, point, files, directory, then, reading.state(live))
+        return difference_since(reading, project, point, live, paths)

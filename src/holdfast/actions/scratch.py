@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 
 from holdfast.actions.surroundings import Surroundings
+from holdfast.core.events import Event, Listener
 from holdfast.core.files import private_directory
 
 
@@ -28,6 +29,30 @@ def scratch(surroundings: Surroundings) -> Iterator[str]:
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def usable_cache(directory: str, listener: Listener) -> str:
+    """The same directory, made where it is missing; empty, and said so, where it cannot be used."""
+    if not directory:
+        return ""
+    try:
+        private_directory(directory)
+        if os.access(directory, os.W_OK | os.X_OK):
+            return directory
+        reason = "it cannot be written"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    listener(
+        Event("cache", text=f"Note: the cache `{directory}` cannot be used: {reason}; all files are read")
+    )
+    return ""
+
+
+def copies_directory(surroundings: Surroundings, cache: str) -> str:
+    """Where private copies of databases go while they are read: never into the home."""
+    directory = cache or os.path.join(surroundings.data_directory, "scratch")
+    private_directory(directory)
+    return directory
 
 
 def _sweep(base: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,14 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.home.conversation_return import Returned, bring_back
-from holdfast.home.conversations import Chats, Conversation, Message, open_copy, open_live
+from holdfast.home.conversations import (
+    Chats,
+    Conversation,
+    Message,
+    NoSuchSession,
+    open_copy,
+    open_live,
+)
 
 #: Where an agent of this shape keeps its conversations.
 DATABASE = "state.db"
@@ -63,6 +71,7 @@ class StoredChats:
     copy: str  # the private copy of the older database
     live: str  # the live one
     database: str  # its path in the home
+    content: bytes  # the ids of its blobs: the same ids, the same conversations
 
 
 @contextlib.contextmanager
@@ -86,7 +95,8 @@ def stored_chats(
         listener(Event("read", 0, node.size, path=path))
         copy = stored_copy(source, path, node, os.path.join(directory, DATABASE))
         with open_copy(copy, path) as chats:
-            yield StoredChats(found, chats, copy, os.path.join(place.home, path), path)
+            live = os.path.join(place.home, path)
+            yield StoredChats(found, chats, copy, live, path, node.content or b"")
 
 
 def list_sessions(stored: StoredChats) -> list[Compared]:
@@ -99,9 +109,40 @@ def list_sessions(stored: StoredChats) -> list[Compared]:
     return [Compared(one, here.get(one.id)) for one in stored.chats.conversations()]
 
 
-def read_session(stored: StoredChats, word: str) -> tuple[Conversation, list[Message]]:
-    found = stored.chats.find(word)
+def read_session(
+    surroundings: Surroundings, stored: StoredChats, word: str, listener: Listener = silent
+) -> tuple[Conversation, list[Message]]:
+    found = _find(surroundings, stored, word, "show", listener)
     return found, stored.chats.messages(found.id)
+
+
+def _find(
+    surroundings: Surroundings, stored: StoredChats, word: str, verb: str, listener: Listener
+) -> Conversation:
+    """The session in the chosen snapshot; where it is not there, the error says which one has it."""
+    try:
+        return stored.chats.find(word)
+    except NoSuchSession as error:
+        chosen = stored.opened
+        if error.facts.get("sessions") or not word:
+            raise
+        from holdfast.actions.session_search import search
+
+        home, database = chosen.place.home, stored.database
+        found = search(surroundings, chosen.repository, home, database, word, stored.content, listener)
+        profile = database.split("/")[-2] if "/" in database else ""
+        if found.found is not None:
+            named = f" --profile {shlex.quote(profile)}" if profile else ""
+            asked = f"holdfast sessions {verb} {shlex.quote(found.session)} --from {found.found.short}{named}"
+            error.next_steps = (f"The newest snapshot that has it is {found.found.short}: `{asked}`",)
+            error.facts["snapshot"] = found.found.id
+        else:
+            asked = f"holdfast sessions {verb} {shlex.quote(word)} --from ID"
+            other = "No other snapshot of this home has it either"
+            if found.left:
+                other = f"{found.left:,} older snapshots were not looked into; name one: `{asked}`"
+            error.next_steps = (other, "See those that there are: `holdfast sessions list`")
+        raise
 
 
 def restore_session(
@@ -116,7 +157,7 @@ def restore_session(
 ) -> SessionRestored:
     """Bring one conversation back into the live database; journalled either way."""
     make_right(surroundings, place.home, listener)
-    found = stored.chats.find(word)
+    found = _find(surroundings, stored, word, "restore", listener)
     operation = new_id()
     facts: dict[str, object] = {
         "home": place.home,

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
+from holdfast.actions.labels import check_label
+from holdfast.actions.own_places import own_places
 from holdfast.actions.record import record
 from holdfast.actions.recovery import make_right
 from holdfast.actions.scope import scope_of
+from holdfast.actions.scratch import copies_directory, usable_cache
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import cache_of, open_vault
 from holdfast.core.entries import Remark
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
-from holdfast.core.files import private_directory
 from holdfast.core.journal import Record, new_id
 from holdfast.core.sqlite.capture import CaptureOptions
 from holdfast.home.scan import Scan, Selection, scan
@@ -78,12 +80,14 @@ class SnapshotResult:
     remarks: list[Remark]
     complete: bool
     forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
+    lost_packs: int = 0  # packs of the vault that are missing or cut; what the home has was stored again
 
 
 def create_snapshot(
     surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
 ) -> SnapshotResult:
     """Store one snapshot of a home and account for everything."""
+    check_label(request.label)
     operation = new_id()
     home = request.place.home
     try:
@@ -106,6 +110,7 @@ def create_snapshot(
         "census": result.census,
         "databases": {path: facts["state"] for path, facts in result.databases.items()},
         "forgotten": list(result.forgotten),
+        "lost_packs": result.lost_packs,
     }
     state = "done" if result.complete else "incomplete"
     record(surroundings, Record(operation, "snapshot", state, facts=facts), listener)
@@ -121,6 +126,8 @@ def _create(
         with repository.lock(wait=request.wait) as lock:
             stored, source = _store(surroundings, request, repository, lock, listener)
         account = stored.account
+        if stored.lost_packs:
+            listener(Event("store", text=f"Note: {lost_packs_text(stored.lost_packs)}"))
         forgotten: tuple[str, ...] = ()
         if account.complete and request.retention:
             forgotten = _let_go(request, repository, listener)
@@ -142,7 +149,14 @@ def _create(
         account.remarks,
         account.complete,
         forgotten,
+        stored.lost_packs,
     )
+
+
+def lost_packs_text(count: int) -> str:
+    """What is said where the vault itself lost something."""
+    packs = "1 pack of the vault is" if count == 1 else f"{count:,} packs of the vault are"
+    return f"{packs} missing or cut; what the home has was stored again; then: `holdfast vault repair`"
 
 
 def _store(
@@ -152,7 +166,7 @@ def _store(
     lock: Lock,
     listener: Listener,
 ) -> tuple[StoredSnapshot, Scan]:
-    place, cache = request.place, cache_of(surroundings, repository)
+    place, cache = request.place, usable_cache(cache_of(surroundings, repository), listener)
     scope = scope_of(request.selection)
     questions = repr([(count.name, count.query) for count in place.layout.counts])
     memory = Memory(repository, cache, place.home, repr((place.layout.name, request.selection)), questions)
@@ -162,9 +176,11 @@ def _store(
         place.layout,
         request.selection,
         capture=CaptureOptions(
-            scratch=_scratch(surroundings, cache), deadline=request.deadline, isolated=request.isolated
+            scratch=copies_directory(surroundings, cache),
+            deadline=request.deadline,
+            isolated=request.isolated,
         ),
-        avoid=[path for path in _own_places(surroundings) if path],
+        avoid=own_places(surroundings),
         user_home=surroundings.user_home,
         environment=surroundings.environment,
         own_archive=_is_own_archive,
@@ -244,18 +260,6 @@ class _Checks:
     def reread(self, path: str, known: KnownDatabase) -> bool:
         """Whether a database that is as it was is read all the same, to check it."""
         return self._always or (not known.checked_ns and self.due(path))
-
-
-def _own_places(surroundings: Surroundings) -> tuple[str, ...]:
-    """What is never part of a home, also where somebody put it inside one."""
-    return surroundings.vault, surroundings.cache_directory, surroundings.data_directory
-
-
-def _scratch(surroundings: Surroundings, cache: str) -> str:
-    """Where private copies of databases go: never into the home."""
-    directory = cache or os.path.join(surroundings.data_directory, "scratch")
-    private_directory(directory)
-    return directory
 
 
 def _is_own_archive(path: str) -> bool:

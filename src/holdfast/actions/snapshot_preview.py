@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.actions.labels import check_label
 from holdfast.actions.recovery import make_right
 from holdfast.actions.snapshot import SnapshotRequest
 from holdfast.actions.surroundings import Place, Surroundings
@@ -31,6 +32,7 @@ def preview_snapshot(
     surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
 ) -> SnapshotPreview:
     """Select as a run would; the vault is neither made nor opened."""
+    check_label(request.label)
     refuse_inside_home(surroundings, (request.place.home,))
     make_right(surroundings, request.place.home, listener)
     source = scan(

@@ -12,6 +12,8 @@ from holdfast.actions.listing import Listed
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener
+from holdfast.core.files import NoRoom
+from holdfast.home.landing import refuse_empty
 from holdfast.home.layout import Layout, recognise
 from holdfast.vault.errors import VaultDamaged, VaultUnreachable
 from holdfast.vault.homes import HomeSource, shallow_paths, snapshot_source
@@ -39,11 +41,15 @@ class Stored:
 
 
 @contextlib.contextmanager
-def reading(repository: Repository, listener: Listener) -> Iterator[None]:
-    """While content is read no prune may take it away. A vault that cannot be written needs no lock."""
+def reading(repository: Repository, listener: Listener, wait: float = _WAIT) -> Iterator[None]:
+    """While content is read no prune may take it away.
+
+    A vault that cannot be written, or has no room for a lock, is read without one: a prune that takes
+    something away meanwhile shows as damage, and never as wrong content.
+    """
     try:
-        lock = repository.lock(wait=_WAIT)
-    except VaultUnreachable as error:
+        lock = repository.lock(wait=wait)
+    except (VaultUnreachable, NoRoom) as error:
         listener(Event("lock", text=f"Note: the vault is read without a lock: {error.what}"))
         yield
         return
@@ -82,6 +88,7 @@ def open_stored(
 
 def path_in_home(path: str, homes: Sequence[str], directory: str, source: HomeSource | None = None) -> str:
     """What a typed path is called in the home: it may be absolute, below the home, or in `directory`."""
+    refuse_empty(path)
     candidates = []
     if not os.path.isabs(path):
         candidates.append(os.path.normpath(path))

@@ -6,14 +6,18 @@ always the point that undoes the last change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.actions.projects import Near, find_project, near
 from holdfast.actions.surroundings import Surroundings
+from holdfast.checkpoints.addressing import find_files
 from holdfast.checkpoints.changes import Changes, count_pairs, text_difference
-from holdfast.checkpoints.checkpoint import Checkpoint, FileState
+from holdfast.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState
+from holdfast.checkpoints.glance import borrowed
 from holdfast.checkpoints.moment import Moment, moments, numbered
+from holdfast.checkpoints.repository import StoreUnusable
 from holdfast.checkpoints.rollback_plan import substance
 from holdfast.checkpoints.store import Store
 from holdfast.checkpoints.take import TakeSettings, take
@@ -32,10 +36,12 @@ class Row:
     number: int
     checkpoint: Checkpoint
     changes: Changes | None  # what was changed after it, up to the next one; None where not counted
+    damaged: bool = False  # it cannot be gone back to: part of it is missing from the store
 
     def as_dict(self) -> dict[str, object]:
         changes = self.changes.as_dict() if self.changes else None
-        return {"number": self.number or None, **self.checkpoint.as_dict(), "changes": changes}
+        facts = {"changes": changes, "damaged": self.damaged}
+        return {"number": self.number or None, **self.checkpoint.as_dict(), **facts}
 
 
 @dataclass(slots=True)
@@ -49,24 +55,39 @@ class Timeline:
     near: Near = field(default_factory=lambda: Near((), ()))
 
 
-def live_point(
+@contextlib.contextmanager
+def seen(
     store: Store, project: str, settings: TakeSettings | None, listener: Listener = silent
-) -> Checkpoint | None:
-    """A full point of the project as it is: the last one if nothing changed, else a new one.
+) -> Iterator[tuple[Store, Checkpoint | None]]:
+    """Where to read, and a full point of the project as it is: the last one, or a new one if it changed.
 
-    None where that cannot be had; numbers then count from the last point that is known.
+    A store that cannot be written is read through one that is thrown away. The point is None where it
+    cannot be had at all; numbers then count from the last point that is known.
     """
-    try:
-        taken = take(
-            store,
-            project,
-            kind="undo",
-            reason="looked at",
-            settings=settings or TakeSettings(),
-            listener=listener,
-        )
-    except (HoldfastError, OSError):
-        return None
+    with contextlib.ExitStack() as stack:
+        reading, live = store, None
+        try:
+            live = _live_point(store, project, settings, listener)
+        except (StoreUnusable, OSError):
+            with contextlib.suppress(HoldfastError, OSError):
+                reading = stack.enter_context(borrowed(store, project))
+                live = _live_point(reading, project, settings, silent)
+        except HoldfastError:
+            pass
+        yield reading, live
+
+
+def _live_point(
+    store: Store, project: str, settings: TakeSettings | None, listener: Listener
+) -> Checkpoint | None:
+    taken = take(
+        store,
+        project,
+        kind="undo",
+        reason=LOOKED_AT,
+        settings=settings or TakeSettings(),
+        listener=listener,
+    )
     found = taken.latest
     return found if found is not None and found.full else None
 
@@ -87,18 +108,21 @@ def timeline(
     project = find_project(store, directory, surroundings)
     if project is None:
         return Timeline(directory, None, near=near(store, directory))
-    live = live_point(store, project, settings, listener)
-    points = store.checkpoints(project)
-    numbers = {point.id: at for at, point in enumerate(numbered(store, points, live), 1)}
-    chosen = [
-        point
-        for point in points
-        if (not session or point.session == session)
-        and (not turn or point.turn == turn)
-        and (every or point.id in numbers)
-    ]
-    amounts = _amounts(store, points, live, chosen[:_COUNTED], numbers, every) if count else {}
-    rows = [Row(numbers.get(point.id, 0), point, amounts.get(point.id)) for point in chosen]
+    with seen(store, project, settings, listener) as (reading, live):
+        points = reading.checkpoints(project)
+        damaged: list[Checkpoint] = []
+        found = numbered(reading, points, live, damaged=damaged)
+        numbers = {point.id: at for at, point in enumerate(found, 1)}
+        bad = {point.id for point in damaged}
+        chosen = [
+            point
+            for point in points
+            if (not session or point.session == session)
+            and (not turn or point.turn == turn)
+            and (every or point.id in numbers or point.id in bad)
+        ]
+        amounts = _amounts(reading, points, live, chosen[:_COUNTED], numbers, every) if count else {}
+    rows = [Row(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad) for point in chosen]
     shown = {point.id for point in chosen}
     hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
     return Timeline(directory, project, rows, hidden)
@@ -119,8 +143,11 @@ def _amounts(
         if point.id not in numbers and not every:
             continue
         moment = known[point.id]
+        if moment.damaged:
+            continue
         if newer is not None and point.id in wanted:
-            found[point.id] = count_pairs(store, pairs_of(store, moment, newer))
+            with contextlib.suppress(CheckpointDamaged):  # one of the two; it is not counted then
+                found[point.id] = count_pairs(store, pairs_of(store, moment, newer))
         newer = moment
     return found
 
@@ -167,4 +194,20 @@ def difference_since(
     if files:
         below = tuple(f"{name}/" for name in files)
         pairs = [pair for pair in pairs if pair[0] in files or pair[0].startswith(below) or "" in files]
+    return Difference(project, point, tuple(pairs), tuple(text_difference(store, pairs)))
+
+
+def difference_to_nothing(
+    store: Store, project: str, point: Checkpoint, files: Sequence[str], directory: str
+) -> Difference:
+    """The same for a project that is gone: all that the checkpoint holds is missing."""
+    known = moments(store, store.checkpoints(project), None)
+    then = known.get(point.id, Moment(point)).state(store)
+    paths = find_files(store, project, point, files, directory, then, {}) if files else ()
+    below = tuple(f"{name}/" for name in paths)
+    pairs: list[Pair] = [
+        (path, state, None)
+        for path, state in sorted(then.items())
+        if state.kind != "directory" and (not paths or path in paths or path.startswith(below) or "" in paths)
+    ]
     return Difference(project, point, tuple(pairs), tuple(text_difference(store, pairs)))

@@ -38,13 +38,14 @@ def take_undo_point(
     vault = surroundings.vault
     if not vault or not os.path.isdir(place.home) or not os.path.exists(os.path.join(vault, "config")):
         return UndoPoint()
+    from holdfast.actions.labels import tidy_label
     from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
     from holdfast.home.scan import Selection
 
     request = SnapshotRequest(
         place=place,
         kind=kind,
-        label=label,
+        label=tidy_label(label),
         selection=Selection(quick=quick),
         check="always" if check else "never",
         deadline=deadline,

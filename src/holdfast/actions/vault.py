@@ -14,15 +14,16 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
-from holdfast.actions.key_file import KeyMissing, secret_from_file, write_key_once
+from holdfast.actions.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
+from holdfast.actions.own_places import known_homes, within
 from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import durable_write, private_directory, process_lock
 from holdfast.core.journal import Record, new_id
-from holdfast.home.places import HomeUnknown, locate_home
 from holdfast.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
+from holdfast.vault.opening import no_config, refuse_taken
 from holdfast.vault.repo import Repository
 from holdfast.vault.storage import FileKind, LocalStorage
 
@@ -49,6 +50,23 @@ class VaultInsideHome(HoldfastError):
         )
 
 
+class KeyInsideHome(HoldfastError):
+    code, exit_code = "vault-key-inside-home", 2
+
+    @classmethod
+    def at(cls, key_file: str, home: str) -> Self:
+        return cls(
+            f"The key file `{key_file}` lies inside the home `{home}` that it protects",
+            kept="Nothing was made or changed; whatever is stored can still be restored",
+            next_steps=(
+                "Move it out of every home, and say where it is: the setting `vault.key_file` or "
+                "`HOLDFAST_VAULT_KEY_FILE`",
+            ),
+            key_file=key_file,
+            home=home,
+        )
+
+
 def open_vault(
     surroundings: Surroundings,
     *,
@@ -67,7 +85,7 @@ def open_vault(
         return make_vault(surroundings, homes=homes, listener=listener, anew=False)
     if create:
         refuse_inside_home(surroundings, homes)
-    repository = _open(surroundings, storage)
+    repository = _open(surroundings, storage, listener)
     _remember(surroundings, repository.id)
     return repository
 
@@ -90,9 +108,11 @@ def make_vault(
     # Two first uses at once: one makes the vault, the other opens it.
     with _one_at_a_time(surroundings):
         if storage.exists(FileKind.CONFIG) and not anew:
-            return _open(surroundings, storage)
+            return _open(surroundings, storage, listener)
         if not anew and known_vault(surroundings):
             raise _not_there(surroundings, storage)
+        # Before a key is written: it would be the wrong one for what is there.
+        refuse_taken(storage)
         repository = Repository.init(
             storage, secret or _first_secret(surroundings, storage), cache=surroundings.cache_directory
         )
@@ -156,21 +176,17 @@ def vault_exists(surroundings: Surroundings) -> bool:
 
 
 def refuse_inside_home(surroundings: Surroundings, homes: Sequence[str] = ()) -> None:
-    """Raise VaultInsideHome where the vault's place lies in a home, links resolved."""
-    place = os.path.realpath(surroundings.vault)
-    for home in (*homes, *_known_homes(surroundings)):
-        if place == home or place.startswith(home.rstrip("/") + "/"):
+    """Raise VaultInsideHome or KeyInsideHome where one of them lies in a home, links resolved.
+
+    With the home, the vault or the only way into it would be lost; and a snapshot would hold its own key.
+    """
+    place, key_file = os.path.realpath(surroundings.vault), os.path.realpath(surroundings.vault_key_file)
+    needed = not surroundings.vault_wants_passphrase or os.path.exists(key_file)
+    for home in (*homes, *known_homes(surroundings)):
+        if within(place, home):
             raise VaultInsideHome.at(surroundings.vault, home)
-
-
-def _known_homes(surroundings: Surroundings) -> list[str]:
-    found = [os.path.realpath(surroundings.default_home)] if surroundings.default_home else []
-    for layout in surroundings.layouts.values():
-        try:
-            found.append(locate_home(layout, surroundings.environment, surroundings.user_home))
-        except HomeUnknown:
-            continue
-    return found
+        if surroundings.vault_key_file and needed and within(key_file, home):
+            raise KeyInsideHome.at(surroundings.vault_key_file, home)
 
 
 def _first_secret(surroundings: Surroundings, storage: LocalStorage) -> Secret:
@@ -198,13 +214,16 @@ def looks_generated(text: str) -> bool:
     return len(groups) == 13 and all(len(group) == 4 and set(group) <= alphabet for group in groups)
 
 
-def _open(surroundings: Surroundings, storage: LocalStorage) -> Repository:
+def _open(surroundings: Surroundings, storage: LocalStorage, listener: Listener) -> Repository:
     """With the key file, else with the passphrase; the error names every way that was tried."""
     secret = secret_from_file(surroundings.vault_key_file) if surroundings.vault_key_file else None
     wrong: WrongKey | None = None
     if secret is not None:
         try:
-            return Repository.open(storage, secret, cache=surroundings.cache_directory)
+            repository = Repository.open(storage, secret, cache=surroundings.cache_directory)
+            if said := close_to_others(surroundings.vault_key_file):  # only now it is known to be a key
+                listener(Event("key", text=f"Note: {said}"))
+            return repository
         except WrongKey as error:
             wrong = error
     if surroundings.vault_secret is None:
@@ -262,8 +281,6 @@ def _known_file(surroundings: Surroundings) -> str:
 def _not_there(surroundings: Surroundings, storage: LocalStorage) -> HoldfastError:
     if known_vault(surroundings) and not os.path.isdir(os.path.join(storage.path, FileKind.KEY.value)):
         return _gone(surroundings)
-    from holdfast.vault.opening import no_config
-
     return no_config(storage)
 
 

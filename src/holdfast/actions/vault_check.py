@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from holdfast.actions.record import record
+from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
@@ -66,7 +67,7 @@ def check_vault(
 ) -> Checked:
     """Check under a shared lock, so that no prune takes away what is being looked at."""
     began = time.monotonic()
-    with repository.lock(wait=60.0):
+    with reading(repository, listener, 60.0):
         report = check(repository, read_data=read_data, listener=listener)
     checked = Checked(surroundings.vault, report, time.monotonic() - began, _next_steps(report, read_data))
     facts: dict[str, object] = {

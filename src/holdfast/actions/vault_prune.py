@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from holdfast.actions.record import record
+from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
@@ -17,7 +18,7 @@ def plan_vault_prune(
     repository: Repository, *, now: bool = False, wait: float = 60.0, listener: Listener = silent
 ) -> PrunePlan:
     """What would go; with `now`, forgotten snapshots go without their grace. Nothing is changed."""
-    with repository.lock(wait=wait):
+    with reading(repository, listener, wait):
         return plan_prune(repository, now_ns=time.time_ns(), grace=0.0 if now else GRACE, listener=listener)
 
 

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from holdfast.actions.record import record
+from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
@@ -48,7 +49,7 @@ def plan_vault_repair(
     repository: Repository, *, wait: float = 60.0, listener: Listener = silent
 ) -> tuple[Report, RepairPlan]:
     """Read every byte, and say what could be mended. Nothing is changed."""
-    with repository.lock(wait=wait):
+    with reading(repository, listener, wait):
         report = check(repository, read_data=1.0, listener=listener)
         return report, plan_repair(repository, report)
 

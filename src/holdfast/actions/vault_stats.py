@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict, dataclass
 
+from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
@@ -48,7 +49,7 @@ class Stats:
 
 def vault_stats(surroundings: Surroundings, repository: Repository, listener: Listener = silent) -> Stats:
     """Count; what is unused is found by reading every directory once. A shared lock holds prunes off."""
-    with repository.lock(wait=60.0):
+    with reading(repository, listener, 60.0):
         snapshots, _ = list_snapshots(repository)
         shown = [snapshot for snapshot in snapshots if forgotten_at(snapshot) is None]
         counted = [_counted(snapshot) for snapshot in shown]

@@ -7,6 +7,7 @@ person stands if that is inside the project, else relative to the project.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,7 @@ from .checkpoint import (
     REASONS,
     SHORTEST_PREFIX,
     Checkpoint,
+    CheckpointDamaged,
     FileState,
     NoSuchCheckpoint,
     is_checkpoint_id,
@@ -120,6 +122,15 @@ def find_files(
     """
     found = []
     for word in files:
+        if not word.strip():
+            raise FileNotInCheckpoint(
+                "an empty name means no file",
+                kept=_KEPT,
+                next_steps=(
+                    "Name the file; without a name everything goes back: `holdfast rollback --help`",
+                ),
+                file=word,
+            )
         candidates = [path for path in _candidates(project, word, cwd) if path is not None]
         if not candidates:
             raise FileOutsideProject(
@@ -163,12 +174,14 @@ def _known(path: str, state: Mapping[str, FileState] | Collection[str]) -> bool:
 def _not_there(
     store: Store, project: str, checkpoint: Checkpoint, word: str, candidates: Sequence[str]
 ) -> FileNotInCheckpoint:
-    holding = [
-        point
-        for point in store.checkpoints(project)[:_SEARCHED]
-        if point.id != checkpoint.id
-        and any(_known(path, store.state(point, candidates)) for path in candidates)
-    ]
+    def holds(point: Checkpoint) -> bool:
+        with contextlib.suppress(CheckpointDamaged):
+            state = store.state(point, candidates)
+            return any(_known(path, state) for path in candidates)
+        return False
+
+    points = store.checkpoints(project)[:_SEARCHED]
+    holding = [point for point in points if point.id != checkpoint.id and holds(point)]
     if holding:
         ids = ", ".join(point.id for point in holding[:5]) + (" …" if len(holding) > 5 else "")
         steps = (f"It is in {ids}: `holdfast rollback {holding[0].id} {shlex.quote(candidates[0])}`",)

@@ -43,6 +43,8 @@ class Facts:
     files: int = 0
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> count
     full: bool = False
+    index: bytes = b""  # looks of the user's own index, when it was asked for
+    tracked: tuple[bytes, ...] = ()  # what it tracks although it is ignored
 
     def values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)

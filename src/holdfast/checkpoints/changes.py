@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .checkpoint import Checkpoint, FileState
+from .checkpoint import Checkpoint, CheckpointDamaged, FileState
 from .rollback_plan import substance
 from .store import Store
 
@@ -98,7 +98,10 @@ def _lines(store: Store, state: FileState | None) -> list[str] | None:
         return []
     if state.size > _LARGEST:
         return None
-    data = store.read(state.oid)
+    try:
+        data = store.read(state.oid)
+    except CheckpointDamaged:  # said where it is gone back to
+        return None
     if b"\0" in data[:8000]:
         return None
     return data.decode("utf-8", "surrogateescape").splitlines()

@@ -19,6 +19,8 @@ KINDS = ("before", "after", "undo", "manual")
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 ID_LENGTH = 12
 SHORTEST_PREFIX = 4
+#: The reason of an *undo* point that was only taken to look at the project as it is.
+LOOKED_AT = "looked at"
 
 
 class NoSuchCheckpoint(HoldfastError):
@@ -101,7 +103,8 @@ REASONS = {
     "gone": "vanished while it was read",
     "database": "a database that could not be read as one state",
     "outside": "lies outside the project",
-    "limit": "beyond the limit of files",
+    "limit": "nested too deep to be walked",
+    "unmarked": "is no project (no .git, pyproject.toml or the like): only files that a tool names are kept",
 }
 
 
@@ -112,6 +115,22 @@ def new_checkpoint_id(time_ns: int) -> str:
         letters.append(_ALPHABET[milliseconds & 31])
         milliseconds >>= 5
     return "".join(reversed(letters)) + "".join(secrets.choice(_ALPHABET) for _ in range(3))
+
+
+def time_of_id(id: str) -> int:
+    """The first nanosecond of the millisecond that an id was made in."""
+    milliseconds = 0
+    for letter in id[:9]:
+        milliseconds = milliseconds << 5 | _ALPHABET.index(letter)
+    return milliseconds * 1_000_000
+
+
+def time_after(now_ns: int, newest: str) -> int:
+    """A time for a new point: now, or right behind the newest id where the clock was set back.
+
+    The order of points is the order of their times and of their ids, so both must only ever grow.
+    """
+    return max(now_ns, time_of_id(newest) + 1_000_000) if newest else now_ns
 
 
 def derived_checkpoint_id(time_ns: int, source: bytes) -> str:

@@ -18,10 +18,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.core.worker import Worker
 
-from .checkpoint import Skipped
+from .checkpoint import REASONS, Skipped
 from .git import find_git
 from .maintenance import MaintenanceSettings, start_if_due
-from .project import Root, find_root
+from .project import Root, find_root, project_id
 from .state import State, read_state, write_state
 from .store import Store
 from .take import DEFAULTS, Taken, TakeSettings, TooManyFiles, take
@@ -143,7 +143,7 @@ class Checkpoints:
         with contextlib.suppress(OSError):
             for name in os.listdir(place):
                 state = read_state(os.path.join(place, name))
-                if any(turn) and state.turn == turn and state.project:
+                if any(turn) and turn in state.turns and state.project:
                     root = find_root(state.project, forbidden=self.forbidden)
                     found.append(root if root and root.path == state.project else Root(state.project, ""))
         return found
@@ -172,18 +172,34 @@ class Checkpoints:
             _, names = groups.setdefault(root.path, (root, []))
             if not shell or not os.path.isdir(full):
                 names.append(full)
+            elif not root.walked:
+                protection.skipped.append(Skipped(full, "unmarked", REASONS["unmarked"]))
+                self._notice(protection, f"`{full}` {REASONS['unmarked']}")
         if not groups:
             return
         if find_git() is None:
             self._notice(protection, NO_GIT)
         with Store.open(self.directory, listener=self.listener) as store:
             for root, names in groups.values():
+                if shell and not root.walked and not names:
+                    self._say_unprotected(store, root)
+                    if not store.refs.newest(project_id(root.path)):
+                        continue  # no file was ever named here: there is nothing to take
                 self._touched[root.path] = root
                 self._one(store, protection, root, names, "before", reason, session, turn, shell)
         if self.maintenance is not None and protection.taken:
             written = sum(taken.written for taken in protection.taken)
             packs = max(taken.packs for taken in protection.taken)
             start_if_due(self.directory, self.maintenance, written=written, packs=packs)
+
+    def _say_unprotected(self, store: Store, root: Root) -> None:
+        """Told to whoever asks for the status, too; a command runs all the same where it cannot be."""
+        with contextlib.suppress(OSError):
+            place = store.project_directory(root.path)
+            state = read_state(place)
+            state.project = root.path
+            state.unprotected = {"time_ns": time.time_ns(), "what": REASONS["unmarked"]}
+            write_state(place, state)
 
     def _one(
         self,
@@ -204,8 +220,8 @@ class Checkpoints:
             place = store.project_directory(root.path)
             state = read_state(place)
             state.project = root.path
+            state.unprotected = {} if root.walked else state.unprotected
             now = [session, turn]
-            state.turn = now if kind == "before" else []
             if kind == "before" and root.walked and (state.passed != now or not any(now)):
                 full = True
             limited = state.limited
@@ -229,6 +245,9 @@ class Checkpoints:
             state.failed(failure.code, failure.what)
         if place:
             with contextlib.suppress(OSError):
+                # Another session may have written since: what it says of its own turn stays.
+                state.turns = read_state(place).turns
+                (state.touched if kind == "before" else state.marked)([session, turn])
                 write_state(place, state)
 
     def _take(

@@ -5,7 +5,8 @@ Pure: made from two states of the project (as it was, as it is) and answers to a
 - A file is replaced or removed only if the undo point holds it; what is on disk and in no state is
   not ours to touch, whatever the reason.
 - "Not in the checkpoint" is no proof of "created since": it must not have been left out then either.
-- The user's own later edits stay, unless he says otherwise.
+- The user's own later edits stay, unless he says otherwise; so does a new file that may be one that was
+  left out then, under another name.
 - Nothing that git keeps for itself (`.git`) is ever written.
 """
 
@@ -33,6 +34,8 @@ class Sides:
     )  # why it may have been there unsaved; "" for surely absent
     left_out_now: Callable[[str], Skipped | None] = lambda path: None
     on_disk: Callable[[str], int] = lambda path: 0  # its type bits (stat.S_IFMT), 0 where nothing is
+    since: Collection[str] = frozenset()  # changed by anybody after the rollback that is being undone
+    renamed: Callable[[str, FileState], str] = lambda path, now: ""  # what was left out and it may have been
 
 
 def plan_steps(sides: Sides) -> tuple[list[Step], list[Left]]:
@@ -74,6 +77,8 @@ class _Planner:
                 continue
             if untouchable(path):
                 self._leave(path, "git")
+            elif path in sides.since:
+                self._leave(path, "since")
             elif then is None:
                 assert now is not None
                 self._take_away(path, now)
@@ -121,6 +126,8 @@ class _Planner:
             self._step(path, "metadata", then, None)
         elif implied:
             self._step(path, "replace-directory", then, None)
+        elif then.kind == "directory" and there == stat.S_IFDIR:
+            return  # it is there, and only hidden
         elif there:
             why = self.sides.left_out_now(path)
             self._leave(path, why.reason if why else "unknown", why.detail if why else "")
@@ -135,6 +142,8 @@ class _Planner:
             self._leave(path, "mine", "you made it")
         elif reason := self.sides.left_out_then(path):
             self._leave(path, reason)
+        elif other := self.sides.renamed(path, now):
+            self._leave(path, "renamed", f"`{other}` is gone")
         elif path in self.directories_then:
             self._step(path, "replace-by-directory", None, now)
         else:
@@ -144,6 +153,8 @@ class _Planner:
         """Directories that are new since: removed if they end up empty, which is seen when it is tried."""
         for path in self.directories_now - self.directories_then - self.sides.then.keys():
             if path in self.holds_left or path in self.sides.mine or untouchable(path):
+                continue
+            if path in self.sides.since:
                 continue
             if self.sides.wanted(path) and not self.sides.left_out_then(path):
                 self._step(path, "remove-directory", None, self.sides.now.get(path))

@@ -7,6 +7,7 @@ before its ref goes, and maintenance takes what is written down lately for as go
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from .presence import ORPHAN, presence
 from .store import Store
 
 _NAME = "dropped.jsonl"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def drop_checkpoints(store: Store, points: Iterable[Checkpoint], now_ns: int) -> int:
@@ -29,7 +31,24 @@ def drop_checkpoints(store: Store, points: Iterable[Checkpoint], now_ns: int) ->
     lines = [
         json.dumps({"time_ns": now_ns, "project": p.project, "id": p.id, "commit": p.commit}) for p in gone
     ]
-    path = os.path.join(store.directory, _NAME)
+    try:
+        _note(store.directory, lines)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        # Without room there is no grace either; deleting must work above all.
+    try:
+        store.drop(gone)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _make_room(store)
+        store.drop(gone)
+    return len(gone)
+
+
+def _note(directory: str, lines: list[str]) -> None:
+    path = os.path.join(directory, _NAME)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         # A line that a killed process left unfinished must not swallow the first of ours.
@@ -37,8 +56,14 @@ def drop_checkpoints(store: Store, points: Iterable[Checkpoint], now_ns: int) ->
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    store.drop(gone)
-    return len(gone)
+
+
+def _make_room(store: Store) -> None:
+    """A few blocks, so that the list of refs can be written anew: caches only cost time."""
+    base = os.path.join(store.directory, "projects")
+    for identity in os.listdir(base) if os.path.isdir(base) else ():
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(base, identity, "cache"))
 
 
 def dropped_since(directory: str, since_ns: int) -> set[str]:
@@ -52,7 +77,8 @@ def forget_dropped(directory: str, before_ns: int) -> None:
     kept = [entry for entry in entries if int(entry["time_ns"]) >= before_ns]
     if len(kept) < len(entries):
         data = "".join(json.dumps(entry) + "\n" for entry in kept).encode()
-        durable_write(os.path.join(directory, _NAME), data)
+        with contextlib.suppress(OSError):  # a longer record does no harm
+            durable_write(os.path.join(directory, _NAME), data)
 
 
 def _entries(directory: str) -> list[dict[str, str | int]]:

@@ -17,6 +17,9 @@ from .git import find_git, git_command, git_environment
 #: Questions sent before answers are read; the answers of that many fit into a pipe.
 _AT_ONCE = 100
 _LONGEST = 16384
+#: Seconds that the question for tracked files may take, and how many are looked at.
+_LONGEST_WAIT = 10.0
+_MOST_TRACKED = 5000
 
 
 class Ignore:
@@ -25,7 +28,10 @@ class Ignore:
     def __init__(self, project: bytes, repository: str) -> None:
         self.project, self._repository = project, repository
         self.exclude_file = find_exclude_file(project)
+        place = find_git_directory(project)
+        self._index = os.path.join(place, b"index") if place else b""
         self.available = True
+        self.found = False  # something was found to be ignored that was not known to be
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Ignore:
@@ -81,10 +87,46 @@ class Ignore:
             for place, path in enumerate(paths):
                 if fields[4 * place] and not fields[4 * place + 2].startswith(b"!"):
                     ignored.add(path)
+                    self.found = True
         except (OSError, EOFError):
             self.close()
             self.available = False
         return ignored
+
+    def index_looks(self) -> bytes:
+        """Changes when the user's own index may have changed; empty where there is none."""
+        with contextlib.suppress(OSError):
+            status = os.stat(self._index)
+            return b"%d %d %d" % (status.st_mtime_ns, status.st_size, status.st_ino)
+        return b""
+
+    def tracked(self) -> list[bytes]:
+        """Files that the project's repository tracks although they are ignored, as after `git add -f`.
+
+        Only the index is read, with our own empty repository around it: no setting, hook or object of
+        the project's. None where git cannot read it so.
+        """
+        git = find_git()
+        if git is None:
+            return []
+        settings = (f"core.excludesFile={os.fsdecode(self.exclude_file or os.devnull)}",)
+        project, index = os.fsdecode(self.project), os.fsdecode(self._index)
+        try:
+            done = subprocess.run(
+                git_command(
+                    git, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard", settings=settings
+                ),
+                env=git_environment(self._repository, project, index),
+                cwd=self.project,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_LONGEST_WAIT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return []
+        names = dict.fromkeys(done.stdout.split(b"\0")) if done.returncode == 0 else {}
+        return [name for name in names if name][:_MOST_TRACKED]
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -115,16 +157,25 @@ class Ignore:
             process.wait()
 
 
-def find_exclude_file(project: bytes) -> bytes:
-    """The `info/exclude` of the repository whose work tree the project is; empty where there is none."""
+def find_git_directory(project: bytes) -> bytes:
+    """Where the repository whose work tree the project is keeps its data; empty where there is none."""
     place = os.path.join(project, b".git")
     with contextlib.suppress(OSError):
-        if not os.path.isdir(place):
-            with open(place, "rb") as file:
-                line = file.read(4096)
-            if not line.startswith(b"gitdir:"):
-                return b""
-            place = os.path.join(project, line[7:].strip().split(b"\n")[0])
+        if os.path.isdir(place):
+            return place
+        with open(place, "rb") as file:
+            line = file.read(4096)
+        if line.startswith(b"gitdir:"):
+            return os.path.join(project, line[7:].strip().split(b"\n")[0])
+    return b""
+
+
+def find_exclude_file(project: bytes) -> bytes:
+    """The `info/exclude` of the repository whose work tree the project is; empty where there is none."""
+    place = find_git_directory(project)
+    if not place:
+        return b""
+    with contextlib.suppress(OSError):
         common = os.path.join(place, b"commondir")
         if os.path.isfile(common):
             with open(common, "rb") as file:

@@ -9,26 +9,30 @@ row, is written down and shown by `holdfast checkpoints status`.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import AlreadyRunning, durable_write, free_bytes, process_lock
+from holdfast.core.files import AlreadyRunning, free_bytes, process_lock
 
 from .quarantine import maintenance_lock
+from .repository import StoreUnusable
 from .retention import DAY_NS, Limits, RetentionPlan
 from .size import Running, add_written, measure, set_running_total
+from .upkeep import Upkeep, read_upkeep, write_upkeep
 
-_STATE, _STAMP = "maintenance.json", "maintenance-started"
+_STAMP = "maintenance-started"
 _SECOND_NS = 1_000_000_000
 #: So many packs slow down whoever looks for an object; every take leaves one.
-_PACKS = 64
+_PACKS = 100
 #: Below this much free space nothing is kept for grace's sake.
 _FLOOR_BYTES, _FLOOR_SHARE = 1 << 30, 0.05
 _START = (
@@ -58,28 +62,6 @@ class MaintenanceSettings:
     def from_json(cls, text: str) -> MaintenanceSettings:
         fields = json.loads(text)
         return cls(**{**fields, "limits": Limits(**fields["limits"])})
-
-
-@dataclass(slots=True)
-class Upkeep:
-    """How the last run went; what `status` shows."""
-
-    started: float = 0.0
-    ended: float = 0.0
-    succeeded: float = 0.0
-    full: float = 0.0  # the last run that looked at everything
-    failures: int = 0  # in a row
-    error: str = ""
-    dropped: int = 0
-    freed: int = 0
-    still_over: int = 0
-    damage: dict[str, float] = field(
-        default_factory=dict
-    )  # what cannot be read, and since when that is known
-    remarks: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def start_if_due(directory: str, settings: MaintenanceSettings, *, written: int = 0, packs: int = 0) -> bool:
@@ -155,7 +137,7 @@ def run_maintenance(
 
     Raises AlreadyRunning where another run is at work; every other failure is written down first.
     """
-    with process_lock(maintenance_lock(directory), "maintenance of checkpoints", wait):
+    with _alone(directory, wait):
         upkeep = read_upkeep(directory)
         upkeep.started, upkeep.remarks = time.time(), []
         try:
@@ -166,17 +148,43 @@ def run_maintenance(
             upkeep.failures += 1
             upkeep.error = f"{type(error).__name__}: {error}"[:500]
             upkeep.ended = time.time()
-            _write_upkeep(directory, upkeep)
+            write_upkeep(directory, upkeep)
             raise
         upkeep.failures, upkeep.error = 0, ""
         upkeep.ended = upkeep.succeeded = time.time()
-        _write_upkeep(directory, upkeep)
+        write_upkeep(directory, upkeep)
         return upkeep
+
+
+@contextlib.contextmanager
+def _alone(directory: str, wait: float) -> Iterator[None]:
+    """The lock of maintenance. Raises AlreadyRunning, and StoreUnusable where it cannot be had at all."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(process_lock(maintenance_lock(directory), "maintenance of checkpoints", wait))
+        except OSError as error:
+            raise StoreUnusable(
+                f"the checkpoint store at `{directory}` cannot be changed: {error.strerror or error}",
+                kept="No checkpoint was dropped",
+                next_steps=("Make the place writable, then run the command again",),
+                path=directory,
+            ) from error
+        yield
+
+
+@contextlib.contextmanager
+def _room_is_no_matter() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def _run(
     directory: str, settings: MaintenanceSettings, upkeep: Upkeep, plan: RetentionPlan | None, thorough: bool
 ) -> None:
+    from .damage import note_findings
     from .dropped import drop_checkpoints, dropped_since, forget_dropped, tidy_records
     from .git import find_git
     from .pack_refs import pack_refs
@@ -198,7 +206,7 @@ def _run(
         tidy.mend()
         size = measure(directory, store.repository).total
         full = thorough or plan is not None or _full_is_due(upkeep, size, settings)
-        now_ns = time.time_ns()
+        now_ns, tight = time.time_ns(), _no_room(directory)
         if full and (plan is not None or settings.auto_prune):
             plan = plan or make_plan(store, survey(store), settings.limits, now_ns)
             upkeep.dropped = drop_checkpoints(store, [drop.checkpoint for drop in plan.drop], now_ns)
@@ -208,10 +216,13 @@ def _run(
         refs = Refs(store.repository)
         try:
             if full:
-                grace_ns = 0 if _no_room(directory) else int(settings.grace_seconds * _SECOND_NS)
+                grace_ns = 0 if tight else int(settings.grace_seconds * _SECOND_NS)
                 # Not the age of the file but the time of the drop decides; what is written and not held
                 # yet is protected by its age besides.
-                horizon_ns = now_ns - max(grace_ns, int(min(settings.grace_seconds, 600) * _SECOND_NS))
+                youth_ns = int(min(settings.grace_seconds, 600) * _SECOND_NS)
+                if thorough and not grace_ns:  # a person waits for room, and the two rules hold without it
+                    youth_ns = 0
+                horizon_ns = now_ns - max(grace_ns, youth_ns)
 
                 def roots() -> set[str]:
                     held = {commit for project in refs.projects() for commit in refs.of(project).values()}
@@ -219,19 +230,28 @@ def _run(
 
                 known = [name for name, since in upkeep.damage.items() if time.time() - since > 86_400]
                 tidy.expire(roots, horizon_ns, thorough, known)
+                if tidy.result.no_room and thorough and grace_ns:
+                    # A person waits for room, and there is none to keep anything for grace's sake.
+                    grace_ns = 0
+                    tidy.expire(roots, now_ns, thorough, known)
+                if tidy.result.no_room:
+                    upkeep.remarks.append("there was no room to pack; only what nobody holds was deleted")
                 forget_dropped(directory, now_ns - grace_ns)
                 upkeep.full = time.time()
                 upkeep.damage = {n: upkeep.damage.get(n, time.time()) for n in tidy.result.damage}
+                note_findings(directory, tidy.result.damage)
             else:
                 tidy.join()
-            pack_refs(refs)
+            with _room_is_no_matter():
+                pack_refs(refs)
         except OutOfTime:
             upkeep.remarks.append(
                 f"the run was ended after {settings.bound_seconds:.0f} seconds; the next goes on"
             )
         upkeep.freed = tidy.result.freed
         upkeep.remarks += tidy.result.remarks
-        set_running_total(directory, measure(directory, store.repository).total)
+        with contextlib.suppress(OSError):
+            set_running_total(directory, measure(directory, store.repository).total)
     finally:
         store.close()
 
@@ -246,31 +266,6 @@ def _full_is_due(upkeep: Upkeep, size: int, settings: MaintenanceSettings) -> bo
 def _no_room(directory: str) -> bool:
     facts = os.statvfs(directory)
     return free_bytes(directory) < min(_FLOOR_BYTES, int(facts.f_blocks * facts.f_frsize * _FLOOR_SHARE))
-
-
-def read_upkeep(directory: str) -> Upkeep:
-    """How the last run went; an empty record where there was none or it cannot be read."""
-    try:
-        with open(os.path.join(directory, _STATE), "rb") as file:
-            fields = json.load(file)
-    except (OSError, ValueError):
-        return Upkeep()
-    return _upkeep_from(fields) if isinstance(fields, dict) else Upkeep()
-
-
-def _upkeep_from(fields: Mapping[str, object]) -> Upkeep:
-    known = Upkeep()
-    for name, default in asdict(known).items():
-        value = fields.get(name, default)
-        if isinstance(value, int | float) and isinstance(default, int | float):
-            setattr(known, name, type(default)(value))
-        elif isinstance(value, type(default)):
-            setattr(known, name, value)
-    return known
-
-
-def _write_upkeep(directory: str, upkeep: Upkeep) -> None:
-    durable_write(os.path.join(directory, _STATE), json.dumps(upkeep.as_dict()).encode())
 
 
 def _touch(path: str) -> None:

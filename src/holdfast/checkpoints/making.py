@@ -20,14 +20,15 @@ from .checkpoint import NUMBERED, Checkpoint, Skipped
 from .gather import Gather
 from .ignore import Ignore
 from .named import Named, relative_names
+from .named_record import NamedRecord
 from .objects import DIRECTORY, FILE, NOTHING, encode_commit, encode_tree
-from .pack_record import add_to_record, read_record, write_record
 from .pack_writer import PackWriter
 from .project import project_id
 from .rules import Rules
 from .store import Store
 from .taken import Taken, TakeSettings, project_gone, too_many_files
 from .trees import Trees
+from .trust import Trust
 from .view import View
 from .walk import TooMany, Walk
 
@@ -52,10 +53,12 @@ class Making:
         self.settings, self.listener = settings, listener
         self.raw = os.fsencode(project)
         self.rules = Rules(settings.exclusions)
-        self.packs: set[str] = set()
+        self.trust = Trust(store, project, directory, listener)
         self.skipped: list[Skipped] = []
         self.remarks: list[str] = []
         self.names: list[str] = []
+        self.tracked: tuple[bytes, ...] = ()  # by the user's own repository, though ignored
+        self.learned = False  # something that is worth writing down though nothing changed
         self.dirty: set[bytes] = set()
         self.pending: dict[bytes, set[bytes]] = {}
         self.files = 0
@@ -66,13 +69,13 @@ class Making:
     ) -> Taken:
         """`start` is the checkpoint as far as the caller knows it. `passing`: look at all that is known,
         and with `walked` at all that is there."""
-        cache = self._cache()
+        cache = self.trust.cache()
         facts = cache.facts
         self.files = facts.files
         view = View(cache)
         if passing:
             self._walk(cache, view, not walked)
-        self._named(view, names)
+        self._named(view, start, names, passing)
         checkpoint = None
         with PackWriter(self.store.objects.pack_directory, self.directory, self.settings.durable) as writer:
             gather = self._read(writer, view)
@@ -94,7 +97,7 @@ class Making:
         with contextlib.suppress(OSError):
             touched = view.touched
             view.settle()
-            if checkpoint is not None or touched:
+            if checkpoint is not None or touched or self.learned:
                 cache.write()
             if checkpoint is not None:
                 self.store.note([checkpoint])
@@ -103,54 +106,13 @@ class Making:
             checkpoint,
             checkpoint or latest,
             tuple(self.skipped + gather.lost),
-            tuple(self.remarks + gather.remarks),
+            tuple(self.trust.remarks + self.remarks + gather.remarks),
             dict(facts.skipped),
             gather.read,
-            len(self.packs),
+            len(self.trust.packs),
             written=self.written,
+            repositories=tuple(map(os.fsdecode, view.repositories())) if passing else (),
         )
-
-    def _cache(self) -> Cache:
-        """What is known from last time; nothing where it cannot be trusted."""
-        cache = Cache.read(self.directory)
-        facts = cache.facts
-        self.packs = self.store.objects.pack_names()
-        if not facts.base:
-            cache.clear()
-            write_record(self.directory, ())
-            return cache
-        ref = self.store.refs.get(project_id(self.project), facts.base)
-        sound = (
-            facts.store == self.store.identity
-            and facts.project == self.raw
-            and ref is not None
-            and ref == facts.latest.get("commit")
-        )
-        recorded = read_record(self.directory)
-        if sound and (recorded is None or not recorded <= self.packs):
-            # Packs went: by maintenance, or lost. Whether anything is missing is looked up once.
-            sound = self._nothing_missing(cache, str(ref))
-            if sound:
-                write_record(self.directory, self.packs)
-        if not sound:
-            cache.clear()
-            write_record(self.directory, ())
-        return cache
-
-    def _nothing_missing(self, cache: Cache, commit: str) -> bool:
-        facts = cache.facts
-        wanted = {bytes.fromhex(commit), facts.meta} | ({facts.tree} - {NOTHING})
-        for path in cache.paths():
-            folder = cache.get(path)
-            if folder is not None:
-                wanted |= folder.objects()
-        self.store.objects.refresh()
-        missing = self.store.objects.missing(wanted)
-        if missing:
-            text = f"{len(missing)} objects of the last checkpoint are missing: everything is read anew"
-            self.listener(Event("store", path=self.project, text=text))
-            self.remarks.append(text)
-        return not missing
 
     def _walk(self, cache: Cache, view: View, partial: bool) -> None:
         settings, facts = self.settings, cache.facts
@@ -167,6 +129,12 @@ class Making:
                 raise too_many_files(self.project, settings.max_files) from None
             except OSError as error:
                 raise project_gone(self.project, error) from error
+            if settings.use_ignore and not partial:
+                index = ignore.index_looks()
+                if index != facts.index or (index and ignore.found):
+                    facts.index, facts.tracked = index, tuple(ignore.tracked()) if index else ()
+                    self.learned = True
+                self.tracked = facts.tracked
             if not ignore.available:
                 self.remarks.append("git is not on this machine: the rules of .gitignore were not applied")
                 fingerprint = b""
@@ -176,31 +144,49 @@ class Making:
         facts.rules = fingerprint
         self.listener(Event("scan", walk.files, walk.files, unit="files", path=self.project))
 
-    def _named(self, view: View, names: Sequence[str]) -> None:
+    def _named(self, view: View, start: Checkpoint, names: Sequence[str], passing: bool) -> None:
         relative, outside = relative_names(self.project, names)
         self.skipped += outside
-        self.names = [os.fsdecode(path) for path in relative]
+        record = NamedRecord(self.store, self.project, self.directory)
+        earlier = [name for name in record.names if name not in relative]
+        record.add(relative)
         named = Named(view, self.rules, self.settings.max_file_size)
         named.know(self.root)
         for path in relative:
             named.look(self.root, path)
         self.skipped += named.skipped
+        if passing or start.kind in ("after", "undo"):
+            # What was named before may have been absent, and then nothing else leads to it. What the
+            # user's own repository tracks counts as named.
+            for path in (*earlier, *self.tracked):
+                if not passing or _unseen(view, path):
+                    named.look(self.root, path)
+            if not start.full:
+                relative += earlier
+        self.names = [os.fsdecode(path) for path in relative]
         self.files += named.files
         self.dirty |= named.dirty
         for path, wanted in named.pending.items():
             self.pending.setdefault(path, set()).update(wanted)
+        # Directories that went away between the pass and the look at names.
+        self.dirty = {path for path in self.dirty if view.get(path) is not None}
+        self.pending = {path: wanted for path, wanted in self.pending.items() if view.get(path) is not None}
 
     def _read(self, writer: PackWriter, view: View) -> Gather:
         limit = self.settings.max_file_size
         gather = Gather(self.root, self.raw, writer, self.directory, limit, self.listener)
-        if self.packs and sum(map(len, self.pending.values())) >= _WORTH_A_LOOK:
+        if self.trust.packs and sum(map(len, self.pending.values())) >= _WORTH_A_LOOK:
             # Another worktree of the same project has most of it. Nothing that is found can go away
             # while we are known as writers (see `writing`), but a pack may have gone before.
             self.store.objects.refresh()
             writer.reuse = self.store.objects.__contains__
-            write_record(self.directory, self.packs)
+            self.trust.record(self.trust.packs)
         for path, names in self.pending.items():
             folder = view.own(path)
+            before = view.before(path)
+            if before is not None:
+                # Files that are only looked at again, for being fresh, are not stored again.
+                writer.known.update(before.oid(at) for at, name in enumerate(before.names) if name in names)
             stored = folder.stored()
             gather.fill(folder, path, names)
             self.files += folder.stored() - stored
@@ -226,8 +212,7 @@ class Making:
         commit = encode_commit(tree, checkpoint.time_ns // 10**9, message(checkpoint))
         checkpoint = replace(checkpoint, commit=writer.add(b"commit", commit).hex())
         pack = os.path.basename(writer.finish())
-        add_to_record(self.directory, pack)
-        self.packs.add(pack)
+        self.trust.add(pack)
         self.written = writer.size
         return checkpoint
 
@@ -241,14 +226,26 @@ class Making:
         return {(status.st_dev, status.st_ino)}
 
 
+def _unseen(view: View, path: bytes) -> bool:
+    """Whether a pass that was just made says nothing of a named file, present or absent."""
+    parent, _, name = path.rpartition(b"/")
+    folder = view.get(parent)
+    if folder is None or (folder.partial and name not in folder.names):
+        return True
+    return folder.hidden.get(name, ("", 0))[0] in ("excluded", "ignored")
+
+
 def _says_the_same(start: Checkpoint, latest: Mapping[str, object]) -> bool:
     """Whether a point that differs in nothing from the last one has nothing of its own to say.
 
     Turns are bracketed by *before* points and *after* marks: what follows a mark is the user's, what
     follows a before point is the agent's. So one never stands in for the other, though nothing
-    changed in between. A named-only point cannot know that nothing changed.
+    changed in between. A named-only point cannot know that nothing changed. Where two sessions are at
+    work, the turn of each begins with a point of its own.
     """
     kind = latest.get("kind")
+    if start.kind in ("before", "after") and latest.get("session") != start.session:
+        return False
     if start.kind == "before":
         return start.full and kind in NUMBERED
     return kind == "after" if start.kind == "after" else bool(kind)

@@ -8,10 +8,12 @@ older than the point itself.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .checkpoint import Checkpoint, FileState, Skipped
+from .attribution import marks_amid_turns
+from .checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
 from .rollback_journal import RollbackJournal
 from .rollback_plan import parents, substance
 from .store import Store
@@ -43,6 +45,7 @@ class Moment:
     over: dict[str, tuple[FileState | None, Checkpoint]] = field(default_factory=dict)
     #: Directories that were made for named files: gone with the last of them.
     made: frozenset[str] = frozenset()
+    damaged: bool = False  # what it is put together from cannot be read
 
     def state(self, source: Store | States) -> Mapping[str, FileState]:
         whole = States.of(source)(self.base)
@@ -81,8 +84,13 @@ def named_paths(store: Store, point: Checkpoint) -> list[str]:
 
 
 def every_name(store: Store, points: Sequence[Checkpoint]) -> list[str]:
-    """All files that named-only points speak for."""
-    return sorted({name for point in points if not point.full for name in named_paths(store, point)})
+    """All files that named-only points speak for; what cannot be read speaks for nothing."""
+    found: set[str] = set()
+    for point in points:
+        if not point.full:
+            with contextlib.suppress(CheckpointDamaged):
+                found.update(named_paths(store, point))
+    return sorted(found)
 
 
 def moments(
@@ -112,8 +120,12 @@ def _each(
         if point.full or newer is None:  # where nothing later is known, the rest is as it was before
             newer = Moment(point)
         else:
-            names = named_paths(store, point)
-            states = store.state(point, names)
+            try:
+                names = named_paths(store, point)
+                states = store.state(point, names)
+            except CheckpointDamaged:
+                yield point, Moment(point, damaged=True)
+                continue
             over = {name: (states.get(name), point) for name in names}
             made = {above for name in names if name not in states for above in parents(name)} - states.keys()
             newer = Moment(newer.base, {**newer.over, **over}, newer.made | made)
@@ -121,18 +133,24 @@ def _each(
 
 
 def numbered(
-    store: Store, points: Sequence[Checkpoint], live: Checkpoint | None, most: int = 0
+    store: Store,
+    points: Sequence[Checkpoint],
+    live: Checkpoint | None,
+    most: int = 0,
+    damaged: list[Checkpoint] | None = None,
 ) -> list[Checkpoint]:
     """The points that have numbers, number 1 first: so that `rollback 1` always undoes the last change.
 
     Only *before* and *manual* points have one; and of those not one after which nothing changed, seen
     from the next newer one, nor one that a rollback went back to or behind. Where the newest point is
-    an after-mark, what happened since is the user's own, which no number undoes. `most`: so many are enough.
+    an after-mark, what happened since is the user's own, which no number undoes. One
+    that is damaged has none, and is added to `damaged`. `most`: so many are enough.
     """
     points = [point for point in points if live is None or point.id != live.id or point.numbered]
     newest = next((point for point in points if point.kind != "undo"), None)
     reference = Moment(live) if live is not None else None
-    if newest is not None and newest.kind == "after" and newest.full:
+    ended = newest is not None and newest.kind == "after" and newest.id not in marks_amid_turns(points)
+    if newest is not None and ended and newest.full:
         reference = Moment(newest)
     undone = _Undone(store, points[0].project) if points else None
     found: list[Checkpoint] = []
@@ -143,10 +161,25 @@ def numbered(
             continue
         if undone is not None and undone.covers(point):
             continue
-        if reference is None or moment.differs(store, reference):
+        try:
+            differs = not moment.damaged and (reference is None or moment.differs(store, reference))
+        except CheckpointDamaged:  # one of the two
+            moment.damaged, differs = not _readable(store, moment), True
+        if moment.damaged:
+            if damaged is not None:
+                damaged.append(point)
+        elif differs:
             found.append(point)
             reference = moment
     return found
+
+
+def _readable(store: Store, moment: Moment) -> bool:
+    try:
+        moment.state(store)
+    except CheckpointDamaged:
+        return False
+    return True
 
 
 class _Undone:

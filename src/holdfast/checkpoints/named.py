@@ -7,6 +7,7 @@ one file costs. A directory that is not walked (excluded, ignored, or no project
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from array import array
@@ -66,9 +67,8 @@ class Named:
                 parent, here = here, here + b"/" + part if here else part
                 try:
                     below = os.open(part, DIRECTORY_FLAGS, dir_fd=directory)
-                except OSError:
-                    # The way does not exist (yet): then nor does the file.
-                    self._absent(parent, part, parts[-1])
+                except OSError as error:
+                    self._no_way(path, parent, directory, part, error)
                     return
                 os.close(directory)
                 directory = below
@@ -92,9 +92,8 @@ class Named:
         if self._as_known(here, directory, name, status):
             return
         folder = self._owned(here, directory)
-        if name in folder.folders:  # was a directory
-            folder.remove_folder(name)
-            self._view.remove(os.path.join(here, name))
+        if name in folder.folders:
+            self._was_directory(folder, here, name)
         if folder.hidden.pop(name, None) is not None or self._rules.decide(here, name, False) is not None:
             folder.forced = folder.forced | {name}
         if folder.databases and sidecar_of(name) in folder.databases:
@@ -147,15 +146,19 @@ class Named:
         return known is None or log_mark(directory, folder.names[place]) == known[1]
 
     def _gone(self, here: bytes, directory: int, name: bytes) -> None:
-        """A named file that is not there. In a folder that was listed, that goes without saying."""
+        """Something named, or on the way to it, that is not there; nor is what was known below it."""
         known = self._view.get(here)
         assert known is not None
         place = known.names.index(name) if name in known.names else -1
-        if place < 0 and not known.partial:
-            return
-        if place >= 0 and known.partial and known.codes[place] == ABSENT:
+        below, hidden = name in known.folders, name in known.hidden
+        if place < 0 and not (below or hidden or known.partial):
+            return  # in a folder that was listed, that goes without saying
+        if place >= 0 and not below and known.partial and known.codes[place] == ABSENT:
             return
         folder = self._owned(here, directory)
+        folder.hidden.pop(name, None)
+        if below:
+            self._was_directory(folder, here, name)
         if place >= 0 and folder.codes[place] in STORED:
             self.files -= 1
         if folder.partial:
@@ -164,29 +167,33 @@ class Named:
             folder.codes[place] = ABSENT
             folder.set_oid(place, NOTHING)
             folder.databases.pop(name, None)
-        else:
+            folder.doubt(place)
+        elif place >= 0:
             folder.remove(place)
-            folder.inode = UNSURE
+        folder.inode = UNSURE
 
-    def _absent(self, parent: bytes, part: bytes, name: bytes) -> None:
-        """A file below a directory that is not there: the first missing name stands for it."""
-        folder = self._view.get(parent)
-        if folder is None:
-            return
-        if part in folder.folders or part in folder.names:
-            return  # stale; the next full pass sees that it went
-        if folder.partial:
-            own = self._view.own(parent)
-            own.append(part, ABSENT, None)
-            self.dirty.add(parent)
+    def _no_way(self, path: bytes, parent: bytes, directory: int, part: bytes, error: OSError) -> None:
+        """A name on the way that leads nowhere: missing with all below it, or something else by now."""
+        if error.errno == errno.ENOENT:
+            self._gone(parent, directory, part)
+        elif error.errno in (errno.ENOTDIR, errno.ELOOP):
+            self._file(parent, directory, part)
+        else:
+            self._skip(path, "unreadable", error.strerror or str(error))
+
+    def _was_directory(self, folder: Folder, here: bytes, name: bytes) -> None:
+        folder.remove_folder(name)
+        self.files -= self._view.remove(os.path.join(here, name))
 
     def _on_the_way(self, parent: bytes, here: bytes, part: bytes, directory: int) -> None:
         """Make sure that a directory on the way is known, at least in part."""
         if self._view.get(here) is None:
             self._new(here, os.fstat(directory))
             owner = self._view.own(parent)
-            if part in owner.names:  # was a file
-                owner.remove(owner.names.index(part))
+            if part in owner.names:  # was a file, or absent
+                place = owner.names.index(part)
+                self.files -= owner.codes[place] in STORED
+                owner.remove(place)
             owner.set_folder(part, NOTHING, NOTHING)
             owner.inode = UNSURE
             self.dirty.update((parent, here))

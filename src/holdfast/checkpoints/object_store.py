@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from isal import isal_zlib
 
@@ -29,8 +29,11 @@ class ObjectStore:
         self._packs: dict[str, Pack] = {}
         self._small: dict[bytes, Pack] = {}
         self._large: list[Pack] = []
+        self._doubtful: list[Pack] = []
         self._bad: set[str] = set()
         self._listed = False
+        self.doubted: set[str] = set()  # names of packs that are known to be damaged: asked last
+        self.failed: set[str] = set()  # names of packs that turned out to be damaged just now
 
     @property
     def pack_directory(self) -> str:
@@ -42,6 +45,7 @@ class ObjectStore:
         self._packs.clear()
         self._small.clear()
         self._large.clear()
+        self._doubtful.clear()
         self._bad.clear()
         self._listed = False
 
@@ -58,11 +62,19 @@ class ObjectStore:
         found = {name[:-4] for name in names if name.endswith(".idx")}
         return {name[:-5] for name in names if name.endswith(".pack")} & found
 
+    def doubt(self, packs: Collection[str]) -> None:
+        """Never build on these packs; they are read from only where no other has an object."""
+        fresh = set(packs) - self.doubted
+        self.doubted |= fresh
+        self._drop({pack for name, pack in self._packs.items() if name in fresh})
+        self._listed = self._listed and not fresh
+
     def __contains__(self, oid: bytes) -> bool:
-        return self._find(oid) is not None or os.path.exists(self._loose(oid))
+        """Whether it is there, as far as is known in a sound pack."""
+        return self._find_sound(oid) is not None or os.path.exists(self._loose(oid))
 
     def missing(self, oids: set[bytes]) -> set[bytes]:
-        """Those of many objects that are not there."""
+        """Those of many objects that are not there in a pack that is known as sound."""
         left = oids
         for _ in range(_PATIENCE):
             self._list()
@@ -78,13 +90,17 @@ class ObjectStore:
         return left
 
     def read(self, oid: bytes) -> tuple[bytes, bytes]:
-        """Kind and bytes. Raises BadObject when it is missing or damaged."""
-        pack = self._pack_of(oid)
-        if pack is not None:
-            return pack.read(pack.offset(oid), oid)
+        """Kind and bytes. Raises BadObject when it is missing or damaged in every copy."""
+        trouble = BadObject(oid.hex(), "is missing")
+        for pack in self._copies(oid):
+            try:
+                return pack.read(pack.offset(oid), oid)
+            except (BadObject, BadPack) as error:
+                trouble = _as_bad_object(error, oid)
+                self._fail(pack)
         loose = self._read_loose(oid)
         if loose is None:
-            raise BadObject(oid.hex(), "is missing")
+            raise trouble
         return loose
 
     def read_as(self, kind: bytes, oid: bytes) -> bytes:
@@ -94,36 +110,73 @@ class ObjectStore:
         return data
 
     def size(self, oid: bytes) -> int:
-        pack = self._pack_of(oid)
-        return pack.size(pack.offset(oid), oid) if pack is not None else len(self.read(oid)[1])
+        for pack in self._copies(oid):
+            with contextlib.suppress(BadPack, BadObject):
+                return pack.size(pack.offset(oid), oid)
+            self._fail(pack)
+        return len(self.read(oid)[1])
 
     def stream(self, oid: bytes) -> Iterator[bytes]:
         """The bytes of a blob in pieces."""
-        pack = self._pack_of(oid)
-        if pack is not None:
-            yield from pack.stream(pack.offset(oid), oid)
-        else:
-            yield self.read(oid)[1]
+        for pack in self._copies(oid):
+            begun = False
+            try:
+                for piece in pack.stream(pack.offset(oid), oid):
+                    begun = True
+                    yield piece
+                return
+            except (BadObject, BadPack) as error:
+                self._fail(pack)
+                if begun:  # what was handed out cannot be taken back
+                    raise _as_bad_object(error, oid) from error
+        yield self.read(oid)[1]
 
-    def _pack_of(self, oid: bytes) -> Pack | None:
-        """A pack that holds an object, opened; None where it is loose or nowhere.
+    def _copies(self, oid: bytes) -> Iterator[Pack]:
+        """Packs that hold an object, opened, the trustworthy ones first; none where it is loose.
 
         A pack that was replaced by a larger one since it was listed is looked for again.
         """
+        asked: set[str] = set()
         for _ in range(_PATIENCE):
-            pack = self._find(oid)
-            if pack is not None:
+            pack = self._find(oid, asked)
+            while pack is not None:
+                name = os.path.basename(pack.path)
                 try:
                     pack.open()
-                    return pack
-                except (BadPack, OSError):
+                except BadPack:
+                    asked.add(name)
+                    self._fail(pack)
+                except OSError:
                     self._drop({pack})
-            elif os.path.exists(self._loose(oid)):
-                return None
+                    self._listed = False
+                    break
+                else:
+                    asked.add(name)
+                    yield pack
+                pack = self._find(oid, asked)
+            if asked or os.path.exists(self._loose(oid)):
+                return
             self._listed = False
+
+    def _fail(self, pack: Pack) -> None:
+        name = os.path.basename(pack.path)
+        self.failed.add(name)
+        self.doubt({name})
+
+    def _find(self, oid: bytes, without: Collection[str] = ()) -> Pack | None:
+        if not without:
+            found = self._find_sound(oid)
+            if found is not None:
+                return found
+        elif not self._listed:
+            self._list()
+        candidates = list(self._packs.values()) if without else self._doubtful
+        for pack in sorted(candidates, key=lambda pack: os.path.basename(pack.path) in self.doubted):
+            if os.path.basename(pack.path) not in without and pack.offset(oid) >= 0:
+                return pack
         return None
 
-    def _find(self, oid: bytes) -> Pack | None:
+    def _find_sound(self, oid: bytes) -> Pack | None:
         if not self._listed:
             self._list()
         pack = self._small.get(oid)
@@ -143,11 +196,15 @@ class ObjectStore:
                 pack = Pack(os.path.join(self.pack_directory, name), self.read)
             except FileNotFoundError:
                 continue  # replaced just now
-            except (BadPack, OSError):
+            except (BadPack, OSError) as error:
                 self._bad.add(name)  # damage of one pack is the loss of that pack
+                if isinstance(error, BadPack):
+                    self.failed.add(name)
                 continue
             self._packs[name] = pack
-            if pack.count <= _SMALL:
+            if name in self.doubted:
+                self._doubtful.append(pack)
+            elif pack.count <= _SMALL:
                 self._small.update(dict.fromkeys(pack.oids(), pack))
             else:
                 self._large.append(pack)
@@ -157,10 +214,11 @@ class ObjectStore:
         if gone:
             self._packs = {name: pack for name, pack in self._packs.items() if pack not in gone}
             self._large = [pack for pack in self._large if pack not in gone]
+            self._doubtful = [pack for pack in self._doubtful if pack not in gone]
             # An object may be in several packs, and the one that is remembered may be the one that went.
             self._small = {}
-            for pack in self._packs.values():
-                if pack.count <= _SMALL:
+            for name, pack in self._packs.items():
+                if pack.count <= _SMALL and name not in self.doubted:
                     self._small.update(dict.fromkeys(pack.oids(), pack))
 
     def _loose(self, oid: bytes) -> str:
@@ -181,3 +239,7 @@ class ObjectStore:
             if int(size) == len(body):
                 return kind, body
         raise BadObject(oid.hex(), "is not an object")
+
+
+def _as_bad_object(error: BadObject | BadPack, oid: bytes) -> BadObject:
+    return error if isinstance(error, BadObject) else BadObject(oid.hex(), f"cannot be read: {error}")

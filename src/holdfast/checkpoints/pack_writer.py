@@ -60,6 +60,7 @@ class PackWriter:
         self._buffer = bytearray(b"PACK\0\0\0\2\0\0\0\0")
         self._flushed = 0  # bytes that are in the file already
         self.entries: dict[bytes, tuple[int, int]] = {}  # oid -> offset, crc
+        self.known: set[bytes] = set()  # objects that are surely in the store
         self.reuse: Callable[[bytes], bool] | None = None  # whether the store has an object already
 
     def __enter__(self) -> Self:
@@ -84,7 +85,8 @@ class PackWriter:
     def add(self, kind: bytes, data: bytes) -> bytes:
         """Put an object in, once; returns its name."""
         oid = object_id(kind, data)
-        if oid not in self.entries and (self.reuse is None or not self.reuse(oid)):
+        known = oid in self.entries or oid in self.known
+        if not known and (self.reuse is None or not self.reuse(oid)):
             self._put(oid, entry_header(KINDS[kind], len(data)) + isal_zlib.compress(data, LEVEL))
         return oid
 

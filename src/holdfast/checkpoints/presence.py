@@ -9,6 +9,7 @@ prune and maintenance all show its words.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -33,7 +34,12 @@ def remember_place(project_directory: str, project: str) -> None:
     seen = _identity(project)
     if seen is None or _remembered(project_directory) == seen:
         return
-    durable_write(os.path.join(project_directory, _NAME), json.dumps(seen).encode())
+    with contextlib.suppress(OSError):  # a full disk or a read-only one: it is written down another time
+        durable_write(os.path.join(project_directory, _NAME), json.dumps(seen).encode())
+
+
+def is_remembered(project_directory: str) -> bool:
+    return os.path.isfile(os.path.join(project_directory, _NAME))
 
 
 def presence(project_directory: str, project: str) -> Presence:

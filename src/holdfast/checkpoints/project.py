@@ -1,6 +1,9 @@
 """Which project a path belongs to.
 
-A project is the nearest directory above a file that holds a marker. Directories that hold everything
+A project is the work tree of the nearest git repository above a file, with all packages in it: one
+project, one history, one set of ignore rules. Where there is no repository it is the nearest directory
+with another marker, and where there is none of those, the directory that the file is in or will be in,
+of which only named files are taken. Directories that hold everything
 (the root, a home, a shared temporary directory, an agent's home) are never one, marker or not: whoever
 puts a `package.json` into `/tmp` does not make a project of it. All of it is judged on resolved paths,
 so a link cannot lead around the rule.
@@ -23,6 +26,16 @@ SHARED = (
     "/ /tmp /var/tmp /dev/shm /home /root /usr /etc /var /opt /srv /mnt /media /run /Users /private/tmp "
     "/private/var/tmp"
 ).split()
+
+
+#: Anybody's scratch: what lies there is somewhere, and is not the machine's.
+SCRATCH = "/tmp /var/tmp /dev/shm /private/tmp /private/var/tmp".split()  # noqa: S108 - not written to
+#: The machine's own; below those of the second list nothing is anybody's project.
+SYSTEM = (
+    "/bin /lib /lib32 /lib64 /sbin /usr/bin /usr/lib /usr/lib64 /usr/local /usr/sbin /usr/share /usr/src "
+    "/var/lib /var/log /var/cache /var/spool /System /Library /Applications /Volumes"
+).split()
+KERNEL = "/proc /sys /dev /boot".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +64,52 @@ def find_root(path: str, *, forbidden: Collection[str] = ()) -> Root | None:
     start = os.path.realpath(path)
     if not os.path.isdir(start):  # a file, or a link to one: it belongs where it lies
         start = os.path.realpath(os.path.dirname(path) or ".")
-    while not os.path.isdir(start):  # a file in a directory that is yet to be made
-        start = os.path.dirname(start)
-        if start in never:
-            return None  # nothing of it is on this machine: a path of a container, say
-    current = start
+    existing = start
+    while not os.path.isdir(existing):  # a file in a directory that is yet to be made
+        existing = os.path.dirname(existing)
+    if existing != start and existing in _elsewhere(forbidden):
+        return None  # nothing of it is on this machine: a path of a container, say
+    nearest: Root | None = None
+    current = existing
     while True:
         if current not in never:
-            for marker in MARKERS:
-                if os.path.lexists(os.path.join(current, marker)):
-                    return Root(current, marker)
+            if os.path.lexists(os.path.join(current, ".git")):
+                return Root(current, ".git")
+            if nearest is None:
+                found = next((m for m in MARKERS if os.path.lexists(os.path.join(current, m))), "")
+                nearest = Root(current, found) if found else None
         above = os.path.dirname(current)
         if above == current:
             break
         current = above
-    return Root(start, "")
+    return nearest or Root(existing if os.path.lexists(start) else start, "")
+
+
+def _elsewhere(forbidden: Collection[str]) -> set[str]:
+    """Directories that every machine has, so that finding one of them says nothing of what is in it."""
+    here = {os.path.realpath(place) for place in (*SCRATCH, *forbidden) if place}
+    return {os.path.realpath(place) for place in SHARED} - here
+
+
+def holds_too_much(path: str, forbidden: Collection[str] = ()) -> bool:
+    """Whether a directory is never one project, even if a person names it; `path` is resolved.
+
+    The root, anybody's home, shared, temporary and system directories, and the `forbidden`: an agent's
+    home, our own data.
+    """
+    if path in {os.path.realpath(place) for place in (*SHARED, *SYSTEM, *KERNEL, *forbidden) if place}:
+        return True
+    if path.startswith(tuple(place + "/" for place in KERNEL)) and not path.startswith("/dev/shm/"):  # noqa: S108
+        return True
+    return os.path.dirname(path) in ("/home", "/Users") or path in _homes_of_people()
+
+
+def _homes_of_people() -> set[str]:
+    """Of root and everybody who is no service, as far as this machine knows them."""
+    try:
+        import pwd
+
+        people = [entry for entry in pwd.getpwall() if entry.pw_uid == 0 or entry.pw_uid >= 500]
+        return {os.path.realpath(entry.pw_dir) for entry in people if entry.pw_dir.startswith("/")}
+    except (ImportError, OSError):
+        return set()

@@ -8,10 +8,11 @@ open is left alone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.entries import EntryLost
 from holdfast.core.errors import HoldfastError
@@ -24,6 +25,7 @@ from .placing import Print
 from .store import Store
 
 _CHUNK = 1 << 20
+_LOOK = ("Look at the store: `holdfast checkpoints status`", "Then run the command again")
 
 
 class UndoPointFailed(HoldfastError):
@@ -70,8 +72,27 @@ def undo_point_failed(path: str, why: str) -> UndoPointFailed:
     return UndoPointFailed(
         f"the point to undo this rollback does not hold `{path}`: {why}",
         kept="Nothing was changed",
-        next_steps=("Look at the store: `holdfast checkpoints status`", "Then run the command again"),
+        next_steps=_LOOK,
         path=path,
+    )
+
+
+def room(error: OSError) -> tuple[str, ...]:
+    """What to do about a failed write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            "Make room: `holdfast checkpoints prune`",
+            "Or free some space on that disk, then run the command again",
+        )
+    return _LOOK
+
+
+def no_undo_point(project: str, why: str, steps: Sequence[str] = ()) -> UndoPointFailed:
+    return UndoPointFailed(
+        f"the point to undo this rollback could not be taken in `{project}`: {why}",
+        kept="Nothing was changed",
+        next_steps=tuple(steps) or _LOOK,
+        project=project,
     )
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 
 from holdfast.core.files import fsync_directory, temporary_name, write_all
 
+from .checkpoint import is_checkpoint_id
+
 PREFIX = "refs/holdfast"
 _HEX = frozenset("0123456789abcdef")
 #: A lock file of git's is given up as an orphan after this long (seconds).
@@ -59,6 +61,13 @@ class Refs:
         """The commit of one checkpoint; None when there is no such ref."""
         commit = self._read(os.path.join(self._directory(project), checkpoint))
         return commit or self._read_packed().get(project, {}).get(checkpoint)
+
+    def newest(self, project: str) -> str:
+        """The greatest checkpoint id of a project; empty where there is none. No ref is read."""
+        names = list(self._read_packed().get(project, {}))
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            names += os.listdir(self._directory(project))
+        return max((name for name in names if is_checkpoint_id(name)), default="")
 
     def create(self, project: str, checkpoint: str, commit: str, scratch: str, durable: bool = True) -> None:
         """Make a ref. It is there, whole and durable, when this returns."""

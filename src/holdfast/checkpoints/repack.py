@@ -72,3 +72,14 @@ def _garbage(pack: Pack, held: Collection[bytes], older_than_ns: int) -> int:
     if pack.changed_ns >= older_than_ns:
         return 0
     return sum(size for name, size in pack.objects.items() if name not in held)
+
+
+def whole_files_only(plan: RepackPlan, held: Collection[bytes], older_than_ns: int) -> RepackPlan:
+    """What of a plan can be done without writing anything: files of which nobody holds any part."""
+    packs = [
+        pack
+        for pack in plan.packs
+        if pack.changed_ns < older_than_ns and not any(name in held for name in pack.objects)
+    ]
+    freed = sum(pack.size for pack in packs)
+    return RepackPlan(packs=packs, condemned=plan.condemned, garbage_bytes=freed)

@@ -3,7 +3,8 @@
 Oldest first over all projects, down to the limit and no further. Never in a plan: the newest
 checkpoint of a project and its newest numbered one, whatever their age; undo points younger than a
 day; what a rollback in progress needs. After-marks stay as long as a numbered point before them does,
-because they are what tells the user's edits from the agent's. Orphans go whole, only on positive
+because they are what tells the user's edits from the agent's. Points that were only taken to look at a
+project go after an hour. Orphans go whole, only on positive
 evidence, and only where a person asked. A limit that cannot be reached without breaking a rule is
 said (`still_over`), not forced, and nothing is dropped that gains nothing.
 """
@@ -13,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .checkpoint import Checkpoint
+from .checkpoint import LOOKED_AT, Checkpoint
 from .presence import LIVE, ORPHAN, Presence
 
-DAY_NS = 86_400 * 1_000_000_000
+HOUR_NS = 3_600 * 1_000_000_000
+DAY_NS = 24 * HOUR_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Drop:
     """One checkpoint that goes, and why."""
 
     checkpoint: Checkpoint
-    reason: str  # "count", "age", "orphan", "size"
+    reason: str  # "count", "age", "looked", "orphan", "size"
     frees: int = 0  # bytes that only this one holds, once those before it are gone
 
     def as_dict(self) -> dict[str, object]:
@@ -145,6 +147,9 @@ def _by_count_and_age(
         for point in newest_first:
             if _age(point) < _age(oldest_kept) and point.id not in immune:
                 found[point.id] = (point, "count")
+    for point in newest_first:
+        if looked_at(point) and now_ns - point.time_ns >= HOUR_NS and point.id not in immune:
+            found.setdefault(point.id, (point, "looked"))
     if limits.retention_days:
         oldest_ns = now_ns - int(limits.retention_days * DAY_NS)
         for point in newest_first:
@@ -167,8 +172,17 @@ def immune_ids(checkpoints: Sequence[Checkpoint], now_ns: int) -> frozenset[str]
     """What no limit may take: the newest of any kind, the newest numbered, undo points of the last day."""
     kept = {max(points, key=_age).id for points in (checkpoints, _numbered(checkpoints)) if points}
     # A clock that ran ahead makes points from the future: they count as young.
-    kept |= {p.id for p in checkpoints if p.kind == "undo" and now_ns - p.time_ns < DAY_NS}
+    kept |= {
+        p.id
+        for p in checkpoints
+        if p.kind == "undo" and now_ns - p.time_ns < (HOUR_NS if looked_at(p) else DAY_NS)
+    }
     return frozenset(kept)
+
+
+def looked_at(point: Checkpoint) -> bool:
+    """Whether a point was taken for a list, a difference or a dry run, and no rollback needs it."""
+    return point.kind == "undo" and point.reason == LOOKED_AT
 
 
 def _numbered(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:

@@ -9,6 +9,7 @@ or takes it back; and every rollback can itself be undone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 from dataclasses import dataclass, field
 
@@ -42,10 +43,6 @@ __all__ = [
 ]
 
 
-#: What was left although it should have come back.
-_INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted")
-
-
 @dataclass(slots=True)
 class RolledBack:
     """What a rollback did."""
@@ -70,13 +67,13 @@ class RolledBack:
 
     @property
     def kept(self) -> list[Left]:
-        """What stayed because the user changed it."""
-        return [left for left in self.left if left.reason == "mine"]
+        """What stayed because it was changed since: by the user, or after a rollback that is undone."""
+        return [left for left in self.left if left.reason in ("mine", "since")]
 
     @property
     def complete(self) -> bool:
         """Whether everything is as it was, but for what the user keeps and what no checkpoint covers."""
-        return not any(left.reason in _INCOMPLETE for left in self.left)
+        return not self.plan.incomplete(self.left)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -88,6 +85,7 @@ class RolledBack:
             "removed": self.removed,
             "left": [{"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.left],
             "not_covered": [{"path": one.path, "reason": one.reason} for one in self.plan.not_covered],
+            "gone": [{"path": one.path, "reason": one.reason} for one in self.plan.gone],
             "complete": self.complete,
             "remarks": self.remarks,
             "seconds": round(self.seconds, 3),
@@ -145,6 +143,7 @@ def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: L
                 files=list(plan.files),
                 asides=prepared.asides(),
                 opened=opened,
+                complete=not plan.incomplete([*plan.left, *prepared.left]),
                 time=time.time(),
             )
             for path, mode in opened.items():
@@ -211,7 +210,10 @@ def _swap(
     result.done = [(change.path, change.action) for change in made if change.action]
     result.done += [(change.path, change.action) for change in outsides if change.action]
     result.done.sort()
-    journal.close("done", operation, **_summary(plan, result))
+    try:
+        journal.close("done", operation, **_summary(plan, result))
+    except OSError as error:  # all is done; the next command finds that out and writes it down
+        result.remarks.append(f"the end of the rollback could not be written down: {error.strerror or error}")
     listener(Event("swap", len(changes), len(changes), unit="files"))
 
 
@@ -230,11 +232,13 @@ def _summary(plan: RollbackPlan, result: RolledBack) -> dict[str, object]:
 
 def _failed(plan: RollbackPlan, error: OSError) -> RollbackFailed:
     where = error.filename if isinstance(error.filename, str) else ""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    room = "Make room on the disk (of checkpoints: `holdfast checkpoints prune`), then run the command again"
     return RollbackFailed(
         f"the rollback of `{plan.project}` failed: {error.strerror or error}"
         + (f" (`{where}`)" if where else ""),
         kept="Everything that was begun was taken back; the project is as it was before",
-        next_steps=("Mend the cause (room on the disk, permissions), then run the command again",),
+        next_steps=(room if full else "Mend the cause (permissions), then run the command again",),
         project=plan.project,
         errno=error.errno,
     )

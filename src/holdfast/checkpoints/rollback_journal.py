@@ -8,6 +8,7 @@ or `taken-back`. When one is over, its lists are dropped and one line of it stay
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -44,7 +45,8 @@ class RollbackJournal:
         """The rollback is over: its end is written, and what only recovery needs is dropped."""
         self.write(state, operation, **facts)
         lines = [line for line in self.read() if line["state"] in _OVER][-_LINES_KEPT:]
-        durable_write(self.path, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        with contextlib.suppress(OSError):  # longer than it need be, and right
+            durable_write(self.path, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
 
     def read(self) -> Iterable[dict[str, Any]]:
         """Every readable line, oldest first; a torn one is passed over."""

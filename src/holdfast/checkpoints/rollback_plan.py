@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .checkpoint import REASONS, Checkpoint, FileState, Skipped
@@ -11,6 +11,8 @@ from .checkpoint import REASONS, Checkpoint, FileState, Skipped
 LEFT = {
     **REASONS,
     "mine": "changed by you after the agent's last write",
+    "since": "changed after the rollback that is undone",
+    "renamed": "may be a file that no checkpoint holds, under another name",
     "unknown": "on disk, and not saved by any checkpoint",
     "unproven": "may have been there before; the checkpoint's list of what it left out is not whole",
     "then-left-out": "was there at the checkpoint and was not saved then",
@@ -23,6 +25,11 @@ LEFT = {
     "not-permitted": "belongs to somebody else",
     "mount": "another filesystem is mounted there",
 }
+
+#: What was left although it should have come back.
+_INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted")
+#: What stays because it is somebody's later work, or is never written by anybody but git.
+_THEIRS = ("mine", "since", "git")
 
 
 #: What can be done to a path, in words.
@@ -81,6 +88,7 @@ class RollbackPlan:
     steps: list[Step] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     not_covered: list[Skipped] = field(default_factory=list)  # in the project now, and in no checkpoint
+    gone: list[Skipped] = field(default_factory=list)  # not covered then, and not there any more
     remarks: list[str] = field(default_factory=list)
     made_project: bool = False  # the project was gone, and its directory was made again
     then: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as it was
@@ -88,8 +96,14 @@ class RollbackPlan:
 
     @property
     def kept(self) -> list[Left]:
-        """What stays because the user changed it."""
-        return [left for left in self.left if left.reason == "mine"]
+        """What stays because it was changed since: by the user, or after a rollback that is undone."""
+        return [left for left in self.left if left.reason in ("mine", "since")]
+
+    def incomplete(self, left: Iterable[Left]) -> bool:
+        """Whether something is left that should have come back: what the target holds, or a failure."""
+        return any(
+            one.reason in _INCOMPLETE or (one.path in self.then and one.reason not in _THEIRS) for one in left
+        )
 
     def counts(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -109,6 +123,7 @@ class RollbackPlan:
             "not_covered": [
                 {"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.not_covered
             ],
+            "gone": [{"path": one.path, "reason": one.reason} for one in self.gone],
             "remarks": list(self.remarks),
         }
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 
 from .addressing import find_checkpoint, find_files
-from .attribution import changed_by_user
+from .attribution import changed_by_user, marks_amid_turns
 from .checkpoint import Checkpoint, NoSuchCheckpoint
 from .deciding import Sides, plan_steps
 from .ground import Ground, check_project
-from .moment import Absence, LeftOut, States, every_name, moment_of, named_paths
-from .proving import UndoPointFailed
+from .moment import Absence, LeftOut, States, moment_of, named_paths
 from .rollback_journal import RollbackJournal
-from .rollback_plan import RollbackPlan, substance
+from .rollback_plan import Left, RollbackPlan, substance
 from .rollback_recovery import recover_locked, rollback_lock
 from .store import Store
-from .take import ProjectGone, Taken, TakeSettings, TooManyFiles, take
+from .take import ProjectGone, TakeSettings
+from .tree_state import TreeState
+from .undo_point import UndoPoint, unheld
+from .undoing import Undoing, undoing
+from .vanished import Renamed, missed, vanished
 
 _KEPT = "Nothing was changed"
 
@@ -38,6 +42,8 @@ def plan_rollback(
     overwrite_mine: bool = False,
     recreate: bool = False,
     cwd: str = "",
+    undone: str | None = None,
+    looking: bool = False,
     settings: TakeSettings | None = None,
     session: str = "",
     listener: Listener = silent,
@@ -45,64 +51,132 @@ def plan_rollback(
     """Take the undo point and say what going back would do; the project itself is not touched.
 
     `checkpoint` is one, or the number or id a person gave. With `recreate` a project that is gone is made
-    again, as an empty directory. Raises the typed errors of `addressing`, `ground` and `proving`.
+    again, as an empty directory. `undone`: this undoes a rollback, which went back to that id.
+    `looking`: the plan is only shown.
+    Raises the typed errors of `addressing`, `ground` and `proving`.
     """
     with rollback_lock(store, project):
         recover_locked(store, project, settings, listener)
         made = _see_to_project(store, project, checkpoint, recreate)
-        undo = _undo_point(store, project, settings, session, listener)
-        target = (
-            find_checkpoint(store, project, checkpoint, undo) if isinstance(checkpoint, str) else checkpoint
-        )
-        if target.project != project:
-            raise NoSuchCheckpoint(
-                f"checkpoint {target.id} belongs to another project, `{target.project}`",
-                kept=_KEPT,
-                next_steps=("See what there is here: `holdfast rollback`",),
-                project=project,
-                other=target.project,
+        try:
+            keeping = UndoPoint(store, project, settings, session, listener, looking=looking)
+            undo = keeping.take()
+            target = (
+                find_checkpoint(store, project, checkpoint, undo)
+                if isinstance(checkpoint, str)
+                else checkpoint
             )
-        plan = RollbackPlan(project, target, undo, made_project=made)
-        _fill(store, plan, files, overwrite_mine, cwd)
+            if target.project != project:
+                raise NoSuchCheckpoint(
+                    f"checkpoint {target.id} belongs to another project, `{target.project}`",
+                    kept=_KEPT,
+                    next_steps=("See what there is here: `holdfast rollback`",),
+                    project=project,
+                    other=target.project,
+                )
+            plan = RollbackPlan(project, target, undo, made_project=made)
+            _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+        except BaseException:
+            if made:
+                with contextlib.suppress(OSError):
+                    os.rmdir(project)
+            raise
         return plan
 
 
-def _fill(store: Store, plan: RollbackPlan, files: Sequence[str], overwrite_mine: bool, cwd: str) -> None:
-    target, undo = plan.target, plan.undo
-    points = [point for point in store.checkpoints(plan.project) if point.id != undo.id]
-    states = States(store)
-    moment = moment_of(store, points, target, undo)
-    plan.then, plan.now = then, now = moment.state(states), states(undo)
-    if files:
-        plan.files = find_files(store, plan.project, target, files, cwd, then, now)
-    wanted = _wanted(plan.files)
-    mine: set[str] = set()
-    if not overwrite_mine:
-        differing = [
+class _Filling:
+    """Compares both states, and decides for each path."""
+
+    def __init__(self, store: Store, plan: RollbackPlan, keeping: UndoPoint, overwrite_mine: bool) -> None:
+        self.store, self.plan, self.keeping = store, plan, keeping
+        self.overwrite = overwrite_mine
+        self.points = [point for point in store.checkpoints(plan.project) if point.id != plan.undo.id]
+        self.states = States(store)
+
+    def fill(self, files: Sequence[str], cwd: str, undone: str | None) -> None:
+        plan, states, undoing_it = self.plan, self.states, None
+        moment = moment_of(self.store, self.points, plan.target, plan.undo)
+        plan.then, now = moment.state(states), states(plan.undo)
+        if files:
+            plan.files = find_files(self.store, plan.project, plan.target, files, cwd, plan.then, now)
+        wanted: Callable[[str], bool] = _Wanted(plan.files)
+        if undone is not None and not plan.made_project:
+            undoing_it = undoing(self.store, states, self.points, plan.target, undone)
+        if undoing_it is not None:
+            wanted = undoing_it.changed
+        with Ground(plan.project) as ground:
+            on_disk = _looking(ground)
+            if names := unheld(plan.then, now, wanted, on_disk):
+                plan.undo = self.keeping.take_again(plan.undo, names)
+                now = states(plan.undo)
+                moment = moment_of(self.store, self.points, plan.target, plan.undo)
+                plan.then = moment.state(states)
+            plan.now = now
+            # What was left out then is known where the project was looked at whole.
+            base = states(moment.base) if moment.base.id != plan.undo.id else TreeState()
+            gone = vanished(base, now, on_disk)
+            renamed = Renamed([] if self.overwrite else gone, base, now, plan.target.time_ns)
+            left_out = LeftOut(now)
+            since, mine = self._theirs(undoing_it, wanted, now)
+            sides = Sides(
+                plan.then,
+                now,
+                wanted,
+                mine,
+                Absence(states, moment),
+                left_out.find,
+                on_disk,
+                since=since,
+                renamed=renamed,
+            )
+            plan.steps, plan.left = plan_steps(sides)
+        if undoing_it is not None:
+            others = undoing_it.others(self._differing(now, lambda path: True), plan.then, now)
+            plan.left = sorted([*plan.left, *(Left(path, "since") for path in others)], key=lambda o: o.path)
+        plan.not_covered = [one for one in left_out.items if wanted(one.path)]
+        plan.gone = missed(gone, _Wanted(plan.files))
+
+    def _theirs(
+        self, undoing_it: Undoing | None, wanted: Callable[[str], bool], now: TreeState
+    ) -> tuple[set[str], set[str]]:
+        """What others changed after the rollback that is undone; what the user changed after the agent."""
+        if self.overwrite or self.plan.made_project:  # what is gone whole was nobody's edit of a file
+            return set(), set()
+        differing = self._differing(now, wanted)
+        if undoing_it is not None:
+            return undoing_it.since(differing, now), set()
+        # Of what lies there hidden nothing is known, and so not whose it is.
+        differing = [path for path in differing if path in now or now.knows(path)]
+        start = (self.plan.target.time_ns, self.plan.target.id)
+        later = [point for point in self.points if (point.time_ns, point.id) > start]
+        return set(), changed_by_user(
+            self.store,
+            later,
+            self.plan.undo,
+            now,
+            differing,
+            lambda point: named_paths(self.store, point),
+            marks_amid_turns(self.points),
+        )
+
+    def _differing(self, now: TreeState, wanted: Callable[[str], bool]) -> list[str]:
+        then = self.plan.then
+        return [
             path
             for path in then.keys() | now.keys()
             if substance(then.get(path)) != substance(now.get(path)) and wanted(path)
         ]
-        later = [point for point in points if (point.time_ns, point.id) > (target.time_ns, target.id)]
-        mine = changed_by_user(store, later, undo, now, differing, lambda point: named_paths(store, point))
-    left_out = LeftOut(now)
-    with Ground(plan.project) as ground:
-
-        def on_disk(path: str) -> int:
-            try:
-                facts = ground.look(path)
-            except PermissionError:
-                return stat.S_IFBLK  # something may be there, and nothing can be done about it
-            return 0 if facts is None else stat.S_IFMT(facts.st_mode)
-
-        plan.steps, plan.left = plan_steps(
-            Sides(then, now, wanted, mine, Absence(states, moment), left_out.find, on_disk)
-        )
-    plan.not_covered = [one for one in left_out.items if wanted(one.path)]
 
 
-def _wanted(files: tuple[str, ...]) -> _Wanted:
-    return _Wanted(files)
+def _looking(ground: Ground) -> Callable[[str], int]:
+    def on_disk(path: str) -> int:
+        try:
+            facts = ground.look(path)
+        except PermissionError:
+            return stat.S_IFBLK  # something may be there, and nothing can be done about it
+        return 0 if facts is None else stat.S_IFMT(facts.st_mode)
+
+    return on_disk
 
 
 class _Wanted:
@@ -129,56 +203,13 @@ def _see_to_project(store: Store, project: str, checkpoint: Checkpoint | str, re
     return False
 
 
-def _undo_point(
-    store: Store, project: str, settings: TakeSettings | None, session: str, listener: Listener
-) -> Checkpoint:
-    """The project as it is, kept. Raises UndoPointFailed: without one there is no rollback."""
-
-    def taken(named: list[str] | None) -> Taken:
-        return take(
-            store,
-            project,
-            kind="undo",
-            reason="before a rollback",
-            session=session,
-            named=named,
-            walked=named is None,
-            settings=settings or TakeSettings(),
-            always=True,
-            listener=listener,
-        )
-
-    points = store.checkpoints(project)
-    # A directory that is no project, or is too large for passes: only named files were ever kept of it.
-    only_named = bool(points) and not any(point.full for point in points)
-    try:
-        answer = taken(every_name(store, points) if only_named else None)
-    except TooManyFiles:
-        only_named = True
-        answer = taken(every_name(store, points))
-    except OSError as error:
-        raise _no_undo_point(project, error.strerror or str(error)) from error
-    undo = answer.checkpoint
-    if undo is None or not (undo.full or only_named):
-        raise _no_undo_point(project, "; ".join(answer.remarks) or "the project could not be read whole")
-    return undo
-
-
-def _no_undo_point(project: str, why: str) -> UndoPointFailed:
-    return UndoPointFailed(
-        f"the point to undo this rollback could not be taken in `{project}`: {why}",
-        kept=_KEPT,
-        next_steps=("Look at the store: `holdfast checkpoints status`", "Then run the command again"),
-        project=project,
-    )
-
-
 def plan_undo(
     store: Store,
     project: str,
     id: str = "",
     *,
     overwrite_mine: bool = False,
+    looking: bool = False,
     settings: TakeSettings | None = None,
     session: str = "",
     listener: Listener = silent,
@@ -202,12 +233,15 @@ def plan_undo(
                 else f"there was no rollback in `{project}`",
             )
         target = points[known[-1]]
+    undone = next((str(line.get("target", "")) for line in done if line.get("undo") == target.id), None)
     return plan_rollback(
         store,
         project,
         target,
         overwrite_mine=overwrite_mine,
         recreate=True,
+        undone=undone,
+        looking=looking,
         settings=settings,
         session=session,
         listener=listener,

@@ -19,6 +19,7 @@ from .checkpoint import Checkpoint
 from .ground import Ground, check_project
 from .moment import every_name
 from .placing import Change
+from .proving import no_undo_point, room
 from .rollback_journal import RollbackJournal
 from .rollback_run import finish, go_back, go_forward
 from .store import Store
@@ -29,10 +30,13 @@ _WAIT = 30.0
 
 @contextlib.contextmanager
 def rollback_lock(store: Store, project: str) -> Iterator[None]:
-    """One rollback at a time in a project; takes go on beside it."""
-    with process_lock(
-        os.path.join(store.project_directory(project), "rollback.lock"), "rollback", wait=_WAIT
-    ):
+    """One rollback at a time in a project; takes go on beside it. Raises UndoPointFailed, AlreadyRunning."""
+    with contextlib.ExitStack() as stack:
+        try:
+            place = os.path.join(store.project_directory(project), "rollback.lock")
+            stack.enter_context(process_lock(place, "rollback", wait=_WAIT))
+        except OSError as error:
+            raise no_undo_point(project, error.strerror or str(error), room(error)) from error
         yield
 
 
@@ -92,7 +96,7 @@ def recover_locked(
                     files=_words(begun.get("files")),
                     done=len(outcome.made),
                     left=len(outcome.left),
-                    complete=not outcome.left,
+                    complete=begun.get("complete") is not False and not outcome.left,
                     recovered=True,
                     time=time.time(),
                 )

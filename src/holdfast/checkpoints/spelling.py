@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -58,7 +59,10 @@ def _fold(path: str) -> str:
 
 def folds_case(ground: Ground, path: str) -> bool:
     """Whether a directory takes names that differ only in case for one; asked by trying."""
-    while path and ground.look(path) is None:
+    while path:  # the nearest directory that is there; one may be about to come in place of a file
+        facts = ground.look(path)
+        if facts is not None and stat.S_ISDIR(facts.st_mode):
+            break
         path = path.rpartition("/")[0]
     probe = temporary_name(path)
     try:

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from holdfast.core.files import temporary_name, write_all
 
 NAME = "state.json"
+#: Turns of other sessions that are remembered; those that never ended must not pile up.
+_TURNS = 20
 
 
 @dataclass(slots=True)
@@ -26,10 +28,21 @@ class State:
         default_factory=dict
     )  # time_ns, checkpoint, kind, changed, seconds
     last_failure: dict[str, object] = field(default_factory=dict)  # time_ns, code, what
-    turn: list[str] = field(default_factory=list)  # session and turn that touched it and is not yet marked
+    turns: list[list[str]] = field(
+        default_factory=list
+    )  # sessions and turns that touched it and are not marked yet
     passed: list[str] = field(default_factory=list)  # session and turn of the last full pass
     limited: dict[str, object] = field(default_factory=dict)  # since when only named files are taken, and why
+    unprotected: dict[str, object] = field(default_factory=dict)  # what no point protects here, and since
     notices: list[str] = field(default_factory=list)
+
+    def touched(self, turn: list[str]) -> None:
+        """A turn is at work here; of each session the newest."""
+        others = [other for other in self.turns if other[:1] != turn[:1]]
+        self.turns = [*others[-_TURNS:], turn]
+
+    def marked(self, turn: list[str]) -> None:
+        self.turns = [other for other in self.turns if other != turn]
 
     def succeeded(self, checkpoint: str, kind: str, changed: bool, seconds: float) -> None:
         self.last_success = {

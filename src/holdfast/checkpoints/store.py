@@ -30,9 +30,11 @@ from .checkpoint import (
     Skipped,
     is_checkpoint_id,
 )
+from .damage import note_damage, read_damage
 from .object_store import ObjectStore
 from .objects import BadObject, decode_commit
 from .pack_reader import BadPack
+from .presence import is_remembered, remember_place
 from .project import project_id
 from .quarantine import mend_quarantine
 from .refs import Refs
@@ -64,6 +66,7 @@ class Store:
         if mended:
             text = f"the checkpoint store was mended: {', '.join(mended)}"
             listener(Event("store", text=text, path=store.repository))
+        store.objects.doubted.update(read_damage(store.directory).packs)
         return store
 
     def close(self) -> None:
@@ -91,6 +94,8 @@ class Store:
         if not os.path.isfile(path):
             private_directory(directory)
             durable_write(path, os.fsencode(project))
+        if not is_remembered(directory):
+            remember_place(directory, project)
         return directory
 
     def projects(self) -> list[str]:
@@ -129,6 +134,7 @@ class Store:
                     checkpoint = self._checkpoint(commit)
                 except BadObject as error:
                     self.listener(Event("list", path=project, text=f"checkpoint {name} is damaged: {error}"))
+                    self._note(f"checkpoint {name} cannot be read: {error}")
                     continue
                 learned.append(checkpoint)
             if checkpoint.project == project and checkpoint.id == name:
@@ -188,14 +194,14 @@ class Store:
         try:
             yield from self.objects.stream(bytes.fromhex(oid))
         except (BadObject, BadPack, OSError) as error:
-            raise damaged(str(error)) from error
+            raise self._damaged(str(error)) from error
 
     def size_of(self, oid: str) -> int:
         """The length of a blob. Raises CheckpointDamaged."""
         try:
             return self.objects.size(bytes.fromhex(oid))
         except (BadObject, BadPack, OSError) as error:
-            raise damaged(str(error)) from error
+            raise self._damaged(str(error)) from error
 
     def missing(self, oids: Iterable[str]) -> set[str]:
         """Those of many objects that are not in the store."""
@@ -259,7 +265,15 @@ class Store:
         try:
             yield
         except (BadObject, BadPack, OSError, ValueError) as error:
-            raise damaged(f"checkpoint {checkpoint.id} cannot be read: {error}") from error
+            raise self._damaged(f"checkpoint {checkpoint.id} cannot be read: {error}") from error
+
+    def _damaged(self, what: str) -> CheckpointDamaged:
+        self._note(what)
+        return damaged(what)
+
+    def _note(self, what: str) -> None:
+        """See that the next take does not build on what cannot be read."""
+        note_damage(self.directory, self.objects.failed, what)
 
 
 def damaged(what: str) -> CheckpointDamaged:

@@ -45,6 +45,7 @@ class Taken:
     packs: int = 0  # packs in the store; many of them call for maintenance
     seconds: float = 0.0
     written: int = 0  # bytes added to the store
+    repositories: tuple[str, ...] = ()  # `.git` of repositories inside the project: their files are kept
 
 
 DEFAULTS = TakeSettings()

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from holdfast.core.files import fsync_directory, sweep_temporaries
+from holdfast.core.files import free_bytes, fsync_directory, sweep_temporaries
 
 from .git import run_git
 from .inventory import Inventory, Pack, read_pack_index, take_inventory
@@ -27,13 +27,14 @@ from .object_store import ObjectStore
 from .objects import BadObject
 from .quarantine import Quarantine
 from .reach import Reach
-from .repack import RepackPlan, plan_repack
+from .repack import RepackPlan, plan_repack, whole_files_only
 from .size import fan_outs
 from .writing import nobody_writes
 
 #: What `git` left behind is swept when it is older than this, and no writer was seen since it was.
 _LEFTOVER_SECONDS = 600.0
-_PATIENCE = 30.0
+#: How long an instant without writers is waited for; what was set aside is out of sight meanwhile.
+_PATIENCE = 2.0
 _SETTINGS = (
     "pack.threads=1",
     "pack.windowMemory=64m",
@@ -41,6 +42,10 @@ _SETTINGS = (
     "core.sharedRepository=0600",
     "core.fsync=all",
 )
+
+
+#: How git says that the disk is full.
+_FULL = ("Out of diskspace", "No space left on device", "Disk quota exceeded")
 
 
 class OutOfTime(Exception):
@@ -60,6 +65,7 @@ class Tidied:
     freed: int = 0
     swept: int = 0
     put_back: int = 0
+    no_room: bool = False  # for a new pack
     busy: bool = False  # writers never paused, so nothing was deleted this time
     missing: dict[str, str] = field(default_factory=dict)  # object -> a commit that needs it
     damage: list[str] = field(default_factory=list)  # packs and trees that cannot be read
@@ -123,6 +129,11 @@ class Tidy:
         if not self._quiet_instant():
             self.result.put_back += self.quarantine.put_all_back()
             self.result.busy = True
+            # Packs that the new one holds whole may go all the same: no object goes with them.
+            held = set(plan.names)
+            for pack in plan.packs:
+                if stem and pack.stem != stem and held.issuperset(pack.objects):
+                    remove_pack(pack)
             return
         self._rescue(reach, roots(), doomed)
         self.quarantine.delete()
@@ -154,8 +165,13 @@ class Tidy:
         plan = plan_repack(inventory, held, older_than_ns, thorough=thorough)
         try:
             return plan, self._write_pack(plan, labels) if plan.names else ""
-        except PackingFailed:
-            broken = self._broken(plan)
+        except PackingFailed as failure:
+            said = str(failure)
+            full = any(words in said for words in _FULL) or free_bytes(self.directory) < _spare(plan)
+            broken = set() if full else self._broken(plan)
+            if full:
+                self.result.no_room = True
+                return whole_files_only(plan, held, older_than_ns), ""
             if not broken:
                 raise
         self.result.damage = sorted({*self.result.damage, *map(os.path.basename, broken)})
@@ -186,6 +202,7 @@ class Tidy:
     def _write_pack(self, plan: RepackPlan, labels: dict[bytes, bytes]) -> str:
         """One new pack with everything of the plan; returns its path without suffix."""
         self._check_time()
+        begun = set(os.listdir(self._packs))
         lines = [
             name.hex().encode() + b" " + labels.get(name, b"").replace(b"\n", b"?") + b"\n"
             for name in plan.names
@@ -205,6 +222,7 @@ class Tidy:
         except subprocess.TimeoutExpired:
             raise OutOfTime from None
         if done.returncode != 0:
+            self._sweep_failed(begun)
             raise PackingFailed(done.stderr.decode(errors="replace").strip()[-300:])
         stem = os.path.join(self._packs, f"pack-{done.stdout.decode().strip()}")
         held = read_pack_index(stem + ".idx", os.path.getsize(stem + ".pack"))
@@ -214,6 +232,13 @@ class Tidy:
         self.result.packed += len(plan.names)
         self.result.packs_joined += len(plan.packs)
         return stem
+
+    def _sweep_failed(self, before: set[str]) -> None:
+        """What git began and could not finish: on a full disk that is room."""
+        for name in set(os.listdir(self._packs)) - before:
+            if name.startswith("tmp_"):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self._packs, name))
 
     def _remove_replaced(self, plan: RepackPlan, stem: str) -> None:
         for path in plan.collected:
@@ -280,6 +305,11 @@ def remove_pack(pack: Pack) -> None:
     for suffix in (".idx", ".rev", ".bitmap", ".mtimes", ".pack"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(pack.stem + suffix)
+
+
+def _spare(plan: RepackPlan) -> int:
+    """What a new pack may need: as much as the old ones, and its index."""
+    return sum(pack.size for pack in plan.packs) + 64 * len(plan.names)
 
 
 def _reader(objects: ObjectStore) -> Callable[[bytes], bytes | None]:

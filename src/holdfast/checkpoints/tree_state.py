@@ -96,18 +96,20 @@ class TreeReader:
         stack = [("", one, two)] if one != two else []
         while stack:
             path, left, right = stack.pop()
+            nothing = (NOTHING, NOTHING)
             rows_left, folders_left, _ = self._folder(*left)
             rows_right, folders_right, _ = self._folder(*right)
             for name in sorted(rows_left.keys() | rows_right.keys()):
-                before, after = rows_left.get(name), rows_right.get(name)
+                # A name is said once, though it was a file on one side and is a directory on the other.
+                before = rows_left.get(name) or self._own(folders_left.get(name, nothing))
+                after = rows_right.get(name) or self._own(folders_right.get(name, nothing))
                 if before != after:
                     yield path + name, before, after
-            nothing = (NOTHING, NOTHING)
             for name in sorted(folders_left.keys() | folders_right.keys(), reverse=True):
                 before_oids, after_oids = folders_left.get(name, nothing), folders_right.get(name, nothing)
                 if before_oids != after_oids:
                     own_left, own_right = self._own(before_oids), self._own(after_oids)
-                    if own_left != own_right:
+                    if own_left != own_right and name not in rows_left and name not in rows_right:
                         yield path + name, own_left, own_right
                     stack.append((path + name + "/", before_oids, after_oids))
 

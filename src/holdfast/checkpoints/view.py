@@ -49,14 +49,17 @@ class View:
         self._over[path] = folder
         self._removed.discard(path)
 
-    def remove(self, path: bytes) -> None:
-        """Forget a folder and all below it."""
-        below = path + b"/"
+    def remove(self, path: bytes) -> int:
+        """Forget a folder and all below it; returns how many stored files that were."""
+        below, files = path + b"/", 0
         known = set(self._over) if self._full else {*self._over, *self._cache.paths()}
         for other in known:
             if other == path or other.startswith(below):
+                folder = self.get(other)
+                files += folder.stored() if folder is not None else 0
                 self._over.pop(other, None)
                 self._removed.add(other)
+        return files
 
     def take_back(self) -> None:
         """No checkpoint was made: what only its objects would hold is not known.
@@ -95,3 +98,13 @@ class View:
                     if code not in STORED and code in REASON_OF:
                         counts[REASON_OF[code]] = counts.get(REASON_OF[code], 0) + 1
         return counts
+
+    def repositories(self) -> list[bytes]:
+        """The data of git repositories inside the project, its own excepted. After a full pass only."""
+        return sorted(
+            path + b"/" + name
+            for path, folder in self._over.items()
+            if path and folder.hidden
+            for name, (reason, _) in folder.hidden.items()
+            if reason == "git"
+        )

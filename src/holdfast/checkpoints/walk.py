@@ -105,7 +105,8 @@ class Walk:
         try:
             child = os.open(name, DIRECTORY_FLAGS, dir_fd=directory)
         except OSError as error:
-            self._without(parent, name, "" if error.errno in _GONE else "unreadable")
+            gone = error.errno in _GONE
+            self._without(parent, name, "" if gone else "unreadable", error.errno == errno.ENOENT)
             return
         try:
             status = os.fstat(child)
@@ -122,8 +123,8 @@ class Walk:
         finally:
             os.close(child)
 
-    def _without(self, parent: bytes, name: bytes, reason: str) -> None:
-        """A subdirectory that turned out not to be walked."""
+    def _without(self, parent: bytes, name: bytes, reason: str, gone: bool = False) -> None:
+        """A subdirectory that turned out not to be walked. `gone`: nothing is there any more."""
         path = parent + b"/" + name if parent else name
         for known in [p for p in self.folders if p == path or p.startswith(path + b"/")]:
             self.files -= self.folders.pop(known).stored()
@@ -136,6 +137,8 @@ class Walk:
         folder.remove_folder(name)
         if reason:
             folder.hidden[name] = (reason, -1)
+        elif gone and folder.partial and name not in folder.names:
+            folder.append(name, ABSENT, None)
         folder.inode = UNSURE
         self.dirty.add(parent)
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -72,6 +73,25 @@ def path_argument(path: str) -> str:
     return f"$'{quoted}'"
 
 
+def at_words(text: str, indent: int, width: int) -> str:
+    """The same text broken at words where it is longer than a line; what holds a command stays whole."""
+    if not width or len(text) <= width or "`" in text:
+        return text
+    return textwrap.fill(
+        text,
+        max(width, indent + 20),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+
+
+def screen_width() -> int:
+    """Columns of the terminal that results go to; 0 where they go elsewhere and are not broken."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
+
+
 class Console:
     """One command's way of talking."""
 
@@ -97,8 +117,12 @@ class Console:
             click.echo(text if plain else click.style(text, **style))
 
     def fact(self, label: str, text: str) -> None:
-        """An aligned line: `  Files      412`."""
-        self.line(f"  {label:<10} {text}")
+        """An aligned line: `  Files      412`; at a terminal, broken at words."""
+        self.line(at_words(f"  {label:<10} {text}", 13, screen_width()))
+
+    def item(self, text: str) -> None:
+        """A line of a list, indented; at a terminal, broken at words."""
+        self.line(at_words(f"    {text}", 6, screen_width()))
 
     def heading(self, text: str, good: bool = True) -> None:
         self.line(text, bold=True, fg="green" if good else "yellow")
@@ -166,6 +190,15 @@ class Console:
             Console._progress = Progress()
             return Console._progress.listen
         return self._plain_listener()
+
+    def notes(self) -> Listener:
+        """A listener for what is quickly done: remarks are said, nothing is drawn."""
+
+        def listen(event: Event) -> None:
+            if event.text and not self.as_json:
+                self.say(event.text)
+
+        return listen
 
     def _plain_listener(self) -> Listener:
         def listen(event: Event) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.checkpoints.changes import Changes
 
 SHOWN = 10
+_NARROWEST = 10  # of a column that is cut
 _UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
 
 
@@ -53,8 +56,19 @@ def changes_text(changes: Changes | None) -> str:
     return count_text(changes.files, "file") + lines + (" and more" if changes.more else "")
 
 
-def table(console: Console, given: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; the last one is as long as it is, and a column with nothing in it is not shown."""
+def fitting(text: str, used: int) -> str:
+    """The text, cut to what is left of a terminal's line; elsewhere as it is."""
+    if not sys.stdout.isatty():
+        return text
+    room = max(_NARROWEST, shutil.get_terminal_size().columns - used)
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False) -> None:
+    """Aligned columns; a column with nothing in it is not shown.
+
+    The last one is as long as it is, or with `cut` as long as the terminal is wide.
+    """
     filled = [column for column in range(len(given[0])) if any(row[column] for row in given[1:])]
     rows = [[row[column] for column in filled] for row in given]
     numbers = all(not row[0].strip("0123456789,") for row in rows[1:])
@@ -63,6 +77,8 @@ def table(console: Console, given: Sequence[Sequence[str]]) -> None:
         cells = [
             cell if column == len(row) - 1 else cell.ljust(widths[column]) for column, cell in enumerate(row)
         ]
+        if cut:
+            cells[-1] = fitting(cells[-1], 2 + sum(width + 2 for width in widths[:-1]))
         if numbers:  # they stand under each other by their last digit
             cells[0] = row[0].rjust(widths[0])
         console.line("  " + "  ".join(cells).rstrip(), **({"dim": True} if number == 0 else {}))

@@ -56,7 +56,7 @@ def show_remarks(console: Console, remarks: list[Remark], report: str = "") -> N
         console.line(f"{title}: {count_text(files, 'file')}" + (f", {size_text(count)}" if count else ""))
         for remark in group[:_LISTED]:
             where = f"{path_text(remark.path)}: " if remark.path else ""
-            console.line(f"    {where}{remark.reason}")
+            console.item(f"{where}{remark.reason}")
         if len(group) > _LISTED:
             cut = True
             console.line(f"    … and {len(group) - _LISTED:,} more")

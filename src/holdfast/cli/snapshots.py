@@ -31,10 +31,12 @@ def session_options(function: Command) -> Command:
     return function
 
 
-def age_text(listed: Listed, now_ns: int | None = None) -> str:
-    """`12 s`, `5 min`, `3 h`, `9 days`; a clock that was set back shows as `0 s`."""
+def age_text(listed: Listed, now_ns: int | None = None, word: str = "") -> str:
+    """`12 s`, `5 min`, `3 h`, `9 days`; `in the future` where a clock was wrong. `word`: `old`, `ago`."""
+    if listed.future:
+        return "in the future"
     now = time.time_ns() if now_ns is None else now_ns
-    return seconds_text(max(0, now - listed.snapshot.time_ns) / 1e9)
+    return f"{seconds_text(max(0, now - listed.snapshot.time_ns) / 1e9)} {word}".rstrip()
 
 
 def seconds_text(seconds: float) -> str:

@@ -241,10 +241,12 @@ def process_lock(path: str, doing: str, wait: float = 0.0) -> Iterator[None]:
                 if time.monotonic() >= deadline:
                     raise _held(descriptor, path) from None
                 time.sleep(0.05)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(
-            descriptor, json.dumps({"pid": os.getpid(), "doing": doing, "since": time.time()}).encode(), 0
-        )
+        # Who holds it is a courtesy: on a full disk the lock holds all the same.
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(
+                descriptor, json.dumps({"pid": os.getpid(), "doing": doing, "since": time.time()}).encode(), 0
+            )
         yield
     finally:
         os.close(descriptor)

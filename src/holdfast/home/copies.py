@@ -1,7 +1,7 @@
 """The copies that Hermes keeps in its home: quick snapshots (`state-snapshots/*`) and zips (`backups/*.zip`).
 
 Found and judged by what they are. A directory without a readable manifest is what a killed snapshot
-left; it is named and not taken for a point in time. Nothing is written or removed here.
+left: what lies in it is offered, and never as a whole one. Nothing is written or removed here.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Copy:
     disk_bytes: int
     files: dict[str, int] = field(default_factory=dict)  # what its manifest promises: path -> size
     reason: str = ""
+    doubt: str = ""  # why it can be used, but not be taken for whole
 
 
 def find_copies(home: str, layout: Layout) -> list[Copy]:
@@ -85,8 +86,10 @@ def _quick(home: str, path: str, below: str) -> Copy:
     moment = _time(match[1], "%Y%m%d-%H%M%S", utc=True) if match else 0
     moment = moment or os.stat(path).st_mtime_ns
     if manifest is None:
-        reason = "its manifest is missing or cannot be read: a snapshot that was interrupted"
-        return Copy(relative, path, QUICK, below, moment, "", disk_bytes(path), reason=reason)
+        doubt = "its manifest is missing or cannot be read: a snapshot that was interrupted"
+        empty = "" if any(names for _, _, names in os.walk(path)) else f"it holds no files; {doubt}"
+        size = disk_bytes(path)
+        return Copy(relative, path, QUICK, below, moment, name, size, reason=empty, doubt=doubt)
     listed = manifest.get("files")
     files = {
         str(file): size
@@ -159,6 +162,8 @@ class QuickSource:
 
     def __iter__(self) -> Iterator[Entry]:
         self._remarks = []
+        if self.copy.doubt:
+            self._remark(MANIFEST, self.copy.doubt)
         promised = dict(self.copy.files)
         for directory, names, files in os.walk(self.copy.path):
             names.sort()

@@ -24,7 +24,8 @@ def check_pack(repository: Repository, report: Report, pack: bytes, entries: lis
     """Read a pack and report what is wrong with it; a pack that looks bad is read a second time."""
     name = pack.hex()
     file = stored_name(FileKind.PACK, name)
-    problems: dict[str, frozenset[bytes]] = {}
+    problems: list[str] = []
+    bad: frozenset[bytes] = frozenset()
     for _ in range(2):  # a bad cable shows once, a bad disk twice
         try:
             data = repository.storage.read(FileKind.PACK, name)
@@ -32,16 +33,16 @@ def check_pack(repository: Repository, report: Report, pack: bytes, entries: lis
             return  # reported as missing, or pruned meanwhile
         except VaultDamaged as error:
             # Somewhere in it; which pieces can still be read is found out by reading each.
-            problems = {str(error.facts["reason"]): _unreadable(repository, name, entries)}
+            problems, bad = [str(error.facts["reason"])], _unreadable(repository, name, entries)
             continue
         report.bytes_read += len(data)
-        problems = _problems(repository, name, data, entries)
+        problems, bad = _problems(repository, name, data, entries)
         if not problems:
             break
     report.packs_read += 1
-    for text, blobs in problems.items():
-        code = "blob-damaged" if blobs else "pack-damaged"
-        report.add(code, file, f"Pack {name[:8]}: {text}", blobs=blobs)
+    if problems:  # one finding, with all that it touches
+        code = "blob-damaged" if bad else "pack-damaged"
+        report.add(code, file, f"Pack {name[:8]}: {'; '.join(problems)}", blobs=bad)
 
 
 def _unreadable(repository: Repository, name: str, entries: list[PackEntry]) -> frozenset[bytes]:
@@ -58,21 +59,20 @@ def _unreadable(repository: Repository, name: str, entries: list[PackEntry]) -> 
 
 def _problems(
     repository: Repository, name: str, data: bytes, entries: list[PackEntry]
-) -> dict[str, frozenset[bytes]]:
-    if hashlib.sha256(data).hexdigest() == name:
-        found: dict[str, frozenset[bytes]] = {}
-    else:
-        found = {"its content does not match its name": frozenset()}
-    bad = {entry.id for entry in entries if not _sound(repository, data, entry)}
+) -> tuple[list[str], frozenset[bytes]]:
+    found = []
+    bad = frozenset(entry.id for entry in entries if not _sound(repository, data, entry))
     if bad:
-        found[f"{len(bad)} of {len(entries)} pieces cannot be read"] = frozenset(bad)
+        found.append(f"{len(bad)} of {len(entries)} pieces cannot be read")
     try:
         header = read_header(repository.key, data, len(data))
         if header != entries:
-            found["its header and the index say different things"] = frozenset()
+            found.append("its header and the index say different things")
     except BadPack as error:
-        found[str(error)] = frozenset()
-    return found
+        found.append(str(error))
+    if not found and hashlib.sha256(data).hexdigest() != name:
+        found.append("its content does not match its name")
+    return found, bad
 
 
 def _sound(repository: Repository, data: bytes, entry: PackEntry) -> bool:

@@ -3,7 +3,8 @@
 Blobs known when the vault was opened are fixed records of 48 bytes, sorted by id, in one bytes
 object with a table of the first two bytes: about 50 bytes a blob, half a
 microsecond a look. What was added since is in a dictionary, found first. A blob may lie in several
-packs; all its places are kept, so that a damaged one can be passed by.
+packs; all its places are kept, so that a damaged one can be passed by. A pack that was found missing or
+cut is doubted: what it holds may still be read where that is possible, but does not count as stored.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from holdfast.vault.blobs import ID, BlobKind, Location, PackEntry
+from holdfast.vault.pack import pack_size
 
 RECORD = struct.Struct(">32sIIII")  # id, pack number and kind, offset, length, plain length
 _PLACE = struct.Struct(">IIII")
@@ -28,6 +30,8 @@ class Index:
 
     def __init__(self) -> None:
         self.packs: list[bytes] = []
+        self.sizes: list[int] = []  # of each pack as its blobs need it; 0 where two index files disagree
+        self._doubted: frozenset[int] = frozenset()
         self._numbers: dict[bytes, int] = {}
         self._records: bytes = b""
         self._fan = array("I", bytes(4 * (_FAN + 1)))
@@ -39,7 +43,7 @@ class Index:
         index = cls()
         buckets = [bytearray() for _ in range(256)]
         for pack, entries in packs:
-            number = index._number(pack)
+            number = index._number(pack, pack_size(entries))
             for kind, blob, offset, length, plain in entries:
                 place = number | _TREE if kind is BlobKind.TREE else number
                 buckets[blob[0]] += RECORD.pack(blob, place, offset, length, plain)
@@ -52,10 +56,10 @@ class Index:
         return index
 
     @classmethod
-    def from_records(cls, packs: list[bytes], records: bytes, fan: array[int]) -> Index:
+    def from_records(cls, packs: list[bytes], sizes: list[int], records: bytes, fan: array[int]) -> Index:
         """From sorted records, as a cache keeps them."""
         index = cls()
-        index.packs, index._records, index._fan = packs, records, fan
+        index.packs, index.sizes, index._records, index._fan = packs, sizes, records, fan
         index._numbers = {pack: number for number, pack in enumerate(packs)}
         return index
 
@@ -63,13 +67,24 @@ class Index:
         """A pack that is now stored."""
         if pack in self._numbers:
             return
-        number = self._number(pack)
+        number = self._number(pack, pack_size(entries))
         for entry in entries:
             place = number | _TREE if entry.kind is BlobKind.TREE else number
             fields = _PLACE.pack(place, entry.offset, entry.length, entry.plain)
             self._recent[entry.id] = self._recent.get(entry.id, b"") + fields
 
+    def doubt(self, packs: Iterable[bytes]) -> None:
+        """These packs are not there as they should be: what only they hold is not stored."""
+        self._doubted = frozenset(self._numbers[pack] for pack in packs if pack in self._numbers)
+
+    @property
+    def doubted(self) -> int:
+        """How many packs do not count."""
+        return len(self._doubted)
+
     def has(self, kind: BlobKind, blob: bytes) -> bool:
+        if self._doubted:
+            return any(place & ~_TREE not in self._doubted for place, *_ in self._find(kind, blob))
         if blob in self._recent:
             return next(self._find(kind, blob), None) is not None
         # The common case of every stored block: no generator, no unpacking.
@@ -152,11 +167,14 @@ class Index:
         place, offset, length, plain = fields
         return Location(self.packs[place & ~_TREE], offset, length, plain)
 
-    def _number(self, pack: bytes) -> int:
+    def _number(self, pack: bytes, size: int) -> int:
         number = self._numbers.get(pack)
         if number is None:
             number = self._numbers[pack] = len(self.packs)
             self.packs.append(pack)
+            self.sizes.append(size)
+        elif self.sizes[number] != size:
+            self.sizes[number] = 0
         return number
 
     def _places(self) -> range:

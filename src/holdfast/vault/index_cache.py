@@ -21,7 +21,7 @@ from holdfast.vault.blobs import ID
 from holdfast.vault.crypto import Key
 from holdfast.vault.index import RECORD, Index
 
-_MAGIC = b"holdfast index cache 1\n"
+_MAGIC = b"holdfast index cache 2\n"
 _HEAD = struct.Struct(">23s32sIIQ")  # magic, tag, packs, index files, records
 _FAN = (1 << 16) + 1
 
@@ -45,18 +45,19 @@ class IndexCache:
 
     def _parse(self, file: BinaryIO) -> tuple[Index, set[str]] | None:
         magic, tag, packs, files, records = _HEAD.unpack(file.read(_HEAD.size))
-        sizes = ((packs + files) * ID, 4 * _FAN, records * RECORD.size)
-        if magic != _MAGIC or os.fstat(file.fileno()).st_size != _HEAD.size + sum(sizes):
+        spans = ((packs + files) * ID, 8 * packs, 4 * _FAN, records * RECORD.size)
+        if magic != _MAGIC or os.fstat(file.fileno()).st_size != _HEAD.size + sum(spans):
             return None
-        identities, table, body = (file.read(size) for size in sizes)
+        identities, sizes, table, body = (file.read(span) for span in spans)
         counted = struct.pack(">IIQ", packs, files, records)
-        if not hmac.compare_digest(self._tag(counted, identities, table, body), tag):
+        if not hmac.compare_digest(self._tag(counted, identities, sizes, table, body), tag):
             return None
         ids = [identities[at : at + ID] for at in range(0, len(identities), ID)]
         fan = array("I", table)
         if sys.byteorder != "little":
             fan.byteswap()
-        return Index.from_records(ids[:packs], body, fan), {name.hex() for name in ids[packs:]}
+        known = list(struct.unpack(f"<{packs}Q", sizes))
+        return Index.from_records(ids[:packs], known, body, fan), {name.hex() for name in ids[packs:]}
 
     def save(self, index: Index, names: set[str]) -> None:
         """Write it anew. A cache that cannot be written is no error."""
@@ -65,12 +66,14 @@ class IndexCache:
             fan = array("I", fan)
             fan.byteswap()
         identities = b"".join((*packs, *map(bytes.fromhex, sorted(names))))
+        sizes = struct.pack(f"<{len(packs)}Q", *index.sizes)
         counts = (len(packs), len(names), len(records) // RECORD.size)
-        tag = self._tag(struct.pack(">IIQ", *counts), identities, fan.tobytes(), records)
+        parts = (identities, sizes, fan.tobytes(), records)
+        tag = self._tag(struct.pack(">IIQ", *counts), *parts)
         with contextlib.suppress(OSError):
             private_directory(os.path.dirname(self.path))
             with durable_file(self.path) as file:
-                for part in (_HEAD.pack(_MAGIC, tag, *counts), identities, fan.tobytes(), records):
+                for part in (_HEAD.pack(_MAGIC, tag, *counts), *parts):
                     write_all(file.fileno(), part)
 
     def _tag(self, counted: bytes, *parts: bytes) -> bytes:

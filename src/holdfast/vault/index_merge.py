@@ -6,7 +6,7 @@ leaves both: every pack that is needed is named by one of them, and what is name
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from holdfast.core.events import Event, Listener, silent
@@ -56,6 +56,38 @@ def merge_indexes(
         lock.check()
         repository.storage.delete(FileKind.INDEX, name)
     return len(files), len(files) - len(old) + writer.written
+
+
+def shrink_indexes(
+    repository: Repository, gone: Collection[bytes], lock: Lock, delete: Callable[[bytes], None]
+) -> None:
+    """Take packs out of the index and out of the vault where there is hardly any room.
+
+    One index file at a time, the smallest first, and `delete` is called for a pack as soon as no index
+    names it any more: what the first ones free makes room for the next. The order is the same as ever,
+    so a kill loses nothing.
+    """
+    naming: dict[bytes, int] = {}
+    files = sorted((size, name) for name, size in repository.storage.list(FileKind.INDEX))
+    for _, name in files:
+        for pack, _ in repository.load_index_file(name):
+            naming[pack] = naming.get(pack, 0) + 1
+    for _, name in files:
+        packs = repository.load_index_file(name)
+        going = [pack for pack, _ in packs if pack in gone]
+        if not going:
+            continue
+        writer = IndexWriter(repository, lock)
+        for pack, entries in packs:
+            if pack not in gone:
+                writer.add(pack, entries)
+        writer.flush()
+        lock.check()
+        repository.storage.delete(FileKind.INDEX, name)
+        for pack in going:
+            naming[pack] -= 1
+            if not naming[pack]:
+                delete(pack)
 
 
 def _to_rewrite(

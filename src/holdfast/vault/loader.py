@@ -53,23 +53,23 @@ class BlobLoader:
 
     def stream(self, content: bytes) -> Iterator[bytes]:
         """The bytes of a file from the ids of its blobs in a row, in pieces of at most CHUNK."""
-        runs = self._runs(content)
-        first = next(runs, None)
-        second = next(runs, None)
+        tasks = _tasks(self._runs(content))
+        first = next(tasks, None)
+        second = next(tasks, None)
         if first is None:
             return
         if second is None:
-            yield from _pieces(self._decode_or_search(first))
+            yield from _pieces(self._decode_all(first))
             return
         pool = self._executor()
-        ahead = deque(pool.submit(self._decode_or_search, run) for run in (first, second))
+        ahead = deque(pool.submit(self._decode_all, task) for task in (first, second))
         try:
             while ahead:
-                if len(ahead) < _AHEAD and (run := next(runs, None)) is not None:
-                    ahead.append(pool.submit(self._decode_or_search, run))
+                if len(ahead) < _AHEAD and (task := next(tasks, None)) is not None:
+                    ahead.append(pool.submit(self._decode_all, task))
                 decoded = ahead.popleft().result()
-                if (run := next(runs, None)) is not None:
-                    ahead.append(pool.submit(self._decode_or_search, run))
+                if (task := next(tasks, None)) is not None:
+                    ahead.append(pool.submit(self._decode_all, task))
                 yield from _pieces(decoded)
         finally:
             for future in ahead:
@@ -122,6 +122,9 @@ class BlobLoader:
         if run:
             yield run
 
+    def _decode_all(self, task: list[list[_Wanted]]) -> list[Buffer]:
+        return [body for run in task for body in self._decode_or_search(run)]
+
     def _decode_or_search(self, run: list[_Wanted]) -> list[Buffer]:
         try:
             return self._decode(run)
@@ -173,6 +176,26 @@ class BlobLoader:
 
 class _Unsound(Exception):
     """This place of a blob does not give its bytes."""
+
+
+def _tasks(runs: Iterator[list[_Wanted]]) -> Iterator[list[list[_Wanted]]]:
+    """Runs that are worth handing to another thread together, up to _RUN plain bytes."""
+    task: list[list[_Wanted]] = []
+    plain = 0
+    try:
+        for run in runs:
+            size = sum(place.plain or place.length for _, place in run)
+            if task and plain + size > _RUN:
+                yield task
+                task, plain = [], 0
+            task.append(run)
+            plain += size
+    except VaultDamaged:
+        if task:
+            yield task  # what lies before the loss
+        raise
+    if task:
+        yield task
 
 
 def _pieces(bodies: list[Buffer]) -> Iterator[bytes]:

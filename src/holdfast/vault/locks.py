@@ -18,6 +18,7 @@ import time
 from typing import Any, Self
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import NoRoom
 from holdfast.core.worker import Worker
 from holdfast.vault.crypto import Key
 from holdfast.vault.errors import LockLost
@@ -40,7 +41,13 @@ def acquire(storage: Storage, key: Key, *, exclusive: bool, wait: float = 0.0) -
     while True:
         conflict = _conflict(storage, key, exclusive, ours="")
         if conflict is None:
-            name = _write(storage, key, exclusive)
+            try:
+                name = _write(storage, key, exclusive)
+            except NoRoom:
+                # What needs the vault to itself is what gives room back.
+                if not exclusive or not storage.give_up_reserve():
+                    raise
+                name = _write(storage, key, exclusive)
             try:
                 time.sleep(storage.settle)
                 conflict = _conflict(storage, key, exclusive, ours=name)
@@ -101,6 +108,8 @@ class Lock:
         finally:
             _heed_hangup()
             self._storage.delete(FileKind.LOCK, self.name)
+            if self.exclusive:
+                self._storage.keep_reserve()
 
     def __enter__(self) -> Self:
         return self

@@ -4,11 +4,12 @@ Kept in a cache beside the vault and never trusted over it. A file counts as unc
 is what it was and that status was old enough when the file was read: a clock ticks in steps, so a file
 that was written a moment before it was read may have been written again within the same step. Every id
 that comes from here is stored: either all index files that named it then are still there (they never
-change), or it is looked up.
+change) and all packs too, or it is looked up.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import marshal
 import os
@@ -169,7 +170,8 @@ class Memory:
         """Keep what a finished snapshot found; nothing is written where nothing is new."""
         if (directories, about, notes) == (self._known, self.about, self.notes) and self.indexed:
             return
-        sweep_temporaries(self._directory)
+        with contextlib.suppress(OSError):  # a cache that cannot be used is no error
+            sweep_temporaries(self._directory)
         names = b"".join(sorted(self._sound_names()))
         self._file.save({"indexes": names, "directories": directories, "about": tuple(about), "notes": notes})
 
@@ -212,6 +214,8 @@ class Memory:
         return known, found["indexes"]
 
     def _still_there(self, names: bytes) -> bool:
+        if self._repository.index.doubted:
+            return False
         if names not in self._there:
             sound = self._sound_names()
             self._there[names] = all(names[at : at + ID] in sound for at in range(0, len(names), ID))

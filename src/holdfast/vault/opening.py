@@ -28,11 +28,7 @@ from holdfast.vault.storage.base import AlreadyStored, FileKind, NotStored, Stor
 def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tuple[Key, Config, str]:
     """Make an empty vault: its master key, its config and the id of its key file."""
     check_secret(secret)
-    if storage.exists(FileKind.CONFIG):
-        raise VaultExists.at(storage.location)
-    for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
-        if next(iter(storage.list(kind)), None) is not None:
-            raise VaultHalfMade.without_config(storage.location, found)
+    refuse_taken(storage)
     storage.create()
     master, key_id, written = None, "", False
     for name, key_file in read_key_files(storage):
@@ -50,7 +46,17 @@ def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tu
         if written:
             storage.delete(FileKind.KEY, key_id)
         raise VaultExists.at(storage.location) from None
+    storage.keep_reserve()
     return master, config, key_id
+
+
+def refuse_taken(storage: Storage) -> None:
+    """Raise where a vault is already, or where one lost its config: a new one must not be made there."""
+    if storage.exists(FileKind.CONFIG):
+        raise VaultExists.at(storage.location)
+    for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
+        if next(iter(storage.list(kind)), None) is not None:
+            raise VaultHalfMade.without_config(storage.location, found)
 
 
 def add_key_file(

@@ -8,8 +8,8 @@ Under an exclusive lock, in an order in which a kill at any moment loses nothing
 4. the packs themselves.
 
 At every moment each used blob lies in a pack that an index names. What a killed prune leaves (blobs in
-two packs, packs that no index names) the next one clears away. On a full disk step 2 is left out, so
-that a prune can still make room.
+two packs, packs that no index names) the next one clears away. On a full disk step 2 is left out, and
+steps 3 and 4 go index file by index file, so that a prune can still make room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import NoRoom
-from holdfast.vault.index_merge import merge_indexes
+from holdfast.vault.index_merge import merge_indexes, shrink_indexes
 from holdfast.vault.locks import Lock
 from holdfast.vault.prune_plan import GRACE, MAX_UNUSED, PrunePlan, PruneRefused, plan_prune
 from holdfast.vault.repack import copy_is_sound, repack
@@ -89,9 +89,14 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
     copied = _repack(repository, plan, lock, result, listener)
     spared = _spared(repository, plan, copied)
     gone = (plan.delete.keys() | plan.lost | copied) - spared
-    counts = merge_indexes(repository, gone, lock, merge=plan.merge_indexes, listener=listener)
-    result.index_files_before, result.index_files_after = plan.index_files, counts[1]
-    _delete(repository, sorted(gone - plan.lost), lock, result, listener)
+    result.index_files_before = plan.index_files
+    try:
+        counts = merge_indexes(repository, gone, lock, merge=plan.merge_indexes, listener=listener)
+        result.index_files_after = counts[1]
+    except NoRoom:
+        _make_room(repository, plan, gone, lock, result, listener)
+    else:
+        _delete(repository, sorted(gone - plan.lost), lock, result, listener)
     result.packs_repacked = len(copied - spared)
     repository.reload_index()
     result.bytes_freed = before - _bytes_in_packs(repository)
@@ -117,6 +122,26 @@ def _repack(
         return set()
     result.damaged = {pack.hex(): reason for pack, reason in damaged.items()}
     return copied
+
+
+def _make_room(
+    repository: Repository,
+    plan: PrunePlan,
+    gone: set[bytes],
+    lock: Lock,
+    result: Pruned,
+    listener: Listener,
+) -> None:
+    """The disk is so full that not even the index can be written at once: a little after the other."""
+    result.no_room = True
+    repository.storage.give_up_reserve()
+
+    def delete(pack: bytes) -> None:
+        if pack not in plan.lost:
+            _delete(repository, [pack], lock, result, listener)
+
+    shrink_indexes(repository, gone, lock, delete)
+    result.index_files_after = sum(1 for _ in repository.storage.list(FileKind.INDEX))
 
 
 def _spared(repository: Repository, plan: PrunePlan, copied: set[bytes]) -> set[bytes]:

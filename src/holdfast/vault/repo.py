@@ -95,6 +95,7 @@ class Repository:
     def saver(self, lock: Lock | None, *, level: int = 3, workers: int = 2) -> BlobSaver:
         """The way to store blobs; see BlobSaver."""
         self.require_writable()
+        self.storage.keep_reserve()
         return BlobSaver(self, lock.check if lock else None, level=level, workers=workers)
 
     def require_writable(self) -> None:

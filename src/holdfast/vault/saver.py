@@ -21,6 +21,7 @@ from holdfast.vault.compression import BadCompression, compress_many, decompress
 from holdfast.vault.crypto import Unauthentic
 from holdfast.vault.errors import NotProven
 from holdfast.vault.packer import Packer
+from holdfast.vault.presence import doubt_lost_packs
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.tree import Node, encode_tree
 
@@ -57,6 +58,8 @@ class BlobSaver:
         self._repository, self._level = repository, level
         self._guard = guard or (lambda: None)
         self._index = repository.index
+        #: Packs of the vault that are missing or cut: what they held is stored again.
+        self.lost_packs = doubt_lost_packs(repository.storage, self._index)
         self._packer = Packer(repository, self._index, self._guard, self._arrived)
         self._mutex = threading.Lock()
         self._counting = threading.Lock()  # its own: a caller may wait for a worker with the other held

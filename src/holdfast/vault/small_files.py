@@ -21,7 +21,7 @@ _BATCH = 1 << 20  # plain bytes opened together
 _MOST = 256  # files
 _GAP = 64 << 10  # stored bytes between neighbours that are cheaper to read than to skip
 _NEAR = 64  # files that a reader may have passed over and still count as reading in a row
-_KEPT = 3  # batches: the one being read, the next, and one for a reader that lags behind
+_KEPT = 6  # batches: of two readers the one being read, the next, and one behind
 
 _Batch = tuple[int, int, "Future[list[Buffer] | None]"]  # first position, the one after the last, bytes
 
@@ -33,7 +33,8 @@ class SmallFiles:
         self._repository = repository
         self._contents: list[bytes] = []
         self._batches: list[_Batch] = []
-        self._last = -_NEAR - 1
+        #: By thread, since each reads in a row of its own: the last position, and the batch it was in.
+        self._last: dict[int, tuple[int, _Batch | None]] = {}
         self._mutex = threading.Lock()
 
     def add(self, content: bytes) -> int:
@@ -46,14 +47,17 @@ class SmallFiles:
         content = self._contents[position]
         if len(content) != ID:
             return None
-        with self._mutex:
-            in_a_row = 0 <= position - self._last <= _NEAR
-            self._last = position
-            batch = self._holding(position) or (self._begin(position) if in_a_row else None)
-            if batch is None:
-                return None
-            if self._holding(batch[1]) is None:
-                self._begin(batch[1])  # opened while this one is being used
+        reader = threading.get_ident()
+        last, batch = self._last.get(reader, (-_NEAR - 1, None))
+        if batch is None or not batch[0] <= position < batch[1]:
+            with self._mutex:
+                in_a_row = 0 <= position - last <= _NEAR
+                batch = self._holding(position) or (self._begin(position) if in_a_row else None)
+                if batch is not None and self._holding(batch[1]) is None:
+                    self._begin(batch[1])  # opened while this one is being used
+        self._last[reader] = position, batch
+        if batch is None:
+            return None
         opened = batch[2].result()
         return None if opened is None else bytes(memoryview(opened[position - batch[0]]))
 

@@ -105,8 +105,9 @@ def pick(
     """One of the snapshots by what a person says.
 
     `numbered` are those of one home as a list shows them (`shown`): `1` is the first of them, and
-    `latest` too. A number beyond them is taken for the start of an id. The start of a public id or of
-    a file's own name will do. A forgotten one is found only where it is asked for.
+    `latest` too. A number of more digits than a list is long is taken for the start of an id; a short
+    one never is. The start of a public id or of a file's own name will do. A forgotten one is found only
+    where it is asked for.
     """
     if word == "latest":
         newest = next(iter(numbered or shown(snapshots)), None)
@@ -119,7 +120,7 @@ def pick(
         return newest
     if re.fullmatch("[1-9][0-9]{0,4}", word) and int(word) <= len(numbered):
         return numbered[int(word) - 1]
-    matches = [snapshot for snapshot in snapshots if _called(snapshot, word)]
+    matches = [snapshot for snapshot in snapshots if not is_number(word) and _called(snapshot, word)]
     left = [snapshot for snapshot in matches if forgotten or forgotten_at(snapshot) is None]
     if len(left) == 1:
         return left[0]
@@ -139,6 +140,11 @@ def pick(
     raise NoSuchSnapshot(
         what, kept="Nothing was changed", next_steps=("See them all: `holdfast snapshot list`",)
     )
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number and nothing else: nobody says an id in so few characters."""
+    return re.fullmatch("[0-9]{1,3}", word) is not None
 
 
 def _called(snapshot: Snapshot, word: str) -> bool:

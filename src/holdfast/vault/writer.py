@@ -55,6 +55,7 @@ class StoredSnapshot:
     account: Account
     added: int  # plain bytes that were new
     stored: int  # what they take in the vault
+    lost_packs: int = 0  # packs that are missing or cut; what the source has of them was stored again
 
 
 def write_snapshot(
@@ -109,7 +110,8 @@ def write_snapshot(
     memory.save(intake.trees.records, about, described.notes)
     for path, known in intake.databases.read.items():
         memory.save_database(path, known)
-    return StoredSnapshot(snapshot, account, saver.saved.bytes_added, saver.saved.bytes_stored)
+    saved = saver.saved
+    return StoredSnapshot(snapshot, account, saved.bytes_added, saved.bytes_stored, saver.lost_packs)
 
 
 def _summary(account: Account, saver: BlobSaver, started: int) -> dict[str, object]:

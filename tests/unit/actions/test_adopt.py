@@ -155,13 +155,14 @@ def test_an_interrupted_or_damaged_copy_is_named_and_stops_no_other(here, place)
     adoption = adopt(here, place)
     found = {os.path.basename(one.copy.name): one for one in adoption.copies}
     assert found["20260102-030405"].state == TAKEN
-    assert found["20260103-030405"].state == found["20260104-030405"].state == SKIPPED
-    assert "interrupted" in found["20260104-030405"].reason
+    for name in ("20260103-030405", "20260104-030405"):
+        assert found[name].state == TAKEN and not found[name].complete
+        assert "interrupted" in found[name].remarks[0].reason
     assert found["20260105-030405"].state == TAKEN and not found["20260105-030405"].complete
     assert [remark.path for remark in found["20260105-030405"].remarks] == ["cron/jobs.json"]
     assert found["pre-update-2026-02-03-040506.zip"].state == FAILED
     assert not adoption.complete
-    assert [is_incomplete(one) for one in snapshots(here)] == [False, True]
+    assert [is_incomplete(one) for one in snapshots(here)] == [False, True, True, True]
     whole = found["20260102-030405"].copy.disk_bytes
     assert adoption.freed_bytes == whole, "only what is whole in the vault may be called superfluous"
 
@@ -246,3 +247,54 @@ def test_what_hermes_itself_wrote_is_adopted(here, place, hermes):
     newest = content(here, snapshots(here)[-1])
     with open(os.path.join(place.home, "SOUL.md"), "rb") as file:
         assert newest["SOUL.md"] == file.read()
+
+
+def test_an_interrupted_quick_snapshot_is_taken_with_what_it_holds(here, place):
+    bare = quick(place.home, "20260104-030405", None)
+    os.unlink(os.path.join(bare, "manifest.json"))
+    os.makedirs(os.path.join(place.home, "state-snapshots", "20260105-030405", "cron"))
+    planned = plan_adoption(here, place)
+    assert [one.state for one in planned.copies] == [NEW, SKIPPED]
+    assert "it holds no files" in planned.copies[1].reason
+    taken, empty = adopt(here, place).copies
+    assert (taken.state, taken.complete, empty.state) == (TAKEN, False, SKIPPED)
+    (snapshot,) = snapshots(here)
+    assert (kind_of(snapshot), label_of(snapshot)) == ("adopted", "20260104-030405")
+    assert set(content(here, snapshot)) == {"config.yaml", "cron/jobs.json", "state.db"}
+    assert [one.state for one in adopt(here, place).copies] == [PRESENT, SKIPPED]
+
+
+def test_a_dry_run_says_which_zips_cannot_be_taken(here, place):
+    zipped(place.home, "sound-2026-02-03-040501.zip")
+    zipped(place.home, "evil-2026-02-03-040502.zip", **{"../../leaked": "x"})
+    torn = zipped(place.home, "torn-2026-02-03-040503.zip")
+    with open(torn, "r+b") as file:
+        file.truncate(60)
+    with zipfile.ZipFile(os.path.join(place.home, "backups", "none-2026-02-03-040504.zip"), "w"):
+        pass
+    open(os.path.join(place.home, "backups", "empty-2026-02-03-040505.zip"), "w").close()
+    planned = plan_adoption(here, place)
+    assert [one.state for one in planned.copies] == [NEW, FAILED, FAILED, FAILED, FAILED]
+    assert all(one.reason for one in planned.copies[1:])
+    assert "holds nothing" in planned.copies[3].reason
+    assert not planned.complete
+    assert [one.state for one in adopt(here, place).copies] == [TAKEN, FAILED, FAILED, FAILED, FAILED]
+
+
+@pytest.mark.parametrize("victim", ["SOUL.md", "notes.db"])
+def test_a_zip_with_one_damaged_entry_gives_all_the_others(here, place, victim):
+    path = zipped(place.home, "pre-update-2026-02-03-040506.zip", **{"notes.db": "".join(map(str, range(20_000)))})
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo(victim)
+    with open(path, "r+b") as file:
+        file.seek(info.header_offset + 30 + len(victim) + info.compress_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0x55]))
+    (taken,) = adopt(here, place).copies
+    assert (taken.state, taken.complete) == (TAKEN, False)
+    assert [remark.path for remark in taken.remarks if remark.incomplete] == [victim]
+    assert "damaged in the zip" in taken.remarks[0].reason
+    (snapshot,) = snapshots(here)
+    assert is_incomplete(snapshot)
+    assert set(content(here, snapshot)) == {"config.yaml", "SOUL.md", "notes.db"} - {victim}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -237,3 +238,20 @@ def test_no_plan_ever_breaks_a_rule(seed):
             )
         ]
         assert left == kept_for_a_reason, "still over the cap although something could have gone"
+
+
+def test_points_that_were_only_looked_at_go_after_an_hour_and_real_undo_points_stay():
+    points = [
+        dataclasses.replace(point("a", age, "undo", name), reason=reason)
+        for age, name, reason in (
+            (0.5, "newest", "looked at"),
+            (0.9, "young", "looked at"),
+            (1.1, "old", "looked at"),
+            (20, "undo", "before a rollback"),
+        )
+    ]
+    points.append(point("a", 30, "before", "before"))
+    plan = plan_retention([ProjectPoints("a", points)], Limits(), NOW)
+    assert [(drop.checkpoint.id, drop.reason) for drop in plan.drop] == [("old", "looked")]
+    alone = plan_retention([ProjectPoints("a", [points[2], points[4]])], Limits(), NOW)
+    assert not alone.drop, "the newest of all stays: the next look builds upon it"

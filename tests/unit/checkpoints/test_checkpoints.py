@@ -136,7 +136,10 @@ def test_a_project_that_goes_while_it_runs_is_a_value(agent, project, what, tmp_
     agent.after(wait=True)
     done = agent.before([f"{project}/a.py"], "before write_file")
     assert all(failure.code != "internal-error" for failure in done.failures)
-    assert len(points(agent, project)) == 1, "what was taken before is still there"
+    left = points(agent, project)
+    assert left[-1].full, "what was taken before is still there"
+    if what in ("deleted", "moved"):
+        assert newest(agent, project) == {"b.py": b"1"}, "and that the named file is gone is known, too"
     fsck(os.path.join(agent.directory, "store"))
 
 
@@ -158,6 +161,67 @@ def test_without_a_marker_only_the_named_file_is_taken(agent, tmp_path):
     assert state.knows("new.txt") and not state.knows("other.txt")
     agent.before([place], shell=True)
     assert newest(agent, place) == {"mine.txt": b"1"}, "no command makes a project of it"
+
+
+def test_a_command_without_a_project_is_said_to_be_unprotected(agent, tmp_path, project):
+    place = str(tmp_path / "loose")
+    put(f"{place}/mine.txt", "1")
+    done = agent.before([place], "make", shell=True)
+    assert not done.complete and (done.taken, done.failures) == ([], [])
+    assert [(item.path, item.reason) for item in done.skipped] == [(place, "unmarked")]
+    assert len(done.notices) == 1 and f"`{place}` is no project" in done.notices[0]
+    assert agent.after(wait=True).taken == [] and points(agent, place) == []
+    again = agent.before([place], "make", shell=True)
+    assert not again.complete and again.notices == [], "said once, and true every time"
+    with Store.open(agent.directory) as store:
+        state = read_state(store.project_directory(place))
+    assert "only files that a tool names" in str(state.unprotected["what"])
+    put(f"{place}/Makefile", "")
+    done = agent.before([place], "make", shell=True)
+    assert done.complete and done.taken[0].checkpoint.full
+    with Store.open(agent.directory) as store:
+        assert read_state(store.project_directory(place)).unprotected == {}
+
+
+def test_a_file_made_in_a_new_directory_stays_in_one_project(agent, tmp_path):
+    place = str(tmp_path / "loose")
+    put(f"{place}/a", "0")
+    for text in ("v1", "v2"):
+        agent.before([f"{place}/sub/new"])
+        put(f"{place}/sub/new", text)
+    agent.after(wait=True)
+    with Store.open(agent.directory) as store:
+        assert store.projects() == [f"{place}/sub"]
+        after, second, first = store.checkpoints(f"{place}/sub")
+        assert contents_in_store(store, after) == {"new": b"v2"}
+        assert contents_in_store(store, second) == {"new": b"v1"}
+        assert store.state(first).knows("new") and not store.state(first)
+        assert not os.path.exists(f"{place}/sub/nothing")
+
+
+def test_two_sessions_at_work_have_a_point_each(agent, project):
+    other = Checkpoints(agent.directory, settings=agent.settings)
+    other.new_turn("other", "1")
+    agent.before([f"{project}/a.py"], "of the first")
+    done = other.before([f"{project}/b.py"], "of the second")
+    assert done.taken[0].checkpoint is not None
+    put(f"{project}/a.py", "by the first")
+    agent.after(wait=True)
+    put(f"{project}/b.py", "by the second")
+    other.after(wait=True)
+    found = [(point.session, point.kind) for point in reversed(points(agent, project))]
+    assert found == [("session", "before"), ("other", "before"), ("session", "after"), ("other", "after")]
+
+
+def test_hooks_of_two_sessions_both_find_their_turn_to_mark(agent, project):
+    for session in ("one", "two"):
+        hook = Checkpoints(agent.directory, settings=agent.settings)
+        hook.before([f"{project}/a.py"], session=session, turn="7")
+        put(f"{project}/a.py", session)
+    for session in ("one", "two"):
+        hook = Checkpoints(agent.directory, settings=agent.settings)
+        assert len(hook.after(session, "7", wait=True).taken) == 1
+        assert hook.after(session, "7", wait=True).taken == []
 
 
 def test_files_of_several_projects_go_to_their_own(agent, project, tmp_path):

@@ -173,6 +173,35 @@ def test_while_somebody_writes_nothing_is_deleted_and_all_is_put_back(store, pro
     assert left < before
 
 
+def test_under_constant_writers_refs_are_dropped_and_packs_joined_all_the_same(store, project, monkeypatch):
+    turns(store, project, 30)
+    age(store, 7200)
+    monkeypatch.setattr(tidy_module, "_PATIENCE", 0.05)
+    limits = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0, limits=Limits(max_snapshots=25))
+    with writing(store.directory):
+        for _ in range(2):
+            run_maintenance(store.directory, limits)
+    assert len(store.checkpoints(project)) == 25
+    assert len(take_inventory(store.repository).packs) <= 10
+    for point in store.checkpoints(project):
+        assert len(contents_in_store(store, point)) == 20
+    fsck(store)
+
+
+def test_damage_that_a_run_finds_makes_the_next_take_look_again(store, project):
+    turns(store, project, 2)
+    for pack in take_inventory(store.repository).packs:
+        os.chmod(pack.stem + ".pack", 0o600)
+        facts = os.stat(pack.stem + ".pack")
+        os.truncate(pack.stem + ".pack", facts.st_size // 2)
+        os.utime(pack.stem + ".pack", ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    run_maintenance(store.directory, NOW)
+    with Store.open(store.directory) as fresh:
+        put(f"{project}/new", "1")
+        done = take(fresh, project)
+        assert len(contents_in_store(fresh, done.checkpoint)) == 21
+
+
 def test_writers_do_not_wait_for_a_run(store, project):
     turns(store, project, 1)
     with process_lock(os.path.join(store.directory, "locks", "maintenance"), "a long run"):

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from checkpoint_support import put
-from holdfast.checkpoints.project import MARKERS, Root, find_root, project_id
+from holdfast.checkpoints.project import MARKERS, Root, find_root, holds_too_much, project_id
 
 
 @pytest.mark.parametrize("marker", MARKERS)
@@ -36,6 +36,52 @@ def test_the_shared_temporary_directory_is_never_a_project(monkeypatch):
     assert find_root("/tmp/some-file-of-a-tool") == Root("/tmp", "")
     assert find_root("/") == Root("/", "")
     assert find_root("/nonexistent/a/b") is None
+    assert find_root("/home/nobody-at-all/a/b") is None
+
+
+def test_the_packages_of_a_repository_are_one_project(tmp_path):
+    """#B3: a monorepo has one history and one set of ignore rules; an own repository is its own project."""
+    top = str(tmp_path / "mono")
+    put(f"{top}/.git/HEAD")
+    put(f"{top}/packages/a/package.json")
+    put(f"{top}/packages/a/lib/Makefile")
+    put(f"{top}/vendor/own/.git/HEAD")
+    put(f"{top}/vendor/worktree/.git", "gitdir: elsewhere")
+    put(f"{top}/vendor/own/sub/go.mod")
+    assert find_root(f"{top}/packages/a/x.js") == Root(top, ".git")
+    assert find_root(f"{top}/packages/a/lib/yet/to/be/made.js") == Root(top, ".git")
+    assert find_root(f"{top}/vendor/own/sub/x.go") == Root(f"{top}/vendor/own", ".git")
+    assert find_root(f"{top}/vendor/worktree/x") == Root(f"{top}/vendor/worktree", ".git")
+    assert find_root(f"{top}/packages/a/x.js", forbidden=[top]) == Root(f"{top}/packages/a", "package.json")
+
+
+def test_a_file_without_a_marker_is_in_one_project_before_and_after_its_directory_is_made(tmp_path):
+    path = f"{tmp_path}/loose/sub/deep/new.txt"
+    put(f"{tmp_path}/loose/other.txt")
+    before = find_root(path)
+    put(path)
+    assert before == find_root(path) == Root(os.path.dirname(path), "")
+
+
+@pytest.mark.parametrize(
+    "place", "/ /tmp /var/tmp /home /etc /usr /var /usr/share /proc/sys /root /home/somebody".split()
+)
+def test_what_holds_everything_is_no_project_though_a_person_names_it(place):
+    assert holds_too_much(place)
+
+
+def test_a_directory_that_a_person_names_is_one(tmp_path):
+    agent = str(tmp_path / "agent")
+    assert holds_too_much(agent, [agent]) and not holds_too_much(f"{agent}/skills", [agent])
+    for place in (
+        str(tmp_path),
+        "/etc/nginx",
+        "/srv/www",
+        "/dev/shm/x",
+        "/home/somebody/project",
+        "/usr/src/app",
+    ):
+        assert not holds_too_much(place)
 
 
 def test_a_link_is_taken_where_it_lies_and_a_linked_directory_where_it_leads(tmp_path):

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from holdfast.checkpoints.take import take
 from rollback_support import Project
 
 
@@ -137,7 +138,7 @@ def test_an_edit_after_a_rollback_is_the_users_and_undo_keeps_it(project):
     project.back(point)
     project.write("mine.txt", "user, after the rollback\n")
     result = project.undo()
-    assert mine(result) == ["mine.txt"]
+    assert [(left.path, left.reason) for left in result.kept] == [("mine.txt", "since")]
     assert project.read("mine.txt") == b"user, after the rollback\n"
     assert project.read("agent.txt") == b"agent\n"
 
@@ -198,3 +199,58 @@ def test_going_back_to_a_named_call_undoes_every_later_one_too(project):
     assert project.read("agent.txt") == b"one\n"
     assert project.read("both.txt") == b"both.txt as it was\n"
     assert project.read("later.txt") == b"later.txt as it was\n"
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_mark_of_one_session_does_not_end_the_turn_of_another(project, ended):
+    project.write("a", "0")
+    project.write("b", "0")
+    one = by(project, "before", "one")
+    by(project, "before", "two")
+    project.write("a", "1")
+    by(project, "after", "one")
+    project.write("b", "1 by the other agent")
+    if ended:
+        by(project, "after", "two")
+    result = project.back(one)
+    assert mine(result) == []
+    assert project.read("a") == b"0" and project.read("b") == b"0"
+
+
+def test_when_both_sessions_have_ended_what_follows_is_the_users(project):
+    project.write("a", "0")
+    project.write("b", "0")
+    one = by(project, "before", "one")
+    by(project, "before", "two")
+    project.write("a", "1")
+    by(project, "after", "one")
+    by(project, "after", "two")
+    project.write("b", "user")
+    result = project.back(one)
+    assert mine(result) == ["b"] and project.read("b") == b"user" and project.read("a") == b"0"
+
+
+def test_a_turn_that_never_ended_is_over_when_its_session_begins_the_next(project):
+    project.write("a", "0")
+    project.write("b", "0")
+    by(project, "before", "one", turn="killed")
+    first = by(project, "before", "two")
+    project.write("a", "1")
+    by(project, "before", "one", turn="next")
+    by(project, "after", "one", turn="next")
+    by(project, "after", "two")
+    project.write("b", "user")
+    assert mine(project.back(first)) == ["b"]
+
+
+def by(project, kind, session, turn="turn"):
+    taken = take(
+        project.store,
+        project.path,
+        kind=kind,
+        session=session,
+        turn=f"{turn} of {session}",
+        settings=project.settings,
+        always=True,
+    )
+    return taken.checkpoint

@@ -24,6 +24,7 @@ from checkpoint_support import (
     tree_on_disk,
 )
 from holdfast.checkpoints.checkpoint import Checkpoint
+from holdfast.checkpoints.pack_record import read_record
 from holdfast.checkpoints.store import Store
 from holdfast.checkpoints.take import ProjectGone, TakeSettings, TooManyFiles, take
 
@@ -176,6 +177,18 @@ def test_only_what_changed_is_read(store, project):
     done = take(store, project)
     assert (done.read, done.checkpoint is not None) == (1, True)
     assert contents_in_store(store, done.checkpoint)["d3/f13"] == b"else"
+
+
+def test_what_is_read_again_for_being_fresh_is_not_stored_again(store, project, monkeypatch):
+    monkeypatch.setattr("holdfast.checkpoints.content.settled", lambda *times: False)
+    for number in range(30):
+        put(f"{project}/f{number}", os.urandom(4000))
+    first = take(store, project)
+    put(f"{project}/new", "small")
+    second = take(store, project)
+    assert second.read == 31
+    assert second.written < 10_000 < first.written
+    fsck(store)
 
 
 def test_a_rewrite_of_same_size_within_one_tick_is_seen(store, project):
@@ -499,18 +512,9 @@ def test_two_worktrees_share_what_they_have_in_common(store, tmp_path):
     assert tree_in_store(store, second.checkpoint) == tree_on_disk(str(tmp_path / "two"))
     fsck(store)
     # What is shared is still counted on when it goes.
-    (shared,) = store.objects.pack_names() - {
-        name for name in store.objects.pack_names() if name in _record(store, str(tmp_path / "two"), -1)
-    }
-    assert shared in _record(store, str(tmp_path / "two"), None)
-
-
-def _record(store, project, last):
-    from holdfast.checkpoints.pack_record import NAME
-
-    with open(os.path.join(store.project_directory(project), NAME)) as file:
-        names = file.read().split()
-    return names if last is None else names[last]
+    counted_on = [read_record(store.project_directory(str(tmp_path / tree))) for tree in ("one", "two")]
+    assert len(store.objects.pack_names()) == 2
+    assert counted_on[0].packs.keys() < counted_on[1].packs.keys() == store.objects.pack_names()
 
 
 def test_a_project_that_is_no_directory_is_an_error_with_words(store, tmp_path):
@@ -555,3 +559,18 @@ def test_an_object_in_two_packs_is_found_when_either_goes(store, project):
 def open_bytes(path):
     with open(path, "rb") as file:
         return file.read()
+
+
+@pytest.mark.parametrize("back_ns", [3600 * 10**9, 3 * 10**9, 1])
+def test_points_stay_in_order_when_the_clock_is_set_back(store, project, monkeypatch, back_ns):
+    clock = [time.time_ns()]
+    monkeypatch.setattr("holdfast.checkpoints.take.time.time_ns", lambda: clock[0])
+    made = []
+    for number in range(40):
+        put(f"{project}/a", f"{number}")
+        made.append(taken(store, project))
+        clock[0] -= back_ns if number % 7 == 3 else 0
+    ids = [point.id for point in made]
+    assert ids == sorted(set(ids))
+    assert [point.id for point in store.checkpoints(project)] == ids[::-1]
+    assert [point.time_ns for point in made] == sorted({point.time_ns for point in made})

@@ -132,6 +132,26 @@ def test_an_id_across_two_records_is_not_taken_for_one():
             assert not index.has(BlobKind.DATA, records[at : at + 32])
 
 
+def test_a_doubted_pack_holds_nothing_that_counts_and_can_still_be_read():
+    entries = [PackEntry(BlobKind.DATA, bytes([n]) * 32, n * 40, 40, 0) for n in range(3)]
+    index = Index.build([(b"p" * 32, entries), (b"q" * 32, entries[:1])])
+    index.doubt([b"p" * 32, b"not in it".ljust(32)])
+    assert index.doubted == 1
+    assert [index.has(BlobKind.DATA, entry.id) for entry in entries] == [True, False, False]
+    assert not index.has(BlobKind.TREE, entries[0].id)
+    assert len(index.lookup_all(BlobKind.DATA, entries[0].id)) == 2
+    index.add(b"r" * 32, entries[1:2])
+    assert [index.has(BlobKind.DATA, entry.id) for entry in entries] == [True, True, False]
+    index.doubt([])
+    assert all(index.has(BlobKind.DATA, entry.id) for entry in entries)
+
+
+def test_the_size_of_a_pack_that_two_index_files_disagree_on_is_not_known():
+    entries = [PackEntry(BlobKind.DATA, bytes([n]) * 32, n * 40, 40, n) for n in range(3)]
+    index = Index.build([(b"p" * 32, entries), (b"q" * 32, entries), (b"q" * 32, entries[:2])])
+    assert index.sizes == [pack_size(entries), 0]
+
+
 def test_the_same_pack_in_two_index_files_counts_once():
     entries = [PackEntry(BlobKind.DATA, bytes([n]) * 32, n * 40, 40, 0) for n in range(5)]
     index = Index.build([(b"p" * 32, entries[:3]), (b"p" * 32, entries)])
@@ -170,6 +190,7 @@ def test_the_cache_gives_the_same_index_or_none(tmp_path):
     loaded, covered = cache.load(names | {"ff" * 32})
     assert covered == names
     assert loaded.records() == index.records()
+    assert loaded.sizes == index.sizes == [pack_size(entries) for _, entries in packs]
     assert os.stat(cache.path).st_mode & 0o777 == 0o600
     # An index file that it was made of is gone: a pack of it may be too.
     assert cache.load(set(sorted(names)[1:])) is None

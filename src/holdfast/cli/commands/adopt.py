@@ -51,7 +51,7 @@ def command(dry_run: bool, home: str, layout: str, as_json: bool) -> int:
         }
     )
     taken = count_text(len(new), "copy", "copies")
-    whole = dry_run or adoption.complete
+    whole = adoption.complete
     console.heading(f"{'Would take' if dry_run else 'Took'} {taken} of {path_text(place.home)}", whole)
     for one in adoption.copies:
         console.line(_line(one))
@@ -66,11 +66,11 @@ def _line(one: Adopted) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.copy.time_ns / 1e9))
     size = size_text(one.copy.disk_bytes)
     said = {
-        NEW: "would be taken",
+        NEW: f"would be taken, incomplete: {one.copy.doubt}" if one.copy.doubt else "would be taken",
         TAKEN: f"snapshot {one.snapshot[:8]}, {count_text(one.files, 'file')}",
         PRESENT: f"is snapshot {one.snapshot[:8]} already",
         SKIPPED: f"passed over: {one.reason}",
-        FAILED: f"cannot be taken: {one.reason}",
+        FAILED: f"cannot be taken: {path_text(one.reason)}",
     }[one.state]
     return f"  {when}  {size:>8}  {path_text(one.copy.name)}: {said}"
 

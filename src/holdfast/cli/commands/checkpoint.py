@@ -60,6 +60,7 @@ def command(
             "skipped": [
                 {"path": one.path, "reason": one.reason, "detail": one.detail} for one in taken.skipped
             ],
+            "repositories": list(taken.repositories),
             "remarks": list(taken.remarks),
             "seconds": taken.seconds,
             "rollback": back,
@@ -78,6 +79,10 @@ def command(
     left = {reason: count for reason, count in taken.counts.items() if count and reason != "git"}
     for name in sorted(left, key=lambda reason: -left[reason]):
         console.fact("Left out", f"{count_text(left[name], 'path')}: {REASONS.get(name, name)}")
+    for name in taken.repositories[:SHOWN]:
+        console.fact("Left out", f"{path_text(name)}: its files are kept, its own history is not")
+    if len(taken.repositories) > SHOWN:
+        console.fact("", f"… and {len(taken.repositories) - SHOWN:,} more repositories")
     for remark in taken.remarks:
         console.fact("Note", remark)
     console.line(f"Go back to it with: `{back}`")

@@ -16,6 +16,7 @@ _LIVE = {
     "same": "The file in the home is the version marked `now`",
     "changed": "The file in the home is none of these: it changed since the last snapshot",
     "missing": "The file is no longer in the home",
+    "directory": "In the home there is a directory of that name now",
     "database": "",
 }
 
@@ -73,9 +74,11 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
     console.heading(f"{path_text(found.path)}: {versions} in {count_text(found.searched, 'snapshot')}")
     for number, version in enumerate(found.versions):
         written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.node.mtime_ns / 1e9))
-        seen = f"first seen {age_text(version.first)} ago"
+        seen = f"first seen {age_text(version.first, word='ago')}"
         if version.snapshots > 1:
-            seen += f", last {age_text(version.last)} ago, in {version.snapshots:,} snapshots"
+            seen += f", last {age_text(version.last, word='ago')}, in {version.snapshots:,} snapshots"
+        if not version.last.here:
+            seen += f", on {path_text(version.last.snapshot.hostname)}"
         now = "  now" if version.now else ""
         console.line(
             f"  {version.last.short}  {written}  {size_text(version.node.size):>9}  {seen}{now}",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.console import Console, count_text, path_text, time_text
+from holdfast.cli.console import Console, count_text, path_text
 from holdfast.cli.options import common_options, start
 from holdfast.cli.points import (
     SHOWN,
@@ -15,18 +14,15 @@ from holdfast.cli.points import (
     at_directory,
     changes_text,
     directory_of,
-    listing,
     policy_from,
     table,
 )
 
 if TYPE_CHECKING:
     from holdfast.actions.checkpoint import CheckpointPolicy
-    from holdfast.actions.rollback import RollbackOutcome
     from holdfast.actions.surroundings import Surroundings
     from holdfast.actions.timeline import Timeline
     from holdfast.checkpoints.checkpoint import Checkpoint
-    from holdfast.checkpoints.rollback_plan import Left
 
 _ROWS = 20
 _KINDS = {"after": "mark", "undo": "undo point"}
@@ -69,6 +65,8 @@ def command(
     """
     if undo and (files or diff):
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
+    if any(not name.strip() for name in files) or (files and not target.strip()):
+        raise click.UsageError("An empty name means no file; without FILE everything goes back.")
     settings, surroundings, console = start(as_json)
     policy = policy_from(settings, surroundings, home, layout)
     place = directory_of(directory)
@@ -97,9 +95,11 @@ def command(
         session=session,
         settings=policy.take,
     )
+    from holdfast.cli.rolled_back import show_outcome
+
     outcome = rollback(surroundings, request, console.listener())
     console.finish()
-    return _show_outcome(console, outcome, at_directory(directory), undo)
+    return show_outcome(console, outcome, at_directory(directory), undo)
 
 
 def _is_address(word: str) -> bool:
@@ -131,8 +131,11 @@ def _show_timeline(console: Console, found: Timeline, where: list[str], every: b
         console.heading(f"Checkpoints of {path_text(found.project)}")
         rows: list[tuple[str, ...]] = [("#", "ID", "WHEN", "THEN CHANGED", "SESSION", "REASON")]
         shown = found.rows if every else found.rows[:_ROWS]
-        rows += [_row(row.number, row.checkpoint, changes_text(row.changes)) for row in shown]
-        table(console, rows)
+        rows += [
+            _row(row.number, row.checkpoint, "DAMAGED" if row.damaged else changes_text(row.changes))
+            for row in shown
+        ]
+        table(console, rows, cut=True)
         if len(shown) < len(found.rows):
             console.line(f"  … and {len(found.rows) - len(shown):,} older ones: --all")
         first = next((row.number for row in found.rows if row.number), 0)
@@ -141,6 +144,8 @@ def _show_timeline(console: Console, found: Timeline, where: list[str], every: b
                 f"Undo everything since one of them: `{console.command('rollback', str(first), *where)}`"
             )
             console.line(f"See it first: `{console.command('rollback', str(first), '--diff', *where)}`")
+    if any(row.damaged for row in found.rows):
+        console.line(f"Part of it is missing from the store: `{console.command('checkpoints', 'status')}`")
     if found.hidden and not every:
         marks = count_text(found.hidden, "point")
         console.line(
@@ -196,7 +201,7 @@ def show_everything(
     for point in shown:
         _, name, when, _, who, reason = _row(0, point, "")
         rows.append((name, when, path_text(point.project), who, reason))
-    table(console, rows)
+    table(console, rows, cut=True)
     if len(shown) < len(points):
         console.line(f"  … and {len(points) - len(shown):,} older ones: --all")
     newest = console.command("rollback", points[0].id, "--dir", points[0].project)
@@ -233,58 +238,3 @@ def _difference(
         console.line(line, **style)
     console.line(f"{count_text(len(found.pairs), 'file')} changed since checkpoint {found.checkpoint.id}")
     return 0
-
-
-# ── going back ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _show_outcome(console: Console, outcome: RollbackOutcome, where: list[str], undoing: bool) -> int:
-    plan, done = outcome.plan, outcome.rolled_back
-    undo = console.command("rollback", "--undo", *where)
-    console.document({"dry_run": done is None, **outcome.as_dict(), "undo": undo if done else None})
-    point = plan.target
-    what = "the point before the last rollback" if undoing else f"checkpoint {point.id}"
-    reason = f", {path_text(point.reason)}" if point.reason and not undoing else ""
-    verb = "Would go" if done is None else "Went"
-    complete = done is None or done.complete
-    console.heading(f"{verb} back to {what} of {path_text(plan.project)}", complete)
-    console.fact("Taken", ago(point.time_ns) + reason)
-    if done is None:
-        listing(console, "Restores", [step.path for step in plan.steps if step.places])
-        listing(console, "Removes", [step.path for step in plan.steps if step.action == "remove"])
-        changed = bool(plan.steps)
-    else:
-        listing(console, "Restored", done.paths("restore", "recreate", "replace-directory"))
-        listing(console, "Removed", done.paths("remove", "replace-by-directory"))
-        changed = bool(done.done)
-    left = plan.left if done is None else done.left
-    _show_left(console, left, where)
-    uncovered = Counter(one.reason for one in plan.not_covered if one.reason != "git")
-    if uncovered:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in uncovered.most_common())
-        console.fact("Untouched", f"{count_text(uncovered.total(), 'path')} that no checkpoint holds: {why}")
-    for remark in plan.remarks if done is None else done.remarks:
-        console.fact("Note", remark)
-    if not changed:
-        console.line("Nothing differs: no file had to be changed")
-    if done is None:
-        console.line("Nothing was changed")
-        return 0
-    console.fact("Time", time_text(done.seconds))
-    if changed:
-        console.line(f"Changed your mind? `{undo}`")
-    return 0 if done.complete else 3
-
-
-def _show_left(console: Console, left: list[Left], where: list[str]) -> None:
-    from holdfast.checkpoints.rollback_plan import LEFT
-
-    mine = [one for one in left if one.reason == "mine"]
-    if mine:
-        listing(
-            console, "Kept yours", [one.path + (f" ({one.detail})" if one.detail else "") for one in mine]
-        )
-        console.fact("", "changed by you after the agent's last turn; --overwrite-mine takes them, too")
-    others = [one for one in left if one.reason != "mine"]
-    lines = [f"{one.path}: {LEFT[one.reason]}" + (f" ({one.detail})" if one.detail else "") for one in others]
-    listing(console, "Left", lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .items import refuse_empty
     from .landing import Landed, land
     from .plan import LandingPlan, plan_landing
     from .recovery import PastLanding, Recovered, expire, landings, recover
@@ -26,6 +27,7 @@ __all__ = [
     "landings",
     "plan_landing",
     "recover",
+    "refuse_empty",
     "undo",
 ]
 
@@ -41,6 +43,7 @@ _PLACES = {
     "landings": "recovery",
     "plan_landing": "plan",
     "recover": "recovery",
+    "refuse_empty": "items",
     "undo": "undoing",
 }
 

@@ -44,7 +44,7 @@ def not_permitted(error: OSError, home: str, kept: str) -> LandingNotPermitted |
     """The refusal for a place that may not be written; None where the system said something else."""
     if error.errno not in _NOT_PERMITTED:
         return None
-    where = os.fsdecode(error.filename) if error.filename else home
+    where = place_of(error, home)
     return LandingNotPermitted(
         f"`{where}` cannot be written: {os.strerror(error.errno)}",
         kept=kept,
@@ -55,6 +55,15 @@ def not_permitted(error: OSError, home: str, kept: str) -> LandingNotPermitted |
         ),
         path=where,
     )
+
+
+def place_of(error: OSError, home: str) -> str:
+    """What an error is about: its own path where that is a whole one, else the home.
+
+    A name relative to an open directory (`1`, of something staged) tells nobody anything.
+    """
+    named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    return named if os.path.isabs(named) else home
 
 
 @dataclass(frozen=True, slots=True)

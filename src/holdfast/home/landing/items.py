@@ -26,6 +26,10 @@ class NothingMatches(HoldfastError):
     code = "nothing-matches"
 
 
+class EmptyPath(HoldfastError):
+    code, exit_code = "empty-path", 2
+
+
 class UnsafeEntry(HoldfastError):
     code = "unsafe-entry"
 
@@ -78,6 +82,7 @@ class Chosen:
 
 def collect(source: Source, places: Places, layout: Layout, only: Sequence[str]) -> Chosen:
     """Go through a source once and choose. Raises the typed errors of a source that may not land."""
+    refuse_empty(*only)
     chosen = Chosen(only=tuple(_normal(path, places.home) for path in only))
     undeclared: list[str] = []
     matched: set[str] = set()
@@ -105,6 +110,16 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
     _check_parents(files)
     _check_matches(chosen.only, matched)
     return chosen
+
+
+def refuse_empty(*paths: str) -> None:
+    """An empty path is a mistake, often of a variable in a script; it must never mean everything."""
+    if not all(paths):
+        raise EmptyPath(
+            "A path that was given is empty",
+            kept="Nothing was changed",
+            next_steps=("Name a file or directory; for everything, name none",),
+        )
 
 
 def database_of(path: str) -> str:

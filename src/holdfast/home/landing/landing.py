@@ -19,7 +19,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import NoRoom, free_bytes, sync_filesystem
 
-from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, not_permitted, open_area
+from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, not_permitted, open_area, place_of
 from .ground import Ground
 from .plan import SPARE, LandingPlan, existing
 from .proving import prove, prover
@@ -249,12 +249,12 @@ class Work:
         refused = not_permitted(error, self.home, kept)
         if refused is not None:
             return refused
-        where = f"`{os.fsdecode(error.filename)}`" if error.filename else f"`{self.home}`"
+        where = place_of(error, self.home)
         return LandingFailed(
-            f"{where}: {error.strerror or error}",
+            f"`{where}`: {error.strerror or error}",
             kept=kept,
             next_steps=("Look at the cause, then run the command again",),
-            path=error.filename,
+            path=where,
         )
 
 

@@ -41,7 +41,7 @@ def refuse_mount(place: str) -> LandingNotPermitted:
         mount_sentence(place),
         kept="The home is as it was",
         next_steps=(
-            "Unmount it (in a container: mount its directory, not the single file), then import again",
+            "Unmount it (in a container: mount its directory, not the file), then run the command again",
             "Or restore elsewhere and copy by hand: `holdfast import FILE --into DIR`",
         ),
         path=place,

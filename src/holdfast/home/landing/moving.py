@@ -43,7 +43,7 @@ def link(source: Tree, path: str, destination: Tree, name: str) -> bool:
     except OSError as error:
         if error.errno in _NO_LINKS:
             return False
-        raise
+        raise _named(error, (source, path), (destination, name)) from error
     return True
 
 
@@ -58,8 +58,18 @@ def rename(source: Tree, path: str, destination: Tree, name: str) -> bool:
     except OSError as error:
         if error.errno == errno.EXDEV:
             return False
-        raise
+        raise _named(error, (source, path), (destination, name)) from error
     return True
+
+
+def _named(error: OSError, *places: tuple[Tree, str]) -> OSError:
+    """The same error about the place that cannot be written, by its whole path; else about the last one."""
+    place = ""
+    for tree, path in places:
+        place = tree.full(path)
+        if not os.access(os.path.dirname(place), os.W_OK | os.X_OK):
+            break
+    return OSError(error.errno, error.strerror, place)
 
 
 def copy_beside(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:

@@ -8,6 +8,7 @@ landing itself compares the bytes.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -118,8 +119,9 @@ def plan_landing(
     plan.kept = chosen.kept
     trees = [StillTree(root.base) for root in places.roots]
     try:
+        vacant = [_is_vacant(tree, root.name) for tree, root in zip(trees, places.roots, strict=True)]
         for item in chosen.items.values():
-            _judge(plan, item, trees[item.root], places, layout)
+            _judge(plan, item, trees[item.root], places, layout, vacant[item.root])
         if exact:
             plan.removals = find_removals(places.home, layout, chosen, spare)
             plan.remove = sorted(plan.removals.files)
@@ -154,10 +156,21 @@ def _mounts_in_the_way(plan: LandingPlan, places: Places) -> list[str]:
     return sorted(place for place in found if place in mounts)
 
 
-def _judge(plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: Layout) -> None:
+def _is_vacant(tree: Tree, name: str) -> bool:
+    """Whether nothing is there yet, so that no single file has to be looked for."""
+    try:
+        found = tree.look(name)
+        return found is None or (stat.S_ISDIR(found.st_mode) and not os.listdir(tree.full(name)))
+    except (OSError, LandingThroughLink):
+        return False  # each entry will tell
+
+
+def _judge(
+    plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: Layout, vacant: bool = False
+) -> None:
     """What would become of one entry."""
     try:
-        now = tree.look(item.place)
+        now = None if vacant else tree.look(item.place)
     except LandingThroughLink:
         plan.links.append(tree.full(tree.link_in_the_way(item.place)))
         return

@@ -30,6 +30,8 @@ from .tree import Tree
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Below this a second thread gains nothing: the work is Python's own and not inflating or hashing.
 _WORTH_A_THREAD = 256 << 10
+#: Small files that one thread takes over from the other when it has nothing else to do.
+_WORTH_HALVING = 32
 _HOLE = 64 << 10
 _ZEROS = bytes(1 << 20)
 _EVENTS_EVERY = 4 << 20
@@ -192,7 +194,8 @@ def stage(
 
     A file that the plan found to be there already, byte for byte, is only noted.
 
-    Unordered sources are read by two threads: the largest files in one, the small ones in the other.
+    Unordered sources are read by two threads: the largest files in one, the small ones in the other;
+    who is done first helps.
     """
     staging = Staging(directory)
     tell = _progress(listener, plan.bytes)
@@ -225,6 +228,40 @@ def stage(
     return staging
 
 
+class _Shared:
+    """What two threads have to stage: large files from one end, small ones in order from the other."""
+
+    def __init__(self, work: list[tuple[Item, Entry]]) -> None:
+        # The small ones stay in the order of the source: in an archive they lie one after the other.
+        self._small = deque(pair for pair in work if pair[0].size < _WORTH_A_THREAD)
+        self._large = sorted(
+            (pair for pair in work if pair[0].size >= _WORTH_A_THREAD), key=lambda pair: pair[0].size
+        )
+        self._mutex = threading.Lock()
+
+    def next(self) -> tuple[Item, Entry] | None:
+        """The next small file; when they are all taken, the smallest of the large ones."""
+        with self._mutex:
+            if self._small:
+                return self._small.popleft()
+            return self._large.pop(0) if self._large else None
+
+    def large(self) -> tuple[Item, Entry] | None:
+        """The largest that is left."""
+        with self._mutex:
+            return self._large.pop() if self._large else None
+
+    def rest(self) -> list[tuple[Item, Entry]]:
+        """The later half of the small files that are left, in order; nothing where it is not worth it."""
+        with self._mutex:
+            count = len(self._small) // 2
+            if count < _WORTH_HALVING:
+                return []
+            half = [self._small.pop() for _ in range(count)]
+        half.reverse()
+        return half
+
+
 def _by_two(
     work: list[tuple[Item, Entry]],
     staging: Staging,
@@ -232,24 +269,19 @@ def _by_two(
     tell: Callable[[int, str], None],
     ready: Callable[[Staging, Staged], None],
 ) -> None:
-    # The small ones stay in the order of the source: in an archive they lie one after the other.
-    large_ones = [pair for pair in work if pair[0].size >= _WORTH_A_THREAD]
-    large_ones.sort(key=lambda pair: pair[0].size)
-    queue = deque(pair for pair in work if pair[0].size < _WORTH_A_THREAD)
-    queue.extend(large_ones)
+    shared = _Shared(work)
     small, large = Stager(staging, "0", owner, tell), Stager(staging, "1", owner, tell)
 
     def take_large() -> None:
         try:
-            while queue and not large.stop.is_set():
-                try:
-                    item, entry = queue.pop()
-                except IndexError:
-                    break
-                if item.size < _WORTH_A_THREAD:
-                    queue.append((item, entry))
-                    break
-                ready(staging, large.add(item, entry))
+            while not large.stop.is_set() and (pair := shared.large()) is not None:
+                ready(staging, large.add(*pair))
+            # Making a file is mostly the kernel's work, and that can be done twice at once.
+            while not large.stop.is_set() and (half := shared.rest()):
+                for item, entry in half:
+                    if large.stop.is_set():
+                        return
+                    ready(staging, large.add(item, entry))
             large.say()
         except Interrupted:
             pass
@@ -259,12 +291,8 @@ def _by_two(
 
     helper = Worker(take_large, "holdfast-stage")
     try:
-        while not small.stop.is_set():
-            try:
-                item, entry = queue.popleft()
-            except IndexError:
-                break
-            ready(staging, small.add(item, entry))
+        while not small.stop.is_set() and (pair := shared.next()) is not None:
+            ready(staging, small.add(*pair))
         small.say()
         helper.wait()
     except Interrupted:

@@ -35,7 +35,7 @@ def through_link(paths: list[str]) -> LandingThroughLink:
         else f"{named} are links where directories are needed; holdfast never writes through links",
         kept="The home is as it was",
         next_steps=(
-            "Replace the link by a real directory, or move it away, then import again",
+            "Replace the link by a real directory, or move it away, then run the command again",
             "Or restore elsewhere and copy by hand: `holdfast import FILE --into DIR`",
         ),
         links=paths,

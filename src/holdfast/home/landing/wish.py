@@ -242,7 +242,7 @@ class Builder:
                     raise MachineBoundInTheWay(
                         f"`{entry}` belongs to this machine, and a file would replace the directory it is in",
                         kept="The home is as it was",
-                        next_steps=("Move that directory away yourself, then import again",),
+                        next_steps=("Move that directory away yourself, then run the command again",),
                         path=entry,
                     )
 

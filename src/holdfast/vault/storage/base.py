@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 
@@ -104,6 +104,11 @@ class Storage(ABC):
     def delete(self, kind: FileKind, name: str) -> None:
         """Remove one file for good."""
 
+    def sizes(self, kind: FileKind, names: Iterable[str]) -> dict[str, int]:
+        """The sizes of those of these files that are there, as cheaply as the place can say."""
+        listed = dict(self.list(kind))
+        return {name: listed[name] for name in names if name in listed}
+
     def exists(self, kind: FileKind, name: str = "") -> bool:
         try:
             self.size(kind, name)
@@ -114,6 +119,13 @@ class Storage(ABC):
     def room(self) -> tuple[int, int] | None:
         """Bytes free and bytes in all where the vault lies; None where nobody can say."""
         return None
+
+    def keep_reserve(self) -> None:  # noqa: B027 - most places need none
+        """Hold a little room back where it is missing, for the work that gives room back; never an error."""
+
+    def give_up_reserve(self) -> bool:
+        """Let that room go, for a lock or an index on a full disk; whether there was any."""
+        return False
 
     def sweep(self) -> Sequence[str]:
         """Remove what dead writers left under temporary names; what was removed."""

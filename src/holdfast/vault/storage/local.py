@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import NoRoom, fsync_directory, process_alive, write_all
@@ -31,8 +31,11 @@ from holdfast.vault.storage.base import (
 )
 
 _HOST = hashlib.sha256(os.uname().nodename.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-_TEMPORARY = re.compile(r"(?:config|[0-9a-f]{64})-tmp-(\d+)-([0-9a-f]{8})-[0-9a-f]+")
+_TEMPORARY = re.compile(r"(?:config|holdfast-reserve|[0-9a-f]{64})-tmp-(\d+)-([0-9a-f]{8})-[0-9a-f]+")
 _LEFT_BEHIND = 600.0  # seconds; a write takes far less, and process ids of containers may mislead
+#: Room held back beside `config`, where restic passes it over: a lock, snapshot files with other tags,
+#: a few thousand blobs of an index. Without it nobody could prune on a full disk.
+RESERVE, _RESERVE_SIZE, _RESERVE_LEAST = "holdfast-reserve", 256 << 10, 16 << 10
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -99,6 +102,15 @@ class LocalStorage(Storage):
         except OSError as error:
             raise self._failed("read", error) from error
 
+    def sizes(self, kind: FileKind, names: Iterable[str]) -> dict[str, int]:
+        # A look at each costs less than a listing of 256 directories. One that the disk cannot even
+        # describe is as good as gone.
+        found = {}
+        for name in names:
+            with contextlib.suppress(OSError):
+                found[name] = os.stat(self._place(kind, name)).st_size
+        return found
+
     def read(self, kind: FileKind, name: str = "", offset: int = 0, length: int | None = None) -> bytes:
         try:
             descriptor = os.open(self._place(kind, name), os.O_RDONLY | os.O_CLOEXEC)
@@ -163,6 +175,35 @@ class LocalStorage(Storage):
         except OSError:
             return None
         return facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize
+
+    def keep_reserve(self) -> None:
+        place = os.path.join(self.path, RESERVE)
+        if os.path.lexists(place):
+            return
+        room = self.room()
+        # Where it was just given up, as much of it as there is; a block or two are for its own directory.
+        size = min(_RESERVE_SIZE, room[0] - 8192) if room is not None else 0
+        if size < _RESERVE_LEAST:
+            return
+        temporary = f"{place}-tmp-{os.getpid()}-{_HOST}-{secrets.token_hex(6)}"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                # Noise: a filesystem that compresses would hold nothing back for zeros.
+                write_all(descriptor, os.urandom(size))
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, place)
+        except OSError:
+            _remove(temporary)
+
+    def give_up_reserve(self) -> bool:
+        try:
+            os.unlink(os.path.join(self.path, RESERVE))
+            fsync_directory(self.path)
+        except OSError:
+            return False
+        return True
 
     def sweep(self) -> Sequence[str]:
         """Remove the temporary files of processes of this machine that are gone; what was removed."""

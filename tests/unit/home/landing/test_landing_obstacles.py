@@ -303,3 +303,32 @@ def test_an_undo_that_cannot_switch_the_journal_mode_back_says_so(home, tmp_path
     assert result.remarks[0].reason == (
         "its journal mode was delete and is wal now; it cannot be switched while a program has it open"
     )
+
+
+def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
+    """Inside a landing names are relative to open directories; `1` is a name that nobody knows."""
+    from holdfast.home.landing.area import not_permitted
+    from holdfast.home.landing.moving import rename
+    from holdfast.home.landing.tree import Tree
+    from unprivileged import as_nobody
+
+    for name in ("staged", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "staged" / "1").write_text("new")
+    (tmp_path / "staged").chmod(0o777)
+
+    def try_it():
+        with Tree(str(tmp_path / "staged")) as source, Tree(str(tmp_path / "home")) as destination:
+            try:
+                rename(source, "1", destination, "SOUL.md")
+            except OSError as error:
+                return not_permitted(error, str(tmp_path / "home"), "kept").what
+        return "moved"
+
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.stat().st_uid == os.geteuid():
+            parent.chmod(parent.stat().st_mode | 0o055)
+    (tmp_path / "home").chmod(0o555)
+    assert as_nobody(try_it) == f"`{tmp_path}/home/SOUL.md` cannot be written: Permission denied"
+    relative = PermissionError(13, "Permission denied", "1")
+    assert not_permitted(relative, "/the/home", "").what == "`/the/home` cannot be written: Permission denied"

@@ -20,6 +20,7 @@ _REASONS = {
     "age": "older than the retention",
     "size": "the oldest over all, down to the size limit",
     "orphan": "of deleted projects",
+    "looked": "taken for a look, not needed any more",
     "clear": "all of them",
 }
 
@@ -108,7 +109,7 @@ def show_pruned(console: Console, pruned: Pruned) -> None:
     )
     console.heading(f"Dropped {count_text(pruned.upkeep.dropped, 'checkpoint')}")
     console.fact("Size", f"{size_text(pruned.size_before)} before, {size_text(pruned.size_after)} now")
-    if pruned.upkeep.dropped:
+    if pruned.upkeep.dropped and not pruned.upkeep.freed:
         console.fact("", "what only they held is reclaimed after an hour of grace")
     for remark in pruned.upkeep.remarks:
         console.fact("Note", remark)

@@ -12,7 +12,7 @@ from holdfast.cli.points import ago, policy_from, table
 
 if TYPE_CHECKING:
     from holdfast.actions.checkpoints import CheckpointStatus, ProjectStatus
-    from holdfast.checkpoints.maintenance import Upkeep
+    from holdfast.checkpoints.upkeep import Upkeep
 
 _ROWS = 20
 
@@ -43,6 +43,10 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
     kept += [f"{found.limits.retention_days:g} days"] if found.limits.retention_days else []
     console.fact("Keeps", ", ".join([*kept, "and always the newest of each"]))
     _show_upkeep(console, found.upkeep)
+    if found.damage.packs:
+        packs = count_text(len(found.damage.packs), "pack")
+        console.fact("Damage", f"{packs} of the store cannot be trusted: {found.damage.what}")
+        console.fact("", "points that need them may be lost; every project is stored anew at its next turn")
     for archive in found.legacy:
         names = count_text(len(archive.repositories), "older repository", "older repositories")
         console.fact(
@@ -96,8 +100,16 @@ def _show_trouble(console: Console, found: CheckpointStatus) -> None:
         if project.failing:
             when = ago(int(str(failure.get("time_ns", 0))))
             console.line(f"Not protected: {name}: {failure.get('what')} ({when})", fg="yellow")
+        if project.state.unprotected:
+            console.line(
+                f"Commands not protected: {name} {project.state.unprotected.get('what')}", fg="yellow"
+            )
         if project.state.limited:
             console.line(f"Named files only: {name}: {project.state.limited.get('what')}", fg="yellow")
+        if project.damaged:
+            names = ", ".join(project.damaged[:5]) + (" …" if len(project.damaged) > 5 else "")
+            one = count_text(len(project.damaged), "checkpoint")
+            console.line(f"Damaged: {name}: {one} not whole any more ({names}); the others are not affected")
         if project.presence != "live":
             console.line(f"{project.presence.capitalize()}: {name}: {project.reason}")
     if any(project.presence == "orphan" for project in found.projects):

@@ -21,7 +21,7 @@ def command(session: str, word: str, profile: str, home: str, layout: str, as_js
     _, surroundings, console = start(as_json)
     place = surroundings.locate(home, layout, existing=False)
     with stored_chats(surroundings, place, word, profile, console.listener()) as stored:
-        found, messages = read_session(stored, session)
+        found, messages = read_session(surroundings, stored, session, console.listener())
         console.finish()
         console.document(
             {

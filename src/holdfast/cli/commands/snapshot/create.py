@@ -143,6 +143,7 @@ def result_document(console: Console, result: SnapshotResult, named: list[str]) 
         "census": {profile: dict(counts) for profile, counts in result.census.items()},
         "remarks": [remark.as_dict() for remark in result.remarks],
         "forgotten": list(result.forgotten),
+        "lost_packs": result.lost_packs,
         "restore": restore_command(console, result, named),
     }
 

@@ -23,15 +23,16 @@ _STATES = {"sound": "yes", "unverified": "not yet", "damaged": "DAMAGED", "": "â
 def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool) -> int:
     """See the snapshots of a home: number, id, age, kind, label, files, size, what it added, verified.
 
-    The number counts from the newest and moves on with every snapshot; the id stays. `verified` says
-    whether the databases in it were checked: a snapshot may reuse a check of some hours ago.
+    The number counts from the newest and moves on with every snapshot; the id stays. One that another
+    machine made of the same path has no number while this machine has its own. `verified` says whether the
+    databases in it were checked: a snapshot may reuse a check of some hours ago.
     """
     _, surroundings, console = start(as_json)
     place = surroundings.locate(home, layout, existing=False)
     with open_vault(surroundings, listener=console.listener()) as repository:
         listing = list_home(repository, place.home)
     console.finish()
-    chosen = [one for one in (listing.all if every else listing.shown) if kind in (None, one.kind)]
+    chosen = [one for one in (listing.all if every else listing.of_home) if kind in (None, one.kind)]
     console.document(
         {
             "home": place.home,
@@ -54,7 +55,8 @@ def _show(
         rows: list[tuple[str, ...]] = [
             ("#", "ID", "AGE", "KIND", "FILES", "SIZE", "ADDED", "VERIFIED", "LABEL")
         ]
-        rows += [_row(one, now, every) for one in chosen]
+        foreign = {one.id for one in listing.elsewhere}
+        rows += [_row(one, now, one.id in foreign) for one in chosen]
         for row in _aligned(rows):
             console.line(row)
         if listing.shown:
@@ -78,7 +80,7 @@ def _show(
         console.line(f"See how the vault is: `{console.command('vault', 'check')}`")
 
 
-def _row(one: Listed, now: int, every: bool) -> tuple[str, ...]:
+def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
     notes = []
     if one.pinned:
         notes.append(f"pinned until {one.pinned_until}" if one.pinned_until else "pinned")
@@ -86,8 +88,10 @@ def _row(one: Listed, now: int, every: bool) -> tuple[str, ...]:
         notes.append("INCOMPLETE")
     if one.forgotten_ns is not None:
         notes.append("forgotten")
-    elif every and not one.number:
+    elif foreign:
         notes.append(f"of {path_text(one.home)} on {path_text(one.snapshot.hostname)}")
+    elif not one.here:
+        notes.append(f"on {path_text(one.snapshot.hostname)}")
     return (
         str(one.number) if one.number else "",
         one.short,

@@ -13,6 +13,7 @@ from holdfast.cli.options import common_options, start
 from holdfast.cli.remarks import census_lines
 from holdfast.cli.snapshots import age_text, named_home
 from holdfast.core.entries import Outcome
+from holdfast.vault.tags import QUICK
 
 _SHOWN = 12
 
@@ -64,6 +65,7 @@ def command(
         _show_plan(console, prepared)
         if dry_run:
             console.document({"dry_run": True, **_plan_document(prepared)})
+            _show_newer(console, prepared)
             console.line("Nothing was changed")
             return 0
         if prepared.questions and not yes:
@@ -107,6 +109,8 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
         "layout": prepared.place.layout.name,
         "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
         "remarks": [remark.as_dict() for remark in prepared.source.remarks],
+        "speaks_for": prepared.speaks_for or None,
+        "newer_quick": prepared.newer.id if prepared.newer else None,
         "left_outside": prepared.left_outside,
         "plan": prepared.plan.as_dict(),
         "needs_consent": prepared.questions,
@@ -118,12 +122,16 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     console.heading(f"Restore into {path_text(prepared.place.home)}")
     label = f", {path_text(chosen.label)}" if chosen.label else ""
     number = f"number {chosen.number}, " if chosen.number else ""
-    console.fact("Snapshot", f"{chosen.short} ({number}{chosen.kind}{label}, {age_text(chosen)} old)")
-    if chosen.home and chosen.home != prepared.place.home:
+    console.fact("Snapshot", f"{chosen.short} ({number}{chosen.kind}{label}, {age_text(chosen, word='old')})")
+    if chosen.home and (chosen.home != prepared.place.home or not chosen.here):
         console.fact("Made of", f"{path_text(chosen.home)} on {path_text(chosen.snapshot.hostname)}")
     census = prepared.manifest.get("census") if prepared.manifest else None
     for line in census_lines(census if isinstance(census, dict) and not plan.only else {}):
         console.fact("Holds", line)
+    if chosen.kind == QUICK and not plan.only:
+        console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
+    if prepared.request.exact and prepared.speaks_for:
+        console.fact("Only for", path_text(prepared.speaks_for))
     _show_losses(console, prepared.losses)
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
@@ -136,6 +144,17 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
         console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
     for sentence in plan.obstacles:
         console.fact("In the way", sentence)
+
+
+def _show_newer(console: Console, prepared: PreparedRestore) -> None:
+    """`latest` is a whole home; what the agent stored since then is one command away."""
+    if prepared.newer is None:
+        return
+    request, newer = prepared.request, prepared.newer.short
+    into = ["--into", os.path.abspath(request.into)] if request.into else []
+    words = ["snapshot", "restore", newer, *prepared.plan.only, *named_home(request.home, request.layout)]
+    again = console.command(*words, *into)
+    console.line(f"Newer state files are in the quick snapshot {newer}: `{again}`")
 
 
 def _show_losses(console: Console, lost: list[tuple[str, str]]) -> None:
@@ -193,4 +212,5 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
             console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}")
     if landed.replaced or landed.removed or landed.created:
         console.line(f"Take it back with: `{undo}`")
+    _show_newer(console, prepared)
     return 0 if whole else 3

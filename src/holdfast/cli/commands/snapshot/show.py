@@ -22,9 +22,9 @@ _SHOWN = 12
 
 @click.command("show")
 @click.argument("snapshot", metavar="ID|N|latest")
-@click.argument("path", required=False, default="")
+@click.argument("path", required=False, default=None)
 @common_options
-def command(snapshot: str, path: str, home: str, layout: str, as_json: bool) -> int:
+def command(snapshot: str, path: str | None, home: str, layout: str, as_json: bool) -> int:
     """See what a snapshot holds: its counts, its databases and how sound they are, what it could not read.
 
     With PATH: the entries of that directory, or the content of that file where it is a text.
@@ -33,7 +33,7 @@ def command(snapshot: str, path: str, home: str, layout: str, as_json: bool) -> 
     place = surroundings.locate(home, layout, existing=False)
     with opened(surroundings, place, snapshot, layout, console.listener()) as found:
         console.finish()
-        if not path:
+        if path is None:
             return _show_summary(console, found, summary(found), named_home(home, layout))
         shown = look(found, path, os.getcwd())
         if isinstance(shown, StoredFile):
@@ -82,7 +82,7 @@ def _show_summary(console: Console, found: Opened, told: Summary, named: list[st
     )
     whole = chosen.complete and not told.damage
     console.heading(f"Snapshot {chosen.short}{'' if chosen.complete else ' (incomplete)'}", whole)
-    console.fact("Taken", f"{chosen.snapshot.time[:19].replace('T', ' ')}, {age_text(chosen)} ago")
+    console.fact("Taken", f"{chosen.snapshot.time[:19].replace('T', ' ')}, {age_text(chosen, word='ago')}")
     console.fact("Home", f"{path_text(found.stored.home)} on {path_text(chosen.snapshot.hostname)}")
     console.fact("Kind", chosen.kind + (f", {path_text(chosen.label)}" if chosen.label else ""))
     if chosen.pinned:

@@ -44,7 +44,7 @@ def command(read_data: float | None, as_json: bool) -> int:
     share of them every day comes round to all. Nothing is changed. Exit code 0: whole; 1: damaged.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         checked = check_vault(surroundings, repository, read_data, console.listener())
     console.finish()
     console.document(checked.as_dict())

@@ -28,7 +28,7 @@ def command(
     paper somewhere else. It is never written anywhere by holdfast.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         what = "New recovery passphrase" if recovery else "New passphrase"
         secret = new_passphrase(console, passphrase_command, passphrase_file, passphrase_fd, what)
         added = add_passphrase(surroundings, repository, secret, recovery=recovery)

@@ -22,7 +22,7 @@ def command(output: str, as_json: bool) -> int:
     Whoever has it can read everything in the vault. restic takes it as its password.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         secret = export_key(surroundings, repository)
     if output:
         path = os.path.abspath(output)

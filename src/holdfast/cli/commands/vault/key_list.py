@@ -16,7 +16,7 @@ from holdfast.cli.options import start
 def command(as_json: bool) -> int:
     """See which keys open the vault. None of them is shown itself."""
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         found = listed_keys(repository)
     console.document({"vault": surroundings.vault, "keys": [key.as_dict() for key in found]})
     console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(surroundings.vault)}")

@@ -24,7 +24,7 @@ def command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
     that copy with it.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         key = key_to_remove(repository, id)
         named = f"{key.id[:8]} ({key.kind or 'unreadable'}, {key.person})"
         if dry_run:

@@ -25,7 +25,7 @@ def command(output: str, as_json: bool) -> int:
     vault is, hold its key, and give the commands. Keep a copy away from this machine.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         text, html = write_kit(surroundings, repository, os.path.abspath(output) if output else "")
     console.document({"vault": surroundings.vault, "text": text, "html": html})
     console.heading(f"Wrote the kit of the vault {path_text(surroundings.vault)}")

@@ -25,7 +25,7 @@ def command(now: bool, yes: bool, dry_run: bool, as_json: bool) -> int:
     that are not forgotten are never touched.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         plan = plan_vault_prune(repository, now=now, listener=console.listener())
         console.finish()
         _show_plan(console, surroundings.vault, plan)

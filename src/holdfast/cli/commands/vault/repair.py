@@ -26,7 +26,7 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> int:
     snapshot stores it again where the home still has it. Snapshots are never touched.
     """
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         report, plan = plan_vault_repair(repository, listener=console.listener())
         console.finish()
         _show_plan(console, surroundings.vault, report, plan)

@@ -16,7 +16,7 @@ from holdfast.cli.options import start
 def command(as_json: bool) -> int:
     """What the vault holds and what that costs: snapshots, sizes, what is stored once, what is unused."""
     _, surroundings, console = start(as_json)
-    with open_vault(surroundings) as repository:
+    with open_vault(surroundings, listener=console.notes()) as repository:
         stats = vault_stats(surroundings, repository, console.listener())
     console.finish()
     console.document(stats.as_dict())

@@ -1,0 +1,218 @@
+"""What `rollback` says where little can be done: damage, a full or read-only disk, nothing to change."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import pty
+import shutil
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from checkpoint_support import put
+from holdfast.checkpoints.checkpoints import Checkpoints
+
+
+@pytest.fixture
+def project(tmp_path):
+    place = os.path.realpath(tmp_path / "project")
+    put(os.path.join(place, "pyproject.toml"), "")
+    put(os.path.join(place, "main.py"), "one\n")
+    return place
+
+
+@pytest.fixture
+def run(holdfast, project):
+    return lambda *words, **options: holdfast(*words, **{"cwd": project, **options})
+
+
+@pytest.fixture
+def data(launcher_environment):
+    return os.path.join(launcher_environment["HOME"], ".local", "share", "holdfast", "checkpoints")
+
+
+def read(*parts: str) -> str:
+    with open(os.path.join(*parts)) as file:
+        return file.read()
+
+
+def turn(data: str, project: str, number: int, content: str) -> None:
+    agent = Checkpoints(data)
+    agent.new_turn("session", f"turn-{number}")
+    agent.before([project], f"turn {number}", shell=True)
+    put(os.path.join(project, "main.py"), content)
+    agent.after(wait=True)
+
+
+@pytest.mark.parametrize(
+    "words", [["1", ""], ["1", " "], ["", "main.py"], ["1", "main.py", ""], ["--diff", "1", ""]]
+)
+def test_an_empty_file_name_is_refused_and_nothing_goes_back(run, project, data, words):
+    turn(data, project, 1, "two\n")
+    done = run("rollback", *words)
+    assert done.returncode == 2 and "An empty name means no file" in done.stderr
+    assert read(project, "main.py") == "two\n"
+
+
+def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, data):
+    packs: list[set[str]] = []
+    for number in range(4):
+        put(os.path.join(project, f"d{number}", "file"), f"{number}\n")
+        turn(data, project, number, f"turn {number}\n" * 30)
+        packs.append(set(glob.glob(os.path.join(data, "store", "objects", "pack", "*.pack"))))
+    for pack in packs[1] - packs[0]:
+        os.unlink(pack)
+        os.unlink(pack[:-4] + "idx")
+    turn(data, project, 9, "the last\n")
+    listed = run("rollback")
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.count("DAMAGED") >= 1 and "holdfast checkpoints status" in listed.stdout
+    rows = json.loads(run("rollback", "--json").stdout)["checkpoints"]
+    bad = [row["id"] for row in rows if row["damaged"]]
+    assert bad and all(row["number"] is None for row in rows if row["damaged"])
+    status = run("checkpoints", "status")
+    assert f"Damaged: {project}" in status.stdout and bad[0] in status.stdout
+    assert json.loads(run("checkpoints", "--json").stdout)["healthy"] is False
+    refused = run("rollback", bad[0])
+    assert refused.returncode == 1 and "checkpoint-damaged" in refused.stderr
+    assert run("rollback", "1").returncode == 0
+    assert read(project, "main.py") == "turn 3\n" * 30
+
+
+def test_a_deleted_project_is_shown_and_comes_back_with_the_printed_command(
+    holdfast, run, project, data, tmp_path
+):
+    put(os.path.join(project, "sub", "x"), "x\n")
+    turn(data, project, 1, "two\n")
+    shutil.rmtree(project)
+    shown = holdfast("rollback", "--diff", "--dir", project, cwd=str(tmp_path))
+    assert shown.returncode == 0 and "-one" in shown.stdout and "3 files changed" in shown.stdout
+    assert "orphan" in holdfast("checkpoints", cwd=str(tmp_path)).stdout
+    dry = holdfast("rollback", "1", "--dir", project, "--dry-run", cwd=str(tmp_path))
+    assert dry.returncode == 0 and not os.path.exists(project), "a dry run makes nothing"
+    went = holdfast("rollback", "1", "--dir", project, cwd=str(tmp_path))
+    assert went.returncode == 0, went.stdout + went.stderr
+    assert read(project, "main.py") == "one\n" and read(project, "sub", "x") == "x\n"
+
+
+def test_a_full_disk_is_said_and_clear_makes_room_on_it(
+    run, project, small_filesystem, launcher_environment, data
+):
+    place = small_filesystem(600)
+    os.makedirs(os.path.dirname(data))
+    os.symlink(place, data)
+    for number in range(3):
+        turn(data, project, number, os.urandom(30_000).hex())
+    with open(os.path.join(place, "filler"), "wb") as filler:
+        with pytest.raises(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+                filler.flush()
+        with pytest.raises(OSError):
+            filler.close()
+    put(os.path.join(project, "main.py"), os.urandom(50_000).hex())
+    was = read(project, "main.py")
+    listed = run("rollback")
+    assert listed.returncode == 0 and "turn 2" in listed.stdout, listed.stderr
+    refused = run("rollback", "1")
+    assert refused.returncode == 1 and "undo-point-failed" in refused.stderr, refused.stderr
+    assert "No space left" in refused.stderr and "Nothing was changed" in refused.stderr
+    assert "holdfast checkpoints prune" in refused.stderr
+    assert read(project, "main.py") == was
+    pruned = run("checkpoints", "prune", "--yes", "--retention-days", "0.0000001")
+    assert pruned.returncode == 0, pruned.stderr
+    cleared = run("checkpoints", "clear", "--yes")
+    assert cleared.returncode == 0 and "Dropped" in cleared.stdout, cleared.stderr
+    assert run("checkpoint").returncode == 0, "there is room again"
+
+
+def test_a_read_only_store_is_read_and_what_would_write_says_so(run, project, small_filesystem, data):
+    place = small_filesystem(2048)
+    os.makedirs(os.path.dirname(data))
+    os.symlink(place, data)
+    turn(data, project, 1, "two\n")
+    put(os.path.join(project, "main.py"), "three\n")
+    subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+    listed = run("rollback")
+    assert listed.returncode == 0 and "turn 1" in listed.stdout, listed.stderr
+    shown = run("rollback", "1", "--diff")
+    assert shown.returncode == 0 and "-one" in shown.stdout and "+three" in shown.stdout, shown.stderr
+    assert run("checkpoints").returncode == 0
+    refused = run("rollback", "1")
+    assert refused.returncode == 1 and "undo-point-failed" in refused.stderr
+    assert "Read-only" in refused.stderr and read(project, "main.py") == "three\n"
+    refused = run("checkpoints", "prune", "--yes")
+    assert refused.returncode == 1 and "checkpoint-store-unusable" in refused.stderr
+    assert "No checkpoint was dropped" in refused.stderr
+
+
+def test_where_everything_stays_it_is_not_said_that_nothing_differs(run, project, data):
+    turn(data, project, 1, "two\n")
+    put(os.path.join(project, "main.py"), "mine\n")
+    done = run("rollback", "1")
+    assert done.stdout.startswith("Changed nothing for checkpoint")
+    assert "No file was changed: 1 path differs and stays" in done.stdout
+    assert "Nothing differs" not in done.stdout and "Kept yours main.py" in done.stdout
+
+
+def test_a_rollback_of_modes_alone_says_what_it_did(run, project):
+    os.chmod(os.path.join(project, "main.py"), 0o644)
+    run("checkpoint")
+    os.chmod(os.path.join(project, "main.py"), 0o600)
+    shown = run("rollback", "1", "--dry-run")
+    assert "main.py: mode 0600 to 0644" in shown.stdout
+    done = run("rollback", "1")
+    assert "main.py: mode 0600 to 0644" in done.stdout and "Changed your mind?" in done.stdout
+    assert os.stat(os.path.join(project, "main.py")).st_mode & 0o777 == 0o644
+
+
+def test_looking_and_trying_leave_points_that_say_so(run, project, data):
+    run("checkpoint")
+    for number, words in enumerate(
+        (["rollback"], ["rollback", "1", "--diff"], ["rollback", "1", "--dry-run"])
+    ):
+        put(os.path.join(project, "main.py"), f"{number}\n")
+        run(*words)
+    rows = json.loads(run("rollback", "--all", "--json").stdout)["checkpoints"]
+    assert {row["reason"] for row in rows if row["kind"] == "undo"} == {"looked at"}
+
+
+def test_at_a_terminal_of_80_columns_nothing_wraps(project, launcher_environment, data):
+    turn(data, project, 1, "two\n")
+    agent = Checkpoints(data)
+    agent.new_turn("a-session-with-a-name", "t")
+    agent.before([project], "before a shell command that is quite long: " + "make " * 20, shell=True)
+    put(os.path.join(project, "main.py"), "three\n")
+    agent.after(wait=True)
+    for words in (["rollback"], ["rollback", "1"]):
+        lines = _at_terminal([*words], project, launcher_environment, 80)
+        table = [line for line in lines if "before a shell" in line]
+        assert table and all(len(line) <= 80 for line in table), table
+        assert any(line.endswith("…") for line in table)
+
+
+def _at_terminal(words: list[str], cwd: str, environment: dict[str, str], columns: int) -> list[str]:
+    import fcntl
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**environment, "NO_COLOR": "1", "TERM": "dumb"}
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "holdfast", *words]
+    process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=follower, stderr=subprocess.DEVNULL)
+    os.close(follower)
+    shown = b""
+    try:
+        while piece := os.read(leader, 65536):
+            shown += piece
+    except OSError:
+        pass  # the other end is closed
+    finally:
+        process.wait()
+        os.close(leader)
+    return shown.decode().replace("\r", "").split("\n")
