@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -275,7 +274,7 @@ def _describe(
         "layout": place.layout.name,
         "home": place.home,
         "external": dict(external),
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "user": os.path.basename(surroundings.user_home.rstrip("/")),
         "tool": f"holdfast {__version__}",
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(copy.time_ns / 1e9)),

@@ -73,7 +73,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
     )
     with prepare_restore(conversation.surroundings, request, conversation.listener) as prepared:
         done = prepared.carry_out(conversation.listener)
-        chosen = prepared.chosen
+        chosen, newer = prepared.chosen, prepared.newer
     landed = done.landed
     data: dict[str, object] = {
         "operation": done.operation,
@@ -85,6 +85,10 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         f"✅ Restored snapshot {chosen.short}: {landed.created} files made, {landed.replaced} replaced.",
         "What was there is kept: `holdfast undo` brings it back. Restart the agent to use what came back.",
     ]
+    if newer is not None:
+        lines.append(
+            f"Newer state files are in the quick snapshot {newer.short}: /snapshot restore {newer.short}"
+        )
     if done.lost:
         names = ", ".join(path for path, _ in done.lost[:5])
         lines.append(f"⚠️ {len(done.lost)} could not be restored: {names}")

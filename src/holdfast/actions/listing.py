@@ -7,7 +7,7 @@ be read is named, and hides no other.
 
 from __future__ import annotations
 
-import socket
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -118,7 +118,7 @@ def list_home(
     path that other machines made take their place.
     """
     now_ns = time.time_ns() if now_ns is None else now_ns
-    host = socket.gethostname() if host is None else host
+    host = os.uname().nodename if host is None else host
     snapshots, damaged = list_snapshots(repository)
     listing = Listing(home, damaged=damaged)
     ours: list[Snapshot] = []

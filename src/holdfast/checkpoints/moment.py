@@ -58,7 +58,10 @@ class Moment:
             else:
                 merged[path] = state
         for path in sorted(self.made, reverse=True):
-            if path in merged and not any(other.startswith(path + "/") for other in merged):
+            found = merged.get(path)
+            if found is None or found.kind != "directory":  # an earlier call knows a file of that name
+                continue
+            if not any(other.startswith(path + "/") for other in merged):
                 del merged[path]
         return merged
 

@@ -283,7 +283,8 @@ def test_a_dry_run_says_which_zips_cannot_be_taken(here, place):
 
 @pytest.mark.parametrize("victim", ["SOUL.md", "notes.db"])
 def test_a_zip_with_one_damaged_entry_gives_all_the_others(here, place, victim):
-    path = zipped(place.home, "pre-update-2026-02-03-040506.zip", **{"notes.db": "".join(map(str, range(20_000)))})
+    notes = {"notes.db": "".join(map(str, range(20_000)))}
+    path = zipped(place.home, "pre-update-2026-02-03-040506.zip", **notes)
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(victim)
     with open(path, "r+b") as file:

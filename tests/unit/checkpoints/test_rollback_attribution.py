@@ -201,6 +201,18 @@ def test_going_back_to_a_named_call_undoes_every_later_one_too(project):
     assert project.read("later.txt") == b"later.txt as it was\n"
 
 
+def test_a_file_whose_name_later_became_a_directory_comes_back_by_a_named_call(project):
+    project.write("thing", "a file\n")
+    project.before()
+    point = project.before("thing")
+    project.delete("thing")
+    project.before("thing/inside")
+    project.write("thing/inside", "of a directory\n")
+    project.before()
+    project.back(point, overwrite_mine=True)
+    assert project.read("thing") == b"a file\n"
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_mark_of_one_session_does_not_end_the_turn_of_another(project, ended):
     project.write("a", "0")

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -25,13 +24,10 @@ from holdfast.core.worker import Worker
 from .comparing import untouched
 from .items import Item
 from .plan import LandingPlan
+from .sharing import Shared
 from .tree import Tree
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Below this a second thread gains nothing: the work is Python's own and not inflating or hashing.
-_WORTH_A_THREAD = 256 << 10
-#: Small files that one thread takes over from the other when it has nothing else to do.
-_WORTH_HALVING = 32
 _HOLE = 64 << 10
 _ZEROS = bytes(1 << 20)
 _EVENTS_EVERY = 4 << 20
@@ -228,40 +224,6 @@ def stage(
     return staging
 
 
-class _Shared:
-    """What two threads have to stage: large files from one end, small ones in order from the other."""
-
-    def __init__(self, work: list[tuple[Item, Entry]]) -> None:
-        # The small ones stay in the order of the source: in an archive they lie one after the other.
-        self._small = deque(pair for pair in work if pair[0].size < _WORTH_A_THREAD)
-        self._large = sorted(
-            (pair for pair in work if pair[0].size >= _WORTH_A_THREAD), key=lambda pair: pair[0].size
-        )
-        self._mutex = threading.Lock()
-
-    def next(self) -> tuple[Item, Entry] | None:
-        """The next small file; when they are all taken, the smallest of the large ones."""
-        with self._mutex:
-            if self._small:
-                return self._small.popleft()
-            return self._large.pop(0) if self._large else None
-
-    def large(self) -> tuple[Item, Entry] | None:
-        """The largest that is left."""
-        with self._mutex:
-            return self._large.pop() if self._large else None
-
-    def rest(self) -> list[tuple[Item, Entry]]:
-        """The later half of the small files that are left, in order; nothing where it is not worth it."""
-        with self._mutex:
-            count = len(self._small) // 2
-            if count < _WORTH_HALVING:
-                return []
-            half = [self._small.pop() for _ in range(count)]
-        half.reverse()
-        return half
-
-
 def _by_two(
     work: list[tuple[Item, Entry]],
     staging: Staging,
@@ -269,7 +231,7 @@ def _by_two(
     tell: Callable[[int, str], None],
     ready: Callable[[Staging, Staged], None],
 ) -> None:
-    shared = _Shared(work)
+    shared = Shared(work)
     small, large = Stager(staging, "0", owner, tell), Stager(staging, "1", owner, tell)
 
     def take_large() -> None:
