@@ -13,13 +13,16 @@ import json
 import os
 import sys
 import time
+from typing import Any
+
+Order = dict[str, Any]
 
 
 class Hermes:
     """Hermes 0.19.0's CheckpointManager; its store lies in HERMES_HOME."""
 
-    def open(self, order):
-        from tools.checkpoint_manager import CheckpointManager
+    def open(self, order: Order) -> None:
+        from tools.checkpoint_manager import CheckpointManager  # type: ignore[import-not-found]
 
         limits = {
             name: order[name]
@@ -28,7 +31,7 @@ class Hermes:
         }
         self.manager = CheckpointManager(enabled=True, **limits)
 
-    def take(self, order):
+    def take(self, order: Order) -> bool:
         self.manager.new_turn()
         return bool(self.manager.ensure_checkpoint(order["project"], "bench"))
 
@@ -36,13 +39,13 @@ class Hermes:
 class Stepback:
     """stepback 0.2.0; its store lies in the project."""
 
-    def open(self, order):
+    def open(self, order: Order) -> None:
         pass
 
-    def take(self, order):
+    def take(self, order: Order) -> bool:
         from pathlib import Path
 
-        from stepback.engine import Engine
+        from stepback.engine import Engine  # type: ignore[import-not-found]
 
         return Engine(Path(order["project"])).checkpoint() is not None
 
@@ -50,7 +53,7 @@ class Stepback:
 class Holdfast:
     """holdfast, as an integration calls it: one object for the life of the agent."""
 
-    def open(self, order):
+    def open(self, order: Order) -> None:
         from holdfast.checkpoints.checkpoints import Checkpoints
         from holdfast.checkpoints.maintenance import MaintenanceSettings
         from holdfast.checkpoints.retention import Limits
@@ -64,7 +67,7 @@ class Holdfast:
         self.checkpoints = Checkpoints(order["directory"], maintenance=maintenance)
         self.turn = 0
 
-    def take(self, order):
+    def take(self, order: Order) -> bool:
         project = order["project"]
         if order.get("named"):
             self.checkpoints.before([order["named"]], "bench", "session", f"turn-{self.turn}")

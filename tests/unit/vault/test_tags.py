@@ -109,7 +109,9 @@ def test_a_snapshot_is_found_by_the_start_of_either_id_by_number_and_as_latest()
     assert pick(every, "latest") is new
     assert pick(every, "1", numbered=numbered) is new
     assert pick(every, "2", numbered=numbered) is old
-    assert pick(every, "2") is new  # nobody counted: the start of an id
+    with pytest.raises(NoSuchSnapshot):
+        pick(every, "2")  # a bare number is never taken for the start of an id
+    assert pick(every, "2b") is new
     assert pick(every, "3c", forgotten=True) is gone
 
 
