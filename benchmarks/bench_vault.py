@@ -69,8 +69,8 @@ class Arena:
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[None]:
-        """The home's agent at work: a turn of conversation some thirty times a second."""
-        with LiveWriter(os.path.join(self.home, "state.db"), pause=0.03, words=60, autocheckpoint=1000):
+        """The home's agent at work: two turns of conversation a second."""
+        with LiveWriter(os.path.join(self.home, "state.db"), pause=0.5, words=60, autocheckpoint=1000):
             yield
 
     def record(self, name: str, run: Run, size: int = 0) -> None:
