@@ -599,7 +599,9 @@ def test_restic_backs_up_while_we_save_forget_and_prune(restic, place, secret, t
             "RESTIC_CACHE_DIR": run.cache,
         }
         backups = 0
-        for number in range(6):
+        for number in range(30):
+            if number >= 6 and backups >= 2:  # on a loaded machine restic meets our lock more often
+                break
             put(home, {"turn": b"%d" % number * 2000})
             child = subprocess.Popen(
                 [run.program, "backup", ".", "--json"],
