@@ -6,20 +6,18 @@ import os
 
 import click
 
-from holdfast.actions.consent import ConsentNeeded
 from holdfast.actions.import_ import (
     Imported,
     ImportRequest,
     PreparedImport,
     prepare_import,
 )
-from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
+from holdfast.cli.console import Console, path_text, time_text
+from holdfast.cli.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances, show_paths
 from holdfast.cli.options import common_options, start
 from holdfast.cli.remarks import census_lines
 from holdfast.core.entries import Outcome
 from holdfast.core.errors import HoldfastError
-
-_SHOWN = 12
 
 
 @click.command("import")
@@ -80,7 +78,13 @@ def command(
                 console.line("Nothing was changed")
                 return 0
             if prepared.questions and not force:
-                _consent(console, prepared)
+                ask_consent(
+                    console,
+                    "import",
+                    prepared.questions,
+                    _again(console, prepared.request, "--dry-run"),
+                    _again(console, prepared.request, "--force"),
+                )
             imported = prepared.carry_out(console.listener())
             console.finish()
             return _show_result(console, prepared, imported)
@@ -110,21 +114,6 @@ def _again(console: Console, request: ImportRequest, *more: str) -> str:
     return console.command(*words, *more)
 
 
-def _consent(console: Console, prepared: PreparedImport) -> None:
-    if not console.can_ask():
-        raise ConsentNeeded(
-            "this import needs your consent: " + "; ".join(prepared.questions),
-            kept="Nothing was changed",
-            next_steps=(
-                f"See the plan: `{_again(console, prepared.request, '--dry-run')}`",
-                f"Agree to it: `{_again(console, prepared.request, '--force')}`",
-            ),
-            reasons=prepared.questions,
-        )
-    if not console.ask("Continue?"):
-        raise click.Abort
-
-
 def _plan_document(prepared: PreparedImport) -> dict[str, object]:
     return {
         "archive": prepared.archive.path,
@@ -147,32 +136,15 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     census = head.get("census") if head else None
     for line in census_lines(census if isinstance(census, dict) else {}):
         console.fact("Holds", line)
-    for path, reason in prepared.losses[:_SHOWN]:
+    for path, reason in prepared.losses[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}")
-    for remark in prepared.source.remarks[:_SHOWN]:
+    for remark in prepared.source.remarks[:SHOWN]:
         console.fact("Left out", f"{path_text(remark.path)}: {remark.reason}")
-    console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
-    _listing(console, "Replaces", plan.replace)
-    _listing(console, "Removes", plan.remove)
-    _listing(console, "Outside", plan.outside)
-    _listing(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
+    show_changes(console, plan)
     if prepared.foreign:
-        _listing(console, "Can run", plan.executable, "plugins, hooks, scripts, jobs: look at them first")
-        _listing(console, "Links out", prepared.links_out, "what is written there lands outside the home")
-    for path, holder in plan.held:
-        console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
-    for sentence in plan.obstacles:
-        console.fact("In the way", sentence)
-
-
-def _listing(console: Console, label: str, paths: list[str], note: str = "") -> None:
-    if not paths:
-        return
-    console.fact(label, count_text(len(paths), "file") + (f" ({note})" if note else ""))
-    for path in paths[:_SHOWN]:
-        console.line(f"               {path_text(path)}")
-    if len(paths) > _SHOWN:
-        console.line(f"               … and {len(paths) - _SHOWN:,} more (all of them: --dry-run --json)")
+        show_paths(console, "Can run", plan.executable, "plugins, hooks, scripts, jobs: look at them first")
+        show_paths(console, "Links out", prepared.links_out, "what is written there lands outside the home")
+    show_hindrances(console, plan)
 
 
 def _show_result(console: Console, prepared: PreparedImport, imported: Imported) -> int:
@@ -204,9 +176,9 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     console.fact("Time", time_text(landed.seconds))
     if imported.undo_point.id:
         console.fact("Before", f"kept as snapshot {imported.undo_point.id[:8]}")
-    for path, reason in prepared.losses[:_SHOWN]:
+    for path, reason in prepared.losses[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}")
-    for remark in landed.remarks[:_SHOWN]:
+    for remark in landed.remarks[:SHOWN]:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for wrapper in imported.wrappers:
         if wrapper.state == "made":

@@ -6,16 +6,14 @@ import os
 
 import click
 
-from holdfast.actions.consent import ConsentNeeded
 from holdfast.actions.restore import PreparedRestore, Restored, RestoreRequest, prepare_restore
-from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
+from holdfast.cli.console import Console, path_text, time_text
+from holdfast.cli.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances
 from holdfast.cli.options import common_options, start
 from holdfast.cli.remarks import census_lines
 from holdfast.cli.snapshots import age_text, named_home
 from holdfast.core.entries import Outcome
 from holdfast.vault.tags import QUICK
-
-_SHOWN = 12
 
 
 @click.command("restore")
@@ -69,7 +67,13 @@ def command(
             console.line("Nothing was changed")
             return 0
         if prepared.questions and not yes:
-            _consent(console, prepared)
+            ask_consent(
+                console,
+                "restore",
+                prepared.questions,
+                _again(console, prepared, "--dry-run"),
+                _again(console, prepared, "--yes"),
+            )
         restored = prepared.carry_out(console.listener())
         console.finish()
         return _show_result(console, prepared, restored)
@@ -85,21 +89,6 @@ def _again(console: Console, prepared: PreparedRestore, *more: str) -> str:
     flags = {"--exact": request.exact, "--allow-damaged": request.allow_damaged}
     words += [flag for flag, given in flags.items() if given]
     return console.command(*words, *more)
-
-
-def _consent(console: Console, prepared: PreparedRestore) -> None:
-    if not console.can_ask():
-        raise ConsentNeeded(
-            "this restore needs your consent: " + "; ".join(prepared.questions),
-            kept="Nothing was changed",
-            next_steps=(
-                f"See the plan: `{_again(console, prepared, '--dry-run')}`",
-                f"Agree to it: `{_again(console, prepared, '--yes')}`",
-            ),
-            reasons=prepared.questions,
-        )
-    if not console.ask("Continue?"):
-        raise click.Abort
 
 
 def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
@@ -135,15 +124,8 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     _show_losses(console, prepared.losses)
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
-    console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
-    _listing(console, "Replaces", plan.replace)
-    _listing(console, "Removes", plan.remove)
-    _listing(console, "Outside", plan.outside)
-    _listing(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
-    for path, holder in plan.held:
-        console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
-    for sentence in plan.obstacles:
-        console.fact("In the way", sentence)
+    show_changes(console, plan)
+    show_hindrances(console, plan)
 
 
 def _show_newer(console: Console, prepared: PreparedRestore) -> None:
@@ -158,20 +140,10 @@ def _show_newer(console: Console, prepared: PreparedRestore) -> None:
 
 
 def _show_losses(console: Console, lost: list[tuple[str, str]]) -> None:
-    for path, reason in lost[:_SHOWN]:
+    for path, reason in lost[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
-    if len(lost) > _SHOWN:
-        console.line(f"               … and {len(lost) - _SHOWN:,} more (all of them: --json)")
-
-
-def _listing(console: Console, label: str, paths: list[str], note: str = "") -> None:
-    if not paths:
-        return
-    console.fact(label, count_text(len(paths), "file") + (f" ({note})" if note else ""))
-    for path in paths[:_SHOWN]:
-        console.line(f"               {path_text(path)}")
-    if len(paths) > _SHOWN:
-        console.line(f"               … and {len(paths) - _SHOWN:,} more (all of them: --dry-run --json)")
+    if len(lost) > SHOWN:
+        console.line(f"               … and {len(lost) - SHOWN:,} more (all of them: --json)")
 
 
 def _show_result(console: Console, prepared: PreparedRestore, restored: Restored) -> int:
@@ -204,7 +176,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
     if restored.undo_point.id:
         console.fact("Before", f"kept as snapshot {restored.undo_point.id[:8]}")
     _show_losses(console, restored.lost)
-    for remark in landed.remarks[:_SHOWN]:
+    for remark in landed.remarks[:SHOWN]:
         if remark.outcome is not Outcome.UNREADABLE:
             console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for wrapper in restored.wrappers:
