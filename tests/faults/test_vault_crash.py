@@ -272,7 +272,7 @@ def test_a_stopped_prune_loses_nothing_and_the_next_one_finishes_it(
         return prune(storage, report, max_unused)
 
     total = changes_of(files, work)
-    assert total > 30
+    assert total > 20  # names are random, and with them the order of blobs in the packs
     kept = [seed for seed in SEEDS if seed not in GONE]
     whole = MemoryStorage(dict(files))
     result = work(whole)
