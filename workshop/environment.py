@@ -29,7 +29,18 @@ MAIN = os.path.join(CHECKOUT, ".venv")
 HERMES = os.path.join(SETUP, "hermes")
 
 #: Real programs that the tests hold ours against, with the Debian package of each.
-TOOLS = {"sqlite3": "sqlite3", "zstd": "zstd", "unzip": "unzip", "restic": "restic"}
+TOOLS = {
+    "sqlite3": "sqlite3",
+    "zstd": "zstd",
+    "unzip": "unzip",
+    "restic": "restic",
+    "age": "age",
+    "gpg": "gnupg",
+    "ssh": "openssh-client",
+    "/usr/sbin/sshd": "openssh-server",
+    "/usr/sbin/cron": "cron",
+    "systemd-analyze": "systemd",
+}
 
 #: Settings of pip that would send the packages somewhere else than into the environment.
 MISLEADING = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
