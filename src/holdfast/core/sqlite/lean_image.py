@@ -1,0 +1,199 @@
+"""The lean image: a database with its derived indexes emptied, page for page where it was.
+
+What is read is a valid SQLite file of the same size. The root of each emptied b-tree reads as SQLite
+makes an empty one, the rest of its pages are on the free list and read as zeros, and everything else is
+as it was. Nothing is copied: it lies over the pinned state, which is read as before.
+
+The new trunk pages of the free list stand in front of the old ones and are chosen so that one day's
+changes move few of them: each lists the free pages of a fixed span of the file.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+from .lean_pages import NotLean, free_pages, kept_pages, shape_of
+from .lean_template import empty_roots
+from .pinned import Pinned
+
+_FREE_PAGE = b"\x02\0\0\0\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """One virtual table whose b-trees are left out: the statement that makes it, and their names."""
+
+    table: str
+    statement: str
+    trees: tuple[str, ...]
+
+
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+def _zeros(length: int) -> Iterator[memoryview]:
+    while length > len(_ZEROS):
+        yield _ZEROS
+        length -= len(_ZEROS)
+    yield _ZEROS[:length]
+
+
+class LeanImage(Pinned):
+    """A pinned database, seen with some of its b-trees emptied."""
+
+    def __init__(self, below: Pinned, emptied: Sequence[Emptied]) -> None:
+        """Find the pages. Raises NotLean; the pinned state is as usable as before."""
+        super().__init__(below.name)
+        if below.connection is None:
+            raise NotLean("SQLite does not open it")
+        self._below = below
+        self.connection, self.trouble, self.remarks = below.connection, below.trouble, below.remarks
+        self.size, self.mtime_ns = below.size, below.mtime_ns
+        self.page_size, self.method = below.page_size, below.method
+        self._shape = shape_of(below.read(0, 100), below.size)
+        if self._shape.page_size != below.page_size or self._shape.reserved:
+            raise NotLean("it keeps bytes of every page for an extension")
+        roots = dict(below.connection.execute("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0"))
+        count = below.connection.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage > 0").fetchone()[
+            0
+        ]
+        if count != len(roots):
+            raise NotLean("two of its tables have one name")
+        fresh: dict[int, bytes] = {}
+        for one in emptied:
+            missing = [tree for tree in one.trees if tree not in roots]
+            if missing:
+                raise NotLean(f"`{missing[0]}` is missing")
+            pages = empty_roots(below.connection, self.page_size, one.statement, one.trees)
+            fresh.update((roots[tree], page) for tree, page in pages.items())
+        dropped = {tree for one in emptied for tree in one.trees}
+        self._free = self._left_out(
+            [(name, root) for name, root in roots.items() if name not in dropped], fresh
+        )
+        #: Whole pages that read differently; all others of the free ones read as zeros.
+        self._changed = {**fresh, **self._trunks()}
+        self._patch_first_page()
+        self._places = sorted(self._changed)
+        self.left_out = self._free.count(1) * self.page_size
+
+    def _page(self, number: int) -> bytes:
+        page = self._below.read((number - 1) * self.page_size, self.page_size)
+        if len(page) != self.page_size:
+            raise NotLean("it ends in the middle of a page")
+        return page
+
+    def _left_out(self, kept: Sequence[tuple[str, int]], fresh: Mapping[int, bytes]) -> bytearray:
+        """A byte per page: 1 where the page becomes free."""
+        assert self.connection is not None
+        shape = self._shape
+        already = free_pages(shape, self._page)
+        used = kept_pages(self.connection, shape, self._page, kept)
+        stay = [0, *shape.pointer_maps(), *fresh]
+        if shape.lock_page <= shape.pages:
+            stay.append(shape.lock_page)
+        for page in stay:
+            if page > shape.pages or used[page] or already[page]:
+                raise NotLean(f"page {page} is used for two things")
+            used[page] = 1
+        both = int.from_bytes(used, "little") & int.from_bytes(already, "little")
+        if both:
+            raise NotLean("a page of a table is on the free list")
+        every = int.from_bytes(b"\1" * len(used), "little")
+        taken = int.from_bytes(used, "little") | int.from_bytes(already, "little")
+        return bytearray((every ^ taken).to_bytes(len(used), "little"))
+
+    def _trunks(self) -> dict[int, bytes]:
+        """The trunk pages of the new part of the free list; the last points to the old part."""
+        shape, free = self._shape, self._free
+        capacity = shape.usable // 4 - 8  # SQLite itself leaves the last six unused, for old readers
+        spans = [
+            (start, min(start + capacity, len(free)))
+            for start in range(0, len(free), capacity)
+            if free.find(1, start, start + capacity) >= 0
+        ]
+        heads: list[int] = []
+        at = -1
+        for _ in spans:
+            at = free.find(1, at + 1)
+            if at < 0:
+                break
+            heads.append(at)
+        leaves = bytearray(free)
+        for head in heads:
+            leaves[head] = 0
+        lists = [list(compress(range(start, end), leaves[start:end])) for start, end in spans]
+        pages = {}
+        for index, head in enumerate(heads):
+            following = heads[index + 1] if index + 1 < len(heads) else shape.first_trunk
+            members = lists[index]
+            page = struct.pack(f">{len(members) + 2}I", following, len(members), *members)
+            pages[head] = page.ljust(shape.page_size, b"\0")
+        self._head = heads[0] if heads else shape.first_trunk
+        return pages
+
+    def _patch_first_page(self) -> None:
+        shape = self._shape
+        first = bytearray(self._page(1))
+        struct.pack_into(">II", first, 32, self._head, shape.free + self._free.count(1))
+        self._changed[1] = bytes(first)
+        maps: dict[int, bytearray] = {}
+        if shape.auto_vacuum:
+            at = self._free.find(1)
+            while at >= 0:
+                holder, offset = shape.pointer_of(at)
+                entries = maps.get(holder)
+                if entries is None:
+                    entries = maps[holder] = bytearray(self._page(holder))
+                entries[offset : offset + 5] = _FREE_PAGE
+                at = self._free.find(1, at + 1)
+        self._changed.update((number, bytes(page)) for number, page in maps.items())
+
+    def read(self, start: int, length: int) -> bytes:
+        """As below, with the changed pages laid over; a stretch of zeros is not even read."""
+        size, free = self.page_size, self._free
+        end = min(start + length, self.size)
+        if end <= start:
+            return b""
+        first, last = start // size + 1, -(-end // size)
+        span = (last - first + 1) * size
+        below = b""
+        if free.find(0, first, last + 1) >= 0:
+            below = self._below.read((first - 1) * size, span)
+            below = below if len(below) == span else below + bytes(span - len(below))
+        low = bisect.bisect_left(self._places, first)
+        changed = self._places[low : bisect.bisect_right(self._places, last, low)]
+        pieces = self._pieces(memoryview(below), first, last, changed)
+        whole = b"".join(pieces)
+        skipped = start - (first - 1) * size
+        return whole if not skipped and span == end - start else whole[skipped : skipped + end - start]
+
+    def _pieces(
+        self, below: memoryview, first: int, last: int, changed: Sequence[int]
+    ) -> Iterator[memoryview | bytes]:
+        """What each run of pages reads as, in order."""
+        size, free = self.page_size, self._free
+        number = first
+        for border in (*changed, last + 1):
+            while number < border:
+                zeros = free[number]
+                after = free.find(1 - zeros, number, border)
+                after = border if after < 0 else after
+                if zeros:
+                    yield from _zeros((after - number) * size)
+                else:
+                    yield below[(number - first) * size : (after - first) * size]
+                number = after
+            if number <= last:
+                yield self._changed[number]
+                number += 1
+
+    def settle(self) -> None:
+        self._below.settle()
+
+    def close(self) -> None:
+        self.connection = None
+        self._below.close()
