@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import secrets
 import threading
 
 import pytest
 
 from faulty_storage import FaultyStorage
+from holdfast.core.objects.local import LocalObjects
+from holdfast.core.objects.memory import MemoryObjects
 from holdfast.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
+from holdfast.vault.storage.remote import RemoteStorage
 
 STORAGES = {
     "local": lambda path: LocalStorage(os.path.join(str(path), "vault")),
     "memory": lambda path: MemoryStorage(),
     "faulty": lambda path: FaultyStorage(MemoryStorage()),
+    "remote-memory": lambda path: RemoteStorage(MemoryObjects().below("4d2f00aa")),
+    "remote-file": lambda path: RemoteStorage(LocalObjects(os.path.join(str(path), "stick"))),
+}
+#: Places on real servers: one connection for all tests, and a vault of its own for each.
+SERVERS = {
+    "sftp": lambda ask: ask("sftp_server").place(),
+    "s3": lambda ask: ask("s3_server").place(),
+    "rclone-local": lambda ask: ask("rclone_remotes").local(),
+    "rclone-s3": lambda ask: ask("rclone_remotes").s3(),
 }
 CONTENT = bytes(range(256)) * 40
 NAME = hashlib.sha256(CONTENT).hexdigest()
 KINDS = [kind for kind in FileKind if kind is not FileKind.CONFIG]
 
 
-@pytest.fixture(params=sorted(STORAGES))
-def storage(request, tmp_path):
-    made = STORAGES[request.param](tmp_path)
+@pytest.fixture(scope="module")
+def opened(request):
+    """Opens each server's place once."""
+    with contextlib.ExitStack() as stack:
+        places = {}
+
+        def open_place(name):
+            if name not in places:
+                places[name] = SERVERS[name](request.getfixturevalue).open()
+                stack.callback(places[name].close)
+            return places[name]
+
+        yield open_place
+
+
+@pytest.fixture(params=[*STORAGES, *SERVERS])
+def storage(request, tmp_path, opened):
+    if request.param in STORAGES:
+        made = STORAGES[request.param](tmp_path)
+    else:
+        made = RemoteStorage(opened(request.param).below(secrets.token_hex(8)))
     made.create()
     yield made
     made.close()
@@ -119,3 +151,30 @@ def test_many_threads_may_write_at_once(storage):
         thread.join()
     assert sorted(storage.list(FileKind.PACK)) == sorted((name, 2000) for name in names)
     assert all(storage.read(FileKind.PACK, name) == content for name, content in pairs)
+
+
+def test_a_remote_listing_shows_only_names_of_the_vaults_own_shape():
+    objects = MemoryObjects()
+    storage = RemoteStorage(objects)
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    wrong = (
+        "data/ab/ab12",
+        f"data/{NAME}",
+        f"data/zz/{NAME}",
+        f"data/{NAME[:2]}/deeper/{NAME}",
+        "data/README",
+    )
+    for name in (*wrong, "keys/thumbs.db", f"keys/{NAME}.old", "config.bak", "locks/x"):
+        objects.write(name, b"x")
+    assert list(storage.list(FileKind.PACK)) == [(NAME, len(CONTENT))]
+    assert [kind for kind in FileKind if kind is not FileKind.PACK and list(storage.list(kind))] == []
+
+
+def test_a_remote_vault_lies_as_restic_lays_it_out():
+    objects = MemoryObjects()
+    storage = RemoteStorage(objects)
+    for kind in KINDS:
+        storage.write(kind, NAME, CONTENT)
+    storage.write(FileKind.CONFIG, "", b"x")
+    places = [f"{kind}/{NAME}" for kind in ("index", "keys", "locks", "snapshots")]
+    assert sorted(objects.objects) == sorted(["config", f"data/{NAME[:2]}/{NAME}", *places])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
     import os
@@ -94,14 +94,27 @@ class DatabaseFacts:
     detail: str = ""  # the first lines of what the check said, when damaged
     page_size: int = 0
     counts: dict[str, int | None] = field(default_factory=dict)  # answers to the caller's queries
+    #: What a lean capture left out and how it is made anew, or why it kept it; None: it was not asked for.
+    lean: dict[str, Any] | None = None
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes are not stored and have to be made anew; 0 only where nothing has to."""
+        if self.lean is None or not self.lean.get("tables"):
+            return 0
+        size = self.lean.get("bytes")
+        return max(size, 1) if type(size) is int else 1
 
     def as_dict(self) -> dict[str, object]:
-        return {
+        fields: dict[str, object] = {
             "state": self.state,
             "method": self.method,
             "detail": self.detail,
             "page_size": self.page_size,
         }
+        if self.lean is not None and (self.lean.get("tables") or self.lean.get("kept")):
+            fields["lean"] = self.lean
+        return fields
 
 
 class Content(ABC):
@@ -159,6 +172,7 @@ class Entry:
     open: Callable[[], Content] = no_content
     status: os.stat_result | None = None  # as the scan saw it, where it lies on this machine
     beside: tuple[os.stat_result | None, ...] = ()  # of a database: its `-wal` and its `-journal`
+    left_out: int = 0  # of a stored database: bytes that a restore makes anew; 0: it is all there
     #: Called in place of `open` by a consumer who has the content from before and finds its status as
     #: it was then; with the facts of a database. False: this content has to be read. None: no matter.
     known: Callable[[DatabaseFacts | None], bool] | None = None

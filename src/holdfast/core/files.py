@@ -176,9 +176,11 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def private_directory(path: str) -> None:
-    """Make a directory that only its owner can enter, parents included."""
+    """Make a directory that only its owner can enter; parents that are missing are made so, too."""
     if not os.path.isdir(path):
-        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        parent = os.path.dirname(path)
+        if parent and parent != path:  # `makedirs` would give those above the last the usual mode
+            private_directory(parent)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
 

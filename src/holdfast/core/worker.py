@@ -29,12 +29,15 @@ class Worker:
         return self._ended.wait(timeout)
 
     def wait_whatever_comes(self) -> None:
-        """Wait for its end, through any number of Ctrl-C; the last of them is raised afterwards."""
-        interrupt: KeyboardInterrupt | None = None
+        """Wait for its end, through any number of signals; what the last one raised is raised afterwards.
+
+        Ctrl-C, being told to end, a time that is over: only a signal can raise here.
+        """
+        interrupt: BaseException | None = None
         while self.running:
             try:
                 self._ended.wait()
-            except KeyboardInterrupt as error:
+            except BaseException as error:
                 interrupt = error
         if interrupt is not None:
             raise interrupt

@@ -117,3 +117,15 @@ def test_a_lock_names_its_living_holder_and_dies_with_it(tmp_path):
         holder.kill()
         holder.wait()
         holder.stdout.close()
+
+
+def test_a_private_directory_is_closed_to_others_from_the_first_one_that_was_missing(tmp_path):
+    there = tmp_path / "there"
+    there.mkdir(0o755)
+    private_directory(str(there / "a" / "b" / "c"))
+    assert [os.stat(there / place).st_mode & 0o777 for place in ("a", "a/b", "a/b/c")] == [0o700] * 3
+    assert os.stat(there).st_mode & 0o777 == 0o755
+    private_directory(str(there / "a"))
+    (there / "file").write_text("x")
+    with pytest.raises(OSError):
+        private_directory(str(there / "file" / "below"))

@@ -1,9 +1,14 @@
 """The journal: append-only, safe with many writers, readable after a crash."""
 
+import fcntl
 import json
 import subprocess
 import sys
+import tracemalloc
 
+import pytest
+
+from holdfast.core import journal as journal_module
 from holdfast.core.journal import Journal, Record, new_id
 
 WRITER = """
@@ -53,3 +58,76 @@ def test_rubbish_and_lines_of_a_newer_version_do_not_stop_the_reader(tmp_path):
 
 def test_ids_made_in_the_same_second_differ():
     assert len({new_id() for _ in range(500)}) == 500
+
+
+# ── from the end ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 16, 1 << 16])
+@pytest.mark.parametrize(
+    "text", [b"", b"\n", b"a", b"a\n", b"\na", b"one\ntwo\n\nthree", b"\n\n\nx\n\n", b"ab\ncd\n"]
+)
+def test_lines_come_last_first_whatever_the_size_of_a_block(tmp_path, block, text):
+    path = tmp_path / "journal"
+    path.write_bytes(text)
+    wanted = [line for line in reversed(text.split(b"\n")) if line]
+    assert list(journal_module._lines_backwards(str(path), (), block)) == wanted
+    for word in (b"o", b"e\n", b"ab", b"three"):
+        found = list(journal_module._lines_backwards(str(path), (word, b"zz"), block))
+        assert found == [line for line in wanted if word in line]
+
+
+def test_a_line_without_end_is_passed_over_in_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "LONGEST", 1 << 20)
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(str(path))
+    journal.append(Record("a", "backup", "done"))
+    with open(path, "ab") as file:
+        for _ in range(24):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\n")
+    journal.append(Record("b", "backup", "done"))
+    for read in (lambda: [one.operation for one in journal.read()], lambda: list(journal.lines_backwards())):
+        tracemalloc.start()
+        found = read()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(found) == 2
+        assert peak < 8 << 20
+    assert [one.operation for one in journal.backwards("backup")] == ["b", "a"]
+
+
+def test_twenty_megabytes_are_read_from_the_end_at_once(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(str(path))
+    journal.append(Record("first", "backup", "done", facts={"filler": "x" * 1000}))
+    line = path.read_bytes()
+    path.write_bytes(line * 20_000)
+    journal.append(Record("last", "backup", "done"))
+    tracemalloc.start()
+    assert next(journal.backwards("backup")).operation == "last"
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_a_writer_that_hangs_holds_the_next_one_up_for_a_moment_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "PATIENCE", 0.05)
+    journal = Journal(str(tmp_path / "journal.jsonl"))
+    journal.append(Record("a", "backup", "done"))
+    with open(journal.path, "rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="another process holds it"):
+            journal.append(Record("b", "backup", "done"))
+        assert [one.operation for one in journal.read()] == ["a"], "readers need no lock"
+    journal.append(Record("c", "backup", "done"))
+    assert [one.operation for one in journal.read()] == ["a", "c"]
+
+
+@pytest.mark.parametrize("when", ["NaN", "Infinity", "-1", "1e300", '"soon"', "null", "[]", "true[" * 9])
+def test_a_time_that_no_calendar_has_makes_no_record(when):
+    line = f'{{"version": 1, "time": {when}, "operation": "a", "verb": "b", "state": "done", "facts": {{}}}}'
+    assert journal_module.parse_line(line.encode()) is None
+
+
+def test_a_line_nested_without_end_is_passed_over():
+    assert journal_module.parse_line(b'{"a":' * 100_000) is None

@@ -6,7 +6,7 @@ Known by their header, not by their name. See `pin` for how each state of a data
 
 from __future__ import annotations
 
-from holdfast.core.sqlite.capture import CaptureOptions, capture
+from holdfast.core.sqlite.capture import CaptureOptions, capture, look
 from holdfast.core.sqlite.check import verify
 from holdfast.core.sqlite.fold import DatabaseDamaged, fold
 from holdfast.core.sqlite.format import HEADER, SIDECARS, is_database
@@ -27,6 +27,7 @@ __all__ = [
     "fold",
     "holders",
     "is_database",
+    "look",
     "restore_into",
     "verify",
     "watching",

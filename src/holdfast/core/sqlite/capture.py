@@ -16,6 +16,8 @@ from holdfast.core.events import Event, Listener, silent
 
 if TYPE_CHECKING:
     from .check import Check
+    from .lean import LeanFacts
+    from .lean_wish import LeanWish
     from .pinned import Pinned
 
 
@@ -28,6 +30,7 @@ class CaptureOptions:
     check: bool = True  # quick_check
     method: str = "auto"  # "auto", "pages" or "backup"
     isolated: bool = True  # in a helper process; False only where we surely hold no handle on it
+    lean: LeanWish | None = None  # without what can be rebuilt; None: every byte
 
 
 def capture(
@@ -61,36 +64,73 @@ def capture_here(
         odd = isinstance(pinned, Live) and pinned.odd
         if options.method == "backup" or odd or pinned.method == "backup":
             pinned = through_backup(pinned, options.scratch, options.deadline, listener)
+        left: LeanFacts | None = None
+        if options.lean is not None:
+            from .lean import lean
+
+            pinned, left = lean(pinned, options.lean)
     except BaseException:
         pinned.close()
         raise
-    return DatabaseContent(pinned, options, queries, listener)
+    return DatabaseContent(pinned, options, queries, listener, left)
+
+
+def look(
+    path: str,
+    name: str,
+    options: CaptureOptions,
+    queries: Mapping[str, str] | None = None,
+    listener: Listener = silent,
+) -> DatabaseFacts:
+    """Judge a live database as `capture` would, without reading its bytes out. Raises EntryLost.
+
+    In this process, which must have no other handle on the database.
+    """
+    with capture_here(path, name, options, queries or {}, listener) as content:
+        return content.judge()
 
 
 class DatabaseContent(Content):
     """The bytes of one pinned database. The pin is let go after the last chunk."""
 
     def __init__(
-        self, pinned: Pinned, options: CaptureOptions, queries: Mapping[str, str], listener: Listener
+        self,
+        pinned: Pinned,
+        options: CaptureOptions,
+        queries: Mapping[str, str],
+        listener: Listener,
+        left: LeanFacts | None = None,
     ) -> None:
         super().__init__()
+        self._left = left
         self.size, self.mtime_ns = pinned.size, pinned.mtime_ns
         self._pinned, self._options, self._queries, self._listener = pinned, options, queries, listener
         self._check: Check | None = None
 
     def chunks(self) -> Iterator[bytes]:
-        from .check import Check
-
-        pinned = self._pinned
         try:
-            if pinned.connection is not None:
-                self._check = Check(pinned.connection, self._options.check, self._queries)
-            yield from pinned.chunks()
-            if self._check is not None:
-                self._check.wait(self._beat)
+            self._begin()
+            yield from self._pinned.chunks()
             self._conclude()
         finally:
             self.close()
+
+    def judge(self) -> DatabaseFacts:
+        """The check and the answers without the bytes, for whoever has no use for these."""
+        try:
+            self._begin()
+            self._conclude()
+            self._pinned.settle()
+        finally:
+            self.close()
+        assert self.database is not None
+        return self.database
+
+    def _begin(self) -> None:
+        from .check import Check
+
+        if self._pinned.connection is not None:
+            self._check = Check(self._pinned.connection, self._options.check, self._queries)
 
     def _beat(self) -> None:
         name = self._pinned.name
@@ -98,17 +138,41 @@ class DatabaseContent(Content):
 
     def _conclude(self) -> None:
         pinned, check = self._pinned, self._check
+        if check is not None:
+            check.wait(self._beat)
         state, detail, counts = "unverified", "", dict.fromkeys(self._queries)
         if check is not None:
             state, detail, counts = check.state, check.detail, check.counts
         if pinned.trouble:
             state, detail = "damaged", pinned.trouble
-        self.database = DatabaseFacts(state, pinned.method, detail, pinned.page_size, counts)
+        lean = self._left.as_dict() if self._left is not None else None
+        if state == "damaged" and self._only_left_out():
+            state, detail = "sound", ""  # what is stored is
+        elif self._left is not None and self._left.stale:
+            names = " and ".join(f"`{name}`" for name in self._left.stale)
+            self._note(f"the search index {names} is damaged or out of step in the home")
+        self.database = DatabaseFacts(state, pinned.method, detail, pinned.page_size, counts, lean)
         self.remarks.extend(pinned.remarks)
         if state == "damaged":
             lines = "; ".join(detail.splitlines())
             reason = f"stored exactly as it is, but the database is damaged: {lines}"
             self.remarks.append(Remark(pinned.name, Outcome.DAMAGED, reason, bytes=self.size))
+
+    def _only_left_out(self) -> bool:
+        """Whether the damage that was found lies in what is not stored."""
+        connection, left, check = self._pinned.connection, self._left, self._check
+        if connection is None or check is None or left is None or not left.tables or self._pinned.trouble:
+            return False
+        from .lean_damage import only_left_out
+
+        if not only_left_out(connection, [one.table for one in left.tables]):
+            return False
+        self._note(f"a search index is damaged in the home: {'; '.join(check.detail.splitlines())}")
+        return True
+
+    def _note(self, what: str) -> None:
+        reason = f"{what}; it is left out here, and a restore makes it anew"
+        self.remarks.append(Remark(self._pinned.name, Outcome.NOTED, reason))
 
     def close(self) -> None:
         if self._check is not None:

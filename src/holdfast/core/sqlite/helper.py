@@ -18,6 +18,7 @@ from holdfast.core.files import write_all
 
 from .capture import CaptureOptions, capture_here
 from .isolated import FRAME
+from .lean_wish import wish_from
 
 
 def main() -> None:
@@ -49,6 +50,7 @@ def main() -> None:
         check=request["check"],
         method=request["method"],
         isolated=False,
+        lean=wish_from(request.get("lean")),
     )
 
     def listen(event: Event) -> None:

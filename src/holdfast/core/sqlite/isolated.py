@@ -52,6 +52,7 @@ def capture_isolated(
         "check": options.check,
         "method": options.method,
         "queries": dict(queries),
+        "lean": options.lean.as_dict() if options.lean is not None else None,
     }
     silence = options.deadline + _SILENCE
     return IsolatedContent(_started(root, name), request, name, silence, listener)

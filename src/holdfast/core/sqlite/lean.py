@@ -8,14 +8,17 @@ recorded searches.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from .lean_image import LeanImage
 from .lean_pages import NotLean
-from .lean_tables import Derived, Recipe, derived_tables, quoted
+from .lean_sample import WORD, in_step
+from .lean_tables import Derived, derived_tables
+from .lean_wish import LeanWish, quoted
 from .pinned import Pinned
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
 #: So many words of the text are searched for at a capture and again after a rebuild.
 PROBES = 4
-_WORD = re.compile(r"[A-Za-z0-9À-ɏ぀-ヿ一-鿿]{4,24}")
 
 
 class NotRebuilt(Exception):
@@ -47,6 +49,7 @@ class LeftOut:
     source: str
     rebuild: tuple[str, ...]
     probes: tuple[Probe, ...]
+    schema: str = ""  # a mark of the schema for which the text of all rows was compared, now or before
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ class LeanFacts:
     bytes: int
     tables: tuple[LeftOut, ...]
     kept: tuple[tuple[str, str], ...] = ()  # table, reason
-    compared: bool = False  # whether every row's text was compared, not only which rows there are
+    compared: bool = False  # whether every row's text was compared this time, not only which rows there are
+    stale: tuple[str, ...] = ()  # left out, and damaged or out of step in the home: a restore repairs them
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -73,10 +77,13 @@ def read_facts(fields: Mapping[str, object]) -> LeanFacts:
         rebuild = one["rebuild"]
         if not isinstance(rebuild, list | tuple) or not all(isinstance(text, str) for text in rebuild):
             raise TypeError("the statements of a rebuild are not text")
-        tables.append(LeftOut(str(one["table"]), str(one["source"]), tuple(rebuild), probes))
+        schema = str(one.get("schema", ""))
+        tables.append(LeftOut(str(one["table"]), str(one["source"]), tuple(rebuild), probes, schema))
     kept = fields.get("kept", ())
     pairs = tuple((str(pair[0]), str(pair[1])) for pair in kept) if isinstance(kept, list | tuple) else ()
-    return LeanFacts(int(str(fields["bytes"])), tuple(tables), pairs, bool(fields.get("compared")))
+    stale = fields.get("stale", ())
+    names = tuple(str(name) for name in stale) if isinstance(stale, list | tuple) else ()
+    return LeanFacts(int(str(fields["bytes"])), tuple(tables), pairs, bool(fields.get("compared")), names)
 
 
 def _items(value: object) -> Sequence[Mapping[str, object]]:
@@ -85,31 +92,61 @@ def _items(value: object) -> Sequence[Mapping[str, object]]:
     return value
 
 
-def lean(pinned: Pinned, recipes: Sequence[Recipe], compare: bool) -> tuple[Pinned, LeanFacts | None]:
+def lean(pinned: Pinned, wish: LeanWish) -> tuple[Pinned, LeanFacts]:
     """The pinned database without its derived tables; itself, where nothing can be left out.
 
-    With `compare`, the text of every row is compared with its source first.
+    The text of every row is compared with its source first, unless that was done for this very schema.
     """
     import sqlite3
 
     connection = pinned.connection
     if connection is None or pinned.trouble:
-        return pinned, None
+        return pinned, LeanFacts(0, ())
     try:
-        found, refused = derived_tables(connection, recipes)
-        if compare:
-            found = [one for one in found if _same_content(connection, one, refused)]
+        found, refused = derived_tables(connection, wish.recipes)
+        schema = _schema_mark(connection, wish)
+        unknown = [one for one in found if wish.compared.get(one.table) != schema]
+        odd = [one.table for one in unknown if not _same_content(connection, one, refused)]
+        stale = [one for one in found if one.table not in odd and not _in_step(connection, one)]
+        # What such an index says that its source does not may be meant so, unless its text is known.
+        odd += [one.table for one in stale if not one.columns]
+        refused += [(one.table, f"it is out of step with `{one.source}`") for one in stale if not one.columns]
+        found = [one for one in found if one.table not in odd]
         if not found:
-            return pinned, LeanFacts(0, (), tuple(refused)) if refused else None
+            return pinned, LeanFacts(0, (), tuple(refused))
         image = LeanImage(pinned, [one.emptied for one in found])
     except NotLean as error:
         return pinned, LeanFacts(0, (), (("", str(error)),))
     except sqlite3.Error as error:
         return pinned, LeanFacts(0, (), (("", f"SQLite: {error}"),))
     left = tuple(
-        LeftOut(one.table, one.source, one.rebuild, tuple(_probes(connection, one))) for one in found
+        LeftOut(
+            one.table,
+            one.source,
+            one.rebuild,
+            () if one in stale else tuple(_probes(connection, one)),
+            schema,
+        )
+        for one in found
     )
-    return image, LeanFacts(image.left_out, left, tuple(refused), compare)
+    names = tuple(one.table for one in found if one in stale)
+    return image, LeanFacts(image.left_out, left, tuple(refused), bool(unknown), names)
+
+
+def _in_step(connection: sqlite3.Connection, derived: Derived) -> bool:
+    import sqlite3
+
+    try:
+        return in_step(connection, derived)
+    except (sqlite3.Error, OverflowError):
+        return False
+
+
+def _schema_mark(connection: sqlite3.Connection, wish: LeanWish) -> str:
+    """Changes with any statement of the schema, with any recipe and with the period."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2").fetchall()
+    text = repr((rows, wish.recipes, wish.period))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _same_content(connection: sqlite3.Connection, derived: Derived, refused: list[tuple[str, str]]) -> bool:
@@ -142,7 +179,7 @@ def _probes(connection: sqlite3.Connection, derived: Derived) -> list[Probe]:
             at = least + (most - least) * step // (PROBES * 2 - 1)
             row = connection.execute(f"SELECT * FROM {source} WHERE rowid >= ? LIMIT 1", (at,)).fetchone()
             texts = [value for value in row or () if isinstance(value, str)]
-            found = [word for text in texts for word in _WORD.findall(text[:4000])]
+            found = [word for text in texts for word in WORD.findall(text[:4000])]
             if found:
                 words.add(max(found[:50], key=len))
         for word in sorted(words)[:PROBES]:
@@ -174,15 +211,33 @@ def rebuild(
             connection.execute(f"SELECT * FROM {quoted(one.table)} LIMIT 0")  # now SQLite has it open
             # The statements come out of a manifest, which may be anybody's.
             connection.set_authorizer(_only_into(one.table))
-            for statement in one.rebuild:
-                connection.execute(statement)
+            with _filling(connection, one.table):
+                for statement in one.rebuild:
+                    connection.execute(statement)
             _prove(connection, one)
         except BaseException:
             connection.set_authorizer(None)
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # a full disk ends it by itself
+                connection.execute("ROLLBACK")
             raise
         connection.set_authorizer(None)
         connection.execute("COMMIT")
+
+
+#: While a table is filled, FTS5 merges its pieces late: half the time of the trigram index of a real home.
+_WHILE_FILLING = (("automerge", 0), ("crisismerge", 64))
+
+
+@contextlib.contextmanager
+def _filling(connection: sqlite3.Connection, table: str) -> Iterator[None]:
+    """Settings for the time of filling; afterwards the table has its own again."""
+    name, config = quoted(table), quoted(table + "_config")
+    own = connection.execute(f"SELECT k, v FROM {config}").fetchall()
+    for setting in _WHILE_FILLING:
+        connection.execute(f"INSERT INTO {name}({name}, rank) VALUES(?, ?)", setting)
+    yield
+    connection.execute(f"DELETE FROM {config}")
+    connection.executemany(f"INSERT INTO {config}(k, v) VALUES(?, ?)", own)
 
 
 def _only_into(table: str) -> Callable[..., int]:

@@ -11,8 +11,10 @@ changes move few of them: each lists the free pages of a fixed span of the file.
 from __future__ import annotations
 
 import bisect
+import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -35,11 +37,8 @@ class Emptied:
 _ZEROS = memoryview(bytes(1 << 20))
 
 
-def _zeros(length: int) -> Iterator[memoryview]:
-    while length > len(_ZEROS):
-        yield _ZEROS
-        length -= len(_ZEROS)
-    yield _ZEROS[:length]
+def _zeros(length: int) -> memoryview | bytes:
+    return _ZEROS[:length] if length <= len(_ZEROS) else bytes(length)
 
 
 class LeanImage(Pinned):
@@ -78,6 +77,11 @@ class LeanImage(Pinned):
         self._changed = {**fresh, **self._trunks()}
         self._patch_first_page()
         self._places = sorted(self._changed)
+        #: Runs of pages that read as zeros, changed ones among them: first, and the one after the last.
+        self._starts, self._ends = array("I"), array("I")
+        for match in re.finditer(b"\1+", self._free):
+            self._starts.append(match.start())
+            self._ends.append(match.end())
         self.left_out = self._free.count(1) * self.page_size
 
     def _page(self, number: int) -> bytes:
@@ -164,32 +168,32 @@ class LeanImage(Pinned):
         if free.find(0, first, last + 1) >= 0:
             below = self._below.read((first - 1) * size, span)
             below = below if len(below) == span else below + bytes(span - len(below))
+        pieces = self._pieces(memoryview(below), first, last)
+        whole = b"".join(pieces)
         low = bisect.bisect_left(self._places, first)
         changed = self._places[low : bisect.bisect_right(self._places, last, low)]
-        pieces = self._pieces(memoryview(below), first, last, changed)
-        whole = b"".join(pieces)
+        if changed:
+            patched = bytearray(whole)
+            for number in changed:
+                at = (number - first) * size
+                patched[at : at + size] = self._changed[number]
+            whole = bytes(patched)
         skipped = start - (first - 1) * size
         return whole if not skipped and span == end - start else whole[skipped : skipped + end - start]
 
-    def _pieces(
-        self, below: memoryview, first: int, last: int, changed: Sequence[int]
-    ) -> Iterator[memoryview | bytes]:
-        """What each run of pages reads as, in order."""
-        size, free = self.page_size, self._free
+    def _pieces(self, below: memoryview, first: int, last: int) -> list[memoryview | bytes]:
+        """What each run of pages reads as, in order. A database has tens of thousands of runs."""
+        size, starts, ends = self.page_size, self._starts, self._ends
+        pieces: list[memoryview | bytes] = []
+        index = bisect.bisect_right(ends, first)
         number = first
-        for border in (*changed, last + 1):
-            while number < border:
-                zeros = free[number]
-                after = free.find(1 - zeros, number, border)
-                after = border if after < 0 else after
-                if zeros:
-                    yield from _zeros((after - number) * size)
-                else:
-                    yield below[(number - first) * size : (after - first) * size]
-                number = after
-            if number <= last:
-                yield self._changed[number]
-                number += 1
+        while index < len(starts) and starts[index] <= last:
+            start, end = max(starts[index], first), min(ends[index], last + 1)
+            pieces += below[(number - first) * size : (start - first) * size], _zeros((end - start) * size)
+            number = end
+            index += 1
+        pieces.append(below[(number - first) * size : (last + 1 - first) * size])
+        return pieces
 
     def settle(self) -> None:
         self._below.settle()

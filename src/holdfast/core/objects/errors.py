@@ -1,0 +1,79 @@
+"""Every error of a place off this host: what happened, what was kept safe, what to do next.
+
+HoldfastError
+├── BadAddress         2  an address that cannot be understood, or with a password in it
+├── PlaceMissing      10  the root is not there: a drive that is not mounted, a bucket that does not exist
+├── PlaceUnreachable   1  no connection, silence, server errors, after all retries (may be tried again)
+├── PlaceRefused       1  the credential is missing, wrong, expired, or may not do this
+├── HostKeyRefused     1  the server's key is unknown or is not the one in known_hosts
+├── PlaceWrong         1  the place did not store or give back what it said
+└── ProgramMissing     1  ssh or rclone is not installed
+
+The texts name the place and the reason in the server's words, with everything cut off that could be a
+secret. `kept` is always the same truth: a write is whole or did not happen.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.errors import HoldfastError
+
+WHOLE = "What was stored there before is whole; nothing stands there half written"
+
+
+class BadAddress(HoldfastError):
+    code, exit_code = "bad-address", 2
+
+
+class PlaceMissing(HoldfastError):
+    code, exit_code, retry = "place-missing", 10, True
+
+
+class PlaceUnreachable(HoldfastError):
+    code, retry = "place-unreachable", True
+
+
+class PlaceRefused(HoldfastError):
+    code = "place-refused"
+
+
+class HostKeyRefused(HoldfastError):
+    code = "host-key-refused"
+
+
+class PlaceWrong(HoldfastError):
+    code = "place-wrong"
+
+
+class ProgramMissing(HoldfastError):
+    code = "program-missing"
+
+
+def unreachable(place: str, reason: str) -> PlaceUnreachable:
+    return PlaceUnreachable(
+        f"`{place}` cannot be reached: {reason}",
+        kept=WHOLE,
+        next_steps=("See that this machine is online and the server answers, then run the command again",),
+        place=place,
+        reason=reason,
+    )
+
+
+def refused(place: str, verb: str, reason: str, *steps: str) -> PlaceRefused:
+    return PlaceRefused(
+        f"`{place}` does not let us {verb}: {reason}",
+        kept=WHOLE,
+        next_steps=steps or ("See that the credential is the right one, has not expired and may do this",),
+        place=place,
+        reason=reason,
+    )
+
+
+def wrong(place: str, name: str, reason: str) -> PlaceWrong:
+    return PlaceWrong(
+        f"`{place}` did not keep `{name}` as it was sent: {reason}",
+        kept="The original on this machine is untouched, and other objects in that place were not changed",
+        next_steps=("Run the command again; if it happens again, do not trust that place",),
+        place=place,
+        name=name,
+        reason=reason,
+    )
