@@ -1,22 +1,28 @@
 """One portable file of a home: written whole or not at all, read back whatever made it.
 
-Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limits`; `identify`.
+Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limits`; `identify`; `Seal`,
+`make_seal` and `Identity` for what only another key shall open.
 """
 
 from holdfast.archive.identify import identify
 from holdfast.archive.limits import HASH_NONE, NO_LIMITS, Limits
 from holdfast.archive.names import leaves_target
 from holdfast.archive.reading import Archive, open_archive
+from holdfast.archive.seal import NOBODY, Identity, Seal, make_seal
 from holdfast.archive.writing import Written, write_archive
 
 __all__ = [
     "HASH_NONE",
+    "NOBODY",
     "NO_LIMITS",
     "Archive",
+    "Identity",
     "Limits",
+    "Seal",
     "Written",
     "identify",
     "leaves_target",
+    "make_seal",
     "open_archive",
     "write_archive",
 ]

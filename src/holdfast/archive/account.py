@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holdfast.archive.manifest import Record
 from holdfast.core.entries import CHUNK, Kind, Outcome, Remark
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 #: Lists kept in memory up to this size, beyond it in an unlinked file beside the archive.
 _IN_MEMORY = 8 << 20
 
 
-class Spool:
-    """Bytes set aside until the end: in memory while few, in an unnamed file when many."""
+class Veil:
+    """A key that lives as long as a spool: what it puts on the disk nobody can read, not even later."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self) -> None:
+        self._key, self._nonce = os.urandom(32), os.urandom(16)
+        self.over = self.under()
+
+    def under(self) -> CipherContext:
+        """A fresh run over the same stream, from its beginning; putting on and taking off are the same."""
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+        return Cipher(ChaCha20(self._key, self._nonce), None).encryptor()
+
+
+class Spool:
+    """Bytes set aside until the end: in memory while few, in an unnamed file when many.
+
+    What is set aside for a sealed archive lies there veiled: it names every file of the home.
+    """
+
+    def __init__(self, directory: str, veiled: bool = False) -> None:
+        self._veil = Veil() if veiled else None
         # It outlives this call by far; close() is what ends it.
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=directory)  # noqa: SIM115
         self._digest = hashlib.sha256()
@@ -25,7 +49,7 @@ class Spool:
         self.count = 0
 
     def add(self, data: bytes, count: int = 1) -> None:
-        self._file.write(data)
+        self._file.write(data if self._veil is None else self._veil.over.update(data))
         self._digest.update(data)
         self.size += len(data)
         self.count += count
@@ -36,8 +60,9 @@ class Spool:
 
     def chunks(self) -> Iterator[bytes]:
         self._file.seek(0)
+        under = None if self._veil is None else self._veil.under()
         while chunk := self._file.read(CHUNK):
-            yield chunk
+            yield chunk if under is None else under.update(chunk)
 
     def close(self) -> None:
         self._file.close()

@@ -16,7 +16,7 @@ from typing import TypeVar
 from holdfast.archive.account import Account, Spool
 from holdfast.archive.lanes import Batch, Job, Sink
 from holdfast.archive.manifest import Record
-from holdfast.archive.output import Output
+from holdfast.archive.output import Target
 from holdfast.core.digest import Digest
 from holdfast.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcome, Remark
 from holdfast.core.events import Event, Listener
@@ -36,11 +36,11 @@ class Container(ABC):
 
     form: str
 
-    def __init__(self, output: Output, threads: int, listener: Listener) -> None:
+    def __init__(self, output: Target, threads: int, listener: Listener) -> None:
         self.output, self.listener = output, listener
         self.sink = Sink()
         self.account = Account()
-        self.lines = Spool(output.directory)
+        self.lines = Spool(output.directory, veiled=output.sealed)
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-pack")
         self._said = 0
 

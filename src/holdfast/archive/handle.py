@@ -17,6 +17,9 @@ _WINDOW = 512 << 10
 class Handle:
     """A descriptor, its size and its name for messages."""
 
+    #: Whether going back is dear, so that whoever reads should do so from front to back.
+    in_order = False
+
     def __init__(self, path: str, descriptor: int) -> None:
         self.path, self.descriptor = path, descriptor
         self.size = os.fstat(descriptor).st_size
@@ -47,6 +50,10 @@ class Handle:
             self._expected = offset
         return self._pread(offset, length)
 
+    def start(self, length: int) -> bytes:
+        """The first bytes and no more: for a look at what it is, without reading ahead."""
+        return self._pread(0, length)
+
     def _pread(self, offset: int, length: int) -> bytes:
         try:
             data = os.pread(self.descriptor, min(length, self.size - offset), offset)
@@ -56,6 +63,9 @@ class Handle:
             return data + self._pread(offset + len(data), length - len(data))
         except OSError as error:
             raise _unreadable(self.path, error) from error
+
+    def settle(self) -> None:
+        """Hear the last word on what was read, where there is one to be had."""
 
     def close(self) -> None:
         if self._open:

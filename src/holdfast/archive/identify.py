@@ -1,25 +1,51 @@
 """Tells cheaply whether a file is one of our archives, and what its manifest says.
 
-Used to decide what may be rotated away, so it answers None whenever it is not sure.
+Used to decide what may be rotated away, so it answers None whenever it is not sure. A sealed archive says
+nothing by itself; whoever remembers the ones it made knows them again by their fingerprint.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+
 from holdfast.archive.handle import Handle, open_handle
 from holdfast.archive.manifest import HEAD, HEAD_LIMIT, parse_head
+from holdfast.archive.seal import sealed_kind
 from holdfast.archive.zip_records import CENTRAL, CENTRAL_SIGNATURE, COMMENT
 from holdfast.core.errors import HoldfastError
 
 _NAME = HEAD.encode()
+_ENDS = 4096
+Remembered = Callable[[str], dict[str, object] | None]
 
 
-def identify(path: str) -> dict[str, object] | None:
-    """The head of our manifest, or None for anything that is not surely a finished archive of ours."""
+def fingerprint(path: str) -> str:
+    """What a sealed file is known by: its size, its beginning and its end, which no other one shares."""
+    handle = open_handle(path)
+    try:
+        return _fingerprint(handle)
+    finally:
+        handle.close()
+
+
+def _fingerprint(handle: Handle) -> str:
+    first, last = handle.some(0, _ENDS), handle.some(max(0, handle.size - _ENDS), _ENDS)
+    return hashlib.sha256(b"%d " % handle.size + first + last).hexdigest()
+
+
+def identify(path: str, sealed: Remembered | None = None) -> dict[str, object] | None:
+    """The head of our manifest, or None for anything that is not surely a finished archive of ours.
+
+    Of a sealed file, what `sealed` remembers under its fingerprint.
+    """
     try:
         handle = open_handle(path)
     except HoldfastError:
         return None
     try:
+        if sealed_kind(handle):
+            return sealed(_fingerprint(handle)) if sealed is not None else None
         return _of_zip(handle) if handle.some(0, 2) == b"PK" else _of_tar(handle)
     except HoldfastError:
         return None

@@ -59,6 +59,7 @@ class Record:
             method=str(method or ""),
             detail=str(detail or ""),
             page_size=page_size if type(page_size) is int else 0,
+            lean=lean if isinstance(lean := self.database.get("lean"), dict) else None,
         )
 
     def line(self) -> bytes:

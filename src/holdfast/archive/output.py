@@ -12,8 +12,10 @@ import contextlib
 import errno
 import os
 import threading
+from typing import Protocol
 
 from holdfast.archive.errors import NOTHING_WRITTEN, OutputNotWritable
+from holdfast.archive.handle import Handle
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import (
     NoRoom,
@@ -27,8 +29,40 @@ from holdfast.core.files import (
 _WRITEBACK_STEP = 16 << 20
 
 
+class Target(Protocol):
+    """Where an archive is written to: a file as it is, or one that is sealed on the way.
+
+    `offset` is the position in the archive, `stored` the size of the file; they differ under a seal.
+    """
+
+    path: str
+    directory: str
+    offset: int
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing of the archive may lie on the disk in the clear, not even for a while."""
+
+    @property
+    def stored(self) -> int: ...
+
+    def write(self, data: bytes | bytearray | memoryview) -> None: ...
+
+    def complete(self) -> None:
+        """The last byte was written."""
+
+    def reopen(self) -> Handle:
+        """The archive as the disk gives it back; to be closed by the caller."""
+
+    def finish(self, path: str, replace: bool) -> str: ...
+
+    def discard(self) -> None: ...
+
+
 class Output:
     """An append-only file under a temporary name, 0600 from its first byte."""
+
+    sealed = False
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -65,6 +99,17 @@ class Output:
             if self.offset - self._started >= _WRITEBACK_STEP:
                 start_writeback(self.descriptor, self._started, self.offset - self._started)
                 self._started = self.offset
+
+    @property
+    def stored(self) -> int:
+        return self.offset
+
+    def complete(self) -> None:
+        """The last byte was written; a file as it is needs no end."""
+
+    def reopen(self) -> Handle:
+        """What was written, by a descriptor of its own."""
+        return Handle(self.path, os.dup(self.descriptor))
 
     def finish(self, path: str, replace: bool) -> str:
         """Make it durable under its final name; returns that name."""

@@ -3,20 +3,19 @@
 Every member is unpacked and its size compared with the manifest. Every byte is held against a checksum
 made from the bytes that were read at the source (CRC-32 in zip, the frame checksum in zstd), small
 members against their SHA-256 too. A second SHA-256 of large members would find nothing more and cost a
-tenth of the whole backup; an import computes it. Both cores take part.
+tenth of the whole backup; an import computes it. Both cores take part. A sealed archive is opened for
+this from the disk with the key that made it, which is forgotten afterwards.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 
 from holdfast.archive.account import Account
 from holdfast.archive.errors import NOTHING_WRITTEN, ArchiveNotProven
-from holdfast.archive.handle import Handle
 from holdfast.archive.limits import NO_LIMITS
-from holdfast.archive.output import Output
+from holdfast.archive.output import Target
 from holdfast.archive.reading import Archive
 from holdfast.core.entries import CHUNK, Entry, Kind
 from holdfast.core.errors import HoldfastError
@@ -24,11 +23,11 @@ from holdfast.core.events import Event, Listener
 from holdfast.core.worker import Worker
 
 
-def prove(output: Output, account: Account, lines: int, listener: Listener) -> None:
+def prove(output: Target, account: Account, lines: int, listener: Listener) -> None:
     """Raise ArchiveNotProven unless the archive gives back what went into it."""
     listener(Event("verify", total=account.bytes))
     try:
-        handle = Handle(output.path, os.dup(output.descriptor))
+        handle = output.reopen()
         try:
             archive = Archive(handle, NO_LIMITS, hash_up_to=CHUNK)
         except BaseException:

@@ -10,6 +10,7 @@ from typing import Any, Self
 from holdfast.archive.errors import NOTHING_CHANGED, ArchiveUnknown
 from holdfast.archive.handle import Handle, open_handle
 from holdfast.archive.limits import HASH_ALL, Limits
+from holdfast.archive.seal import NOBODY, Identity, open_sealed, sealed_kind
 from holdfast.archive.zip_directory import has_end
 from holdfast.archive.zip_records import END_SIGNATURE, LOCAL_SIGNATURE
 from holdfast.core.entries import Entry, Kind, Outcome, Remark, Source
@@ -21,8 +22,9 @@ _NAMED = 5
 class Archive:
     """An open archive: a Source, to be closed."""
 
-    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> None:
+    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL, sealed: str = "") -> None:
         self.path = handle.path
+        self.sealed = sealed  # "age", "gpg", or empty
         self._handle = handle
         self._reader: Any = make_reader(handle, limits, hash_up_to)
         self.form: str = self._reader.form
@@ -55,6 +57,7 @@ class Archive:
     def finish(self) -> None:
         """Check what follows the last entry; worth calling once all content was read."""
         self._reader.finish()
+        self._handle.settle()
 
     def close(self) -> None:
         self._reader.close()
@@ -128,15 +131,25 @@ class Unwrapped:
                 yield replace(entry, path=entry.path.removeprefix(start))
 
 
-def open_archive(path: str, limits: Limits = Limits(), hash_up_to: int = HASH_ALL) -> Archive:  # noqa: B008
+def open_archive(
+    path: str,
+    limits: Limits = Limits(),  # noqa: B008
+    hash_up_to: int = HASH_ALL,
+    identity: Identity = NOBODY,
+) -> Archive:
     """Open any archive we can read; raises a typed error for everything else.
+
+    A sealed one is opened with what `identity` has: nothing of it is unpacked to a disk.
 
     Content up to `hash_up_to` bytes is held against the SHA-256 of our manifest as it is read. A
     landing computes that of every byte it writes, so for one the reader need not do it too.
     """
     handle = open_handle(path)
     try:
-        return Archive(handle, limits, hash_up_to)
+        kind = sealed_kind(handle)
+        if kind:
+            handle = open_sealed(handle, kind, identity, limits)
+        return Archive(handle, limits, hash_up_to, kind)
     except BaseException:
         handle.close()
         raise

@@ -150,6 +150,7 @@ class TarReader:
                         size=record.size,
                         sha256=record.sha256,
                         database=record.database is not None,
+                        left_out=facts.left_out if (facts := record.database_facts) is not None else 0,
                         open=partial(self._content, index, record),
                     )
                 )

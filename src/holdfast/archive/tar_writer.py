@@ -16,7 +16,7 @@ import zstandard
 from holdfast.archive.container import Container, unreadable
 from holdfast.archive.lanes import Batch
 from holdfast.archive.manifest import ENTRIES, FORMAT, HEAD, README, Record
-from holdfast.archive.output import Output
+from holdfast.archive.output import Target
 from holdfast.archive.tar_records import END_OF_ARCHIVE, member_header, padding
 from holdfast.archive.tar_trailer import make_trailer
 from holdfast.core.digest import Digest
@@ -85,7 +85,7 @@ class TarContainer(Container):
 
     form = "tar.zst"
 
-    def __init__(self, output: Output, threads: int, listener: Listener) -> None:
+    def __init__(self, output: Target, threads: int, listener: Listener) -> None:
         super().__init__(output, threads, listener)
         self.frames: list[int] = []
         self._batch = TarBatch(self)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from holdfast.archive.container import SMALL, Container, read_whole, record_of, unreadable
 from holdfast.archive.lanes import LargeLane
 from holdfast.archive.manifest import PREFIX, Record, make_head, readme
-from holdfast.archive.output import Output
+from holdfast.archive.output import Output, Target
 from holdfast.archive.proof import prove
+from holdfast.archive.seal import Seal
 from holdfast.core.entries import Entry, EntryLost, Kind, Outcome, Remark, Source
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import sweep_temporaries
@@ -35,6 +36,7 @@ class Written:
     complete: bool = True
     damaged: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    seal: Seal | None = None
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -47,6 +49,7 @@ class Written:
             "stored_bytes": self.stored_bytes,
             "damaged": self.damaged,
             "seconds": round(self.seconds, 3),
+            "sealed": self.seal.as_dict() if self.seal is not None else None,
             "remarks": [remark.as_dict() for remark in self.remarks],
         }
 
@@ -60,16 +63,18 @@ def write_archive(
     closing: Callable[[], Mapping[str, object]],
     when_incomplete: str = "",
     replace: bool = True,
+    seal: Seal | None = None,
     listener: Listener = silent,
 ) -> Written:
     """Write `source` to `path` as `form` ("zip" or "tar.zst"); it appears whole and proven, or not at all.
 
     `head` holds the facts known beforehand, `closing()` those known once everything was read. An
     incomplete archive goes to `when_incomplete` if that is given. With `replace=False` a file that
-    has the name already stays, and the archive takes the next free one.
+    has the name already stays, and the archive takes the next free one. Under a `seal` nothing of it is
+    on the disk in the clear, at no time.
     """
     began = time.monotonic()
-    output = Output(path)
+    output = Output(path) if seal is None else seal.output(path)
     container: Container | None = None
     try:
         sweep_temporaries(output.directory)
@@ -100,10 +105,11 @@ def write_archive(
             readme(form, facts.get("created", ""), sorted(account.links)),
             {"id": facts.get("id", ""), "complete": complete, "written_ns": time.time_ns()},
         )
+        output.complete()
         listener(Event("store", done=account.bytes, total=account.bytes))
         prove(output, account, container.lines.count, listener)
         final = when_incomplete if when_incomplete and not complete else path
-        stored = output.offset
+        stored = output.stored
         final = output.finish(final, replace)
     finally:
         output.discard()
@@ -120,10 +126,11 @@ def write_archive(
         complete=complete,
         damaged=sorted(account.damaged),
         seconds=time.monotonic() - began,
+        seal=seal,
     )
 
 
-def _container(form: str, output: Output, listener: Listener) -> Container:
+def _container(form: str, output: Target, listener: Listener) -> Container:
     threads = max(1, min(os.cpu_count() or 1, 4))
     if form == "zip":
         from holdfast.archive.zip_writer import ZipContainer

@@ -54,11 +54,12 @@ _SPECIAL = {
 class ZipReader:
     """The members of one zip as entries."""
 
-    ordered = False
     form = "zip"
 
     def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL, threads: int = 2) -> None:
         self.handle, self.path, self._hash_up_to = handle, handle.path, hash_up_to
+        self.ordered = handle.in_order
+        self._places: dict[str, int] = {}
         self.remarks: list[Remark] = []
         self.head: dict[str, object] | None = None
         self._rest: list[Member] = []
@@ -83,7 +84,7 @@ class ZipReader:
         book = NameBook(self.path, limits)
         self._entries = self._own(members, book) if own else self._foreign(members, book)
         book.close()
-        self._entries.sort(key=lambda entry: entry.path)
+        self._entries.sort(key=lambda entry: (self._places.get(entry.path, -1), entry.path))
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
@@ -150,6 +151,7 @@ class ZipReader:
             or member.method != DEFLATED
         ):
             raise damaged(self.path, "its pieces are not those in the manifest", name)
+        self._place(name, member)
         return Entry(
             path=name,
             kind=Kind.FILE,
@@ -158,6 +160,7 @@ class ZipReader:
             size=record.size,
             sha256=record.sha256,
             database=record.database is not None,
+            left_out=facts.left_out if (facts := record.database_facts) is not None else 0,
             open=partial(self._content, member, record),
         )
 
@@ -198,6 +201,7 @@ class ZipReader:
             reason = f"{what}: there are no bytes to keep"
             self.remarks.append(Remark(name, Outcome.PASSED_OVER, reason, bytes=member.size))
             return None
+        self._place(name, member)
         return Entry(
             path=name,
             kind=Kind.FILE,
@@ -212,6 +216,11 @@ class ZipReader:
             self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
 
     # -- content ---------------------------------------------------------------------------------
+
+    def _place(self, name: str, member: Member) -> None:
+        """Where going back is dear, files come in the order in which they lie in the zip."""
+        if self.ordered:
+            self._places[name] = member.offset
 
     def _content(
         self, member: Member, record: Record | None = None, hash_it: bool | None = None

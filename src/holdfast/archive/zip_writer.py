@@ -20,7 +20,7 @@ from holdfast.archive.account import Spool
 from holdfast.archive.container import Container, unreadable
 from holdfast.archive.lanes import Batch
 from holdfast.archive.manifest import ENTRIES, HEAD, PIECE, README, Record
-from holdfast.archive.output import Output
+from holdfast.archive.output import Target
 from holdfast.archive.zip_records import (
     COMMENT,
     DEFLATED,
@@ -103,9 +103,9 @@ class ZipContainer(Container):
 
     form = "zip"
 
-    def __init__(self, output: Output, threads: int, listener: Listener) -> None:
+    def __init__(self, output: Target, threads: int, listener: Listener) -> None:
         super().__init__(output, threads, listener)
-        self.central = Spool(output.directory)
+        self.central = Spool(output.directory, veiled=output.sealed)
         self._batch = ZipBatch(self)
 
     def close(self) -> None:

@@ -1,0 +1,7 @@
+"""Seals around a byte stream: age and OpenPGP, so that others' tools open what we wrote.
+
+The age format is written and read here, on the primitives of `cryptography`: every chunk of it is
+authenticated by itself and can be read at any place, which no Python binding offers (see
+`docs/design/sealing.md`). OpenPGP is left to `gpg`, and what comes out of it is released only after the
+whole message was proven.
+"""
