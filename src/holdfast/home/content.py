@@ -73,7 +73,7 @@ class StreamedContent(PlainContent):
         self.sparse = allocated < self.size and hasattr(os, "SEEK_DATA")
         if self.size > _HUGE and allocated < self.size // 2:
             reason = (
-                f"is {_amount(self.size)} long and takes {_amount(allocated)} on disk: most of it are holes"
+                f"is {amount(self.size)} long and takes {amount(allocated)} on disk: most of it are holes"
             )
             self.remarks.append(Remark(path, Outcome.NOTED, reason, bytes=self.size))
 
@@ -249,13 +249,14 @@ def not_a_database(path: str, size: int, zeros: bool) -> Remark:
     if size == 0:
         what = "is empty (0 bytes)"
     elif zeros:
-        what = f"is {_amount(size)} of zero bytes"
+        what = f"is {amount(size)} of zero bytes"
     else:
-        what = f"is {_amount(size)} of something else"
+        what = f"is {amount(size)} of something else"
     return Remark(path, Outcome.DAMAGED, f"{name} should be a database and {what}", bytes=size)
 
 
-def _amount(size: int) -> str:
+def amount(size: int) -> str:
+    """12,400,000 -> `12.4 MB`."""
     for unit, power in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= power:
             return f"{size / power:.3g} {unit}"

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.sqlite.descriptors import in_use
 from holdfast.core.sqlite.format import BUSY, LOCKED, address, connect, error_code
 from holdfast.core.sqlite.restore import locked
-from holdfast.home.conversation_tables import KEPT, Tables, quoted
-
-if TYPE_CHECKING:
-    import sqlite3
+from holdfast.home.conversation_removal import fingerprint
+from holdfast.home.conversation_tables import KEPT, Tables, begin, quoted
 
 _LONGEST_CHAIN = 1000
 
@@ -43,6 +39,7 @@ class Returned:
     parents: list[str] = field(default_factory=list)
     renumbered: bool = False
     already: bool = False  # all of it was there, so nothing was written
+    proof: str = ""  # the fingerprint of every row that came, so that they can be taken out again
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
@@ -53,6 +50,7 @@ class Returned:
             "parents": self.parents,
             "renumbered": self.renumbered,
             "already_there": self.already,
+            "proof": self.proof,
             "notes": self.notes,
         }
 
@@ -69,9 +67,11 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("ATTACH ? AS old", (address(copy, "mode=ro&immutable=1"),))
-            _begin(connection, live, deadline)
+            begin(connection, deadline)
             try:
                 returned = _Return(connection, live).run(session, new_id)
+                if not returned.already:
+                    returned.proof = fingerprint(connection, [returned.session, *returned.parents])
                 connection.execute("ROLLBACK" if returned.already else "COMMIT")
                 return returned
             except BaseException:
@@ -87,21 +87,6 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
                 next_steps=("Look at it first: `holdfast sessions show SESSION --from ID`",),
                 session=session,
             ) from error
-
-
-def _begin(connection: sqlite3.Connection, live: str, deadline: float) -> None:
-    """The write lock, within the deadline; SQLite's own waiting does not cover every case."""
-    import sqlite3
-
-    limit = time.monotonic() + deadline
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as error:
-            if error_code(error) not in (BUSY, LOCKED) or time.monotonic() >= limit:
-                raise
-            time.sleep(0.02)
 
 
 class _Return(Tables):

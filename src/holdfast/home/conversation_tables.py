@@ -6,9 +6,11 @@ older one has not is a refusal, never a made-up value.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.sqlite.format import BUSY, LOCKED, error_code
 from holdfast.home.conversations import columns_of, require_shape
 
 if TYPE_CHECKING:
@@ -19,6 +21,21 @@ KEPT = "The live database is as it was"
 
 class SchemaDiffers(HoldfastError):
     code = "schema-differs"
+
+
+def begin(connection: sqlite3.Connection, deadline: float) -> None:
+    """The write lock, within the deadline; SQLite's own waiting does not cover every case."""
+    import sqlite3
+
+    limit = time.monotonic() + deadline
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error_code(error) not in (BUSY, LOCKED) or time.monotonic() >= limit:
+                raise
+            time.sleep(0.02)
 
 
 class Tables:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from holdfast.core.sqlite.lean_wish import Recipe
 from holdfast.home.layout_file import read_layout
 from holdfast.home.patterns import ANY_NAME, Matcher, Pattern
 from holdfast.home.places import check_home, find_home, locate_home, recognise
@@ -48,6 +49,9 @@ class Layout:
     database_patterns: tuple[Pattern, ...]
     quick_patterns: tuple[Pattern, ...]
     quick_except: tuple[Pattern, ...]
+    essential_patterns: tuple[Pattern, ...]  # what a home that was ever used has, and each of its profiles
+    tables: tuple[tuple[Pattern, tuple[str, ...]], ...]  # what a database at this place must have
+    lean: tuple[tuple[Pattern, Recipe], ...]  # tables that can be made anew, by the place of their database
     executable_paths: tuple[Pattern, ...]
     executable_by_mode: tuple[Pattern, ...]
     worths: tuple[tuple[str, tuple[Pattern, ...]], ...]
@@ -88,6 +92,10 @@ class Layout:
         """Whether `--no-secrets` leaves it out; a secret lands as 0600."""
         return self._secret.covers(path)
 
+    def secret_below(self, path: str) -> bool:
+        """Whether a secret may lie below this directory."""
+        return self._secret.covers(path, True) or self._secret.reaches_below(path)
+
     def private(self, path: str) -> bool:
         """Whether it must land as 0600: every secret, and what else nobody should read."""
         return self._private.covers(path)
@@ -104,9 +112,25 @@ class Layout:
         """Whether a sound home has a SQLite database here."""
         return self._database.covers(path)
 
+    def database_below(self, path: str) -> bool:
+        """Whether a sound home may have a SQLite database below this directory."""
+        return self._database.covers(path, True) or self._database.reaches_below(path)
+
+    def tables_of(self, path: str) -> tuple[str, ...]:
+        """The tables that a sound database at this place has, as far as the layout knows them."""
+        return tuple(name for names in self._tables.covering(path) for name in names)
+
+    def recipes(self, path: str) -> tuple[Recipe, ...]:
+        """What is known of tables of this database that can be made anew."""
+        return tuple(self._lean.covering(path))
+
     def worth(self, path: str) -> str:
-        """`identity`, `memory`, `skills`, `history`, `secrets`, `settings`, or `other`."""
-        return next(self._worth.covering(path), "other")
+        """`identity`, `memory`, `skills`, `history`, `secrets`, `settings`, or `other`.
+
+        The innermost place decides: `/cron/output/` is history although `/cron/` is settings.
+        """
+        found: list[str] = list(self._worth.covering(path))
+        return found[-1] if found else "other"
 
     def essential(self, path: str, directory: bool = False) -> bool:
         """Whether the agent would miss it: it has a worth, or something that may lie in it has."""
@@ -156,6 +180,11 @@ class Layout:
         return Matcher(self.rule_patterns)
 
     @cached_property
+    def counted(self) -> list[tuple[Count, Matcher]]:
+        """Each census class with the places it counts."""
+        return [(count, self.matcher((count.patterns, True))) for count in self.counts]
+
+    @cached_property
     def _machine_bound(self) -> Matcher:
         return self.matcher((self.machine_bound_patterns, True))
 
@@ -186,6 +215,14 @@ class Layout:
     @cached_property
     def _database(self) -> Matcher:
         return self.matcher((self.database_patterns, True))
+
+    @cached_property
+    def _tables(self) -> Matcher:
+        return self.matcher(*(((pattern,), names) for pattern, names in self.tables))
+
+    @cached_property
+    def _lean(self) -> Matcher:
+        return self.matcher(*(((pattern,), recipe) for pattern, recipe in self.lean))
 
     @cached_property
     def _worth(self) -> Matcher:
@@ -231,6 +268,7 @@ def make_layout(fields: dict[str, Any], common: dict[str, Any]) -> Layout:
         ("private", "private_patterns"),
         ("databases", "database_patterns"),
         ("quick", "quick_patterns"),
+        ("essential", "essential_patterns"),
     ):
         merged[field] = merged.pop(key)
     return Layout(**merged)

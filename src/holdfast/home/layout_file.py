@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.sqlite.lean_wish import Recipe
 from holdfast.home.patterns import Pattern, parse_pattern
 from holdfast.home.rules import COUNT_KINDS, Count, External, Proven, Rule
 
@@ -111,8 +112,10 @@ def read_layout(path: str) -> dict[str, Any]:
         "proven": _each(top.tables("proven"), lambda table: (_proven(table),)),
         "external": _each(top.tables("external"), lambda table: (_external(table),)),
     }
-    for key in ("machine_bound", "secrets", "private", "databases", "quick", "quick_except"):
+    for key in ("machine_bound", "secrets", "private", "databases", "quick", "quick_except", "essential"):
         fields[key] = top.patterns(key)
+    fields["tables"] = _tables(top.table("tables"))
+    fields["lean"] = _each(top.tables("lean"), lambda table: (_lean(table),))
     markers = top.table("markers")
     fields["strong"], fields["weak"] = markers.strings("strong"), markers.strings("weak")
     runs = top.table("executable")
@@ -202,6 +205,32 @@ def _external(table: Table) -> External:
     return external
 
 
+def _tables(table: Table) -> tuple[tuple[Pattern, tuple[str, ...]], ...]:
+    """What a database must have, by the place of the database: `"/state.db" = ["sessions"]`."""
+    found = tuple((table.pattern(place, place), table.strings(place)) for place in table.values)
+    table.done()
+    return found
+
+
+def _lean(table: Table) -> tuple[Pattern, Recipe]:
+    """A table of a database that can be made anew, and the exact schema for which that holds."""
+    place = table.string("database", None)
+    columns = table.table("columns")
+    recipe = Recipe(
+        table=table.string("table", None),
+        statement=table.string("statement", None),
+        source=table.string("source", None),
+        key=table.string("key", None),
+        columns={name: columns.string(name, None) for name in columns.values},
+        triggers=table.strings("triggers"),
+    )
+    if not recipe.columns:
+        raise table.fail("columns", "is missing")
+    if not recipe.statement.lstrip().upper().startswith("CREATE VIRTUAL TABLE"):
+        raise table.fail("statement", "must be the statement that makes a full-text table")
+    return table.pattern("database", place), recipe
+
+
 def _profiles(table: Table) -> dict[str, Any]:
     directory, name = table.string("directory").strip("/"), table.string("name") or r"[^/]+"
     if "/" in directory or directory in (".", ".."):
@@ -232,6 +261,8 @@ def _counts(census: Table) -> tuple[Count, ...]:
             query=table.string("query"),
             delimiter=table.string("delimiter"),
             key=table.string("key"),
+            watch=table.strings("watch"),
+            restore=table.flag("restore"),
         )
         if not count.patterns:
             raise table.fail("paths", "is missing")
@@ -241,6 +272,8 @@ def _counts(census: Table) -> tuple[Count, ...]:
             raise table.fail("query", 'goes with `count = "query"`, and only with it')
         if (count.kind == "sections") != bool(count.delimiter):
             raise table.fail("delimiter", 'goes with `count = "sections"`, and only with it')
+        if count.watch and count.kind != "json":
+            raise table.fail("watch", 'goes with `count = "json"`')
         table.done()
         counts.append(count)
     census.done()

@@ -18,6 +18,7 @@ from holdfast.home.rules import Count
 
 if TYPE_CHECKING:
     from holdfast.core.sqlite import CaptureOptions
+    from holdfast.core.sqlite.lean_wish import LeanWish
 
 HEADER = b"SQLite format 3\x00"
 Opening = Callable[[], Content]
@@ -34,14 +35,16 @@ class Opener:
         census: Census,
         listener: Listener,
         check: Callable[[str], bool] | None = None,
+        lean: Callable[[str], LeanWish | None] | None = None,
     ) -> None:
-        """`check` decides for each database by its path whether it is checked, else `options` do."""
+        """`check` decides for each database by its path whether it is checked, `lean` what need not be
+        stored of it; else `options` do."""
         self.base = base.rstrip("/") + "/"
         self.cut = len(prefix)
         self.options = options
         self.census = census
         self.listener = listener
-        self.check = check
+        self.check, self.lean = check, lean
 
     def plain(self, path: str, inode: int) -> Content:
         """A plain file that nobody counts; one that turns out to be a database is captured.
@@ -82,6 +85,8 @@ class Opener:
         options = self.options
         if self.check is not None:
             options = replace(options, check=self.check(path))
+        if self.lean is not None:
+            options = replace(options, lean=self.lean(path))
         try:
             content = capture(self.base + path[self.cut :], path, options, queries, self.listener)
         except EntryLost as lost:

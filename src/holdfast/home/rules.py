@@ -72,6 +72,8 @@ class Count:
     query: str = ""  # of a database
     delimiter: str = ""  # between sections
     key: str = ""  # where the list is in a JSON document
+    watch: tuple[str, ...] = ()  # fields of its items that only their owner changes: the prompt of a job
+    restore: bool = False  # where nothing of it is left, that is a loss beyond doubt
 
 
 COUNT_KINDS = (

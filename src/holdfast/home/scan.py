@@ -25,6 +25,7 @@ from holdfast.home.walk import Setting, Walk
 
 if TYPE_CHECKING:
     from holdfast.core.sqlite import CaptureOptions
+    from holdfast.core.sqlite.lean_wish import LeanWish
 
 __all__ = ["Scan", "Selection", "scan"]
 
@@ -58,6 +59,7 @@ class Scan:
         environment: Mapping[str, str],
         own_archive: Callable[[str], bool],
         check: Callable[[str], bool] | None,
+        lean: Callable[[str], LeanWish | None] | None,
         answers: Mapping[str, int | None],
         listener: Listener,
     ) -> None:
@@ -68,7 +70,7 @@ class Scan:
         self.user_home = user_home
         self.environment = environment
         self.own_archive = own_archive
-        self.check = check
+        self.check, self.lean = check, lean
         self._answers = answers
         self.listener = listener
         self._avoid_paths = [
@@ -144,7 +146,7 @@ class Scan:
         sidecars = sidecar_bytes = 0
         try:
             for root, prefix, only in self._trees(places):
-                opener = Opener(root, prefix, self.options, census, listener, self.check)
+                opener = Opener(root, prefix, self.options, census, listener, self.check, self.lean)
                 walk = Walk(root, prefix, opener, setting, only)
                 for group in walk.groups():
                     some = some or any(entry.kind is not Kind.DIRECTORY for entry in group)
@@ -211,6 +213,7 @@ def scan(
     environment: Mapping[str, str] | None = None,
     own_archive: Callable[[str], bool] = never,
     check: Callable[[str], bool] | None = None,
+    lean: Callable[[str], LeanWish | None] | None = None,
     answers: Mapping[str, int | None] | None = None,
     listener: Listener = silent,
 ) -> Scan:
@@ -220,6 +223,7 @@ def scan(
     where the profile does not exist. `environment` is only asked for variables that a layout names.
     `own_archive` is asked about files named like an archive; one of our own making is left out. `check`
     is asked about each database that is read whether it is to be checked; without it, `capture` says.
+    `lean` is asked what of it need not be stored.
     `answers` are those of an earlier scan: documents that say the same are not parsed again.
     """
     home = os.path.realpath(home)
@@ -229,7 +233,18 @@ def scan(
         _check_profile(home, layout, selection.profile)
     environment, answers = environment or {}, answers or {}
     return Scan(
-        home, layout, selection, capture, avoid, user_home, environment, own_archive, check, answers, listener
+        home,
+        layout,
+        selection,
+        capture,
+        avoid,
+        user_home,
+        environment,
+        own_archive,
+        check,
+        lean,
+        answers,
+        listener,
     )
 
 

@@ -35,7 +35,10 @@ def read_updates(home: str) -> UpdateSettings:
     """The section `updates` of a home's `config.yaml`; what is missing or unreadable is the default."""
     try:
         with open(os.path.join(home, "config.yaml"), "rb") as file:
-            section = members((members(compose(_text(file.read(_LARGEST)))) or {}).get("updates")) or {}
+            data = file.read(_LARGEST)
+        if b"updates" not in data:  # most do not say: loading a parser would cost more than the answer
+            return UpdateSettings()
+        section = members((members(compose(_text(data))) or {}).get("updates")) or {}
     except (OSError, ValueError):
         return UpdateSettings()
     return UpdateSettings(_mode(section.get("pre_update_backup")), _keep(section.get("backup_keep")))

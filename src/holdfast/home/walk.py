@@ -35,7 +35,7 @@ _NAME = attrgetter("name")
 _OPEN_DIRECTORIES = 64
 #: How the names of databases mostly end. Others are known by their first bytes when they are read.
 _DATABASE_ENDS = (".db", ".sqlite", ".sqlite3")
-_ARCHIVE_ENDS = (".zip", ".tar.zst")
+_ARCHIVE_ENDS = (".zip", ".tar.zst", ".zip.age", ".tar.zst.age", ".zip.gpg", ".tar.zst.gpg")
 _OLDER_ARCHIVE = "an older archive that holdfast made"
 #: The last three characters of names that deserve a second look: databases, sidecars, archives.
 _TELLING_ENDS = frozenset(end[-3:] for end in (*SUFFIXES, *_DATABASE_ENDS, *_ARCHIVE_ENDS))

@@ -139,6 +139,25 @@ def test_outside_places_are_only_the_declared_ones() -> None:
     }
 
 
+LEAN = """
+[[lean]]
+database = '/a.db'
+table = 't'
+source = 's'
+key = 'id'
+statement = 'CREATE VIRTUAL TABLE t USING fts5(x)'
+columns = { x = 'y' }
+"""
+
+
+def test_what_can_be_made_anew_is_known_in_the_home_and_in_each_profile() -> None:
+    hermes = load_layouts()["hermes"]
+    for path in ("state.db", "profiles/coder/state.db"):
+        assert [recipe.table for recipe in hermes.recipes(path)] == ["messages_fts", "messages_fts_trigram"]
+    for path in ("kanban.db", "data/state.db", "state.db.bak"):
+        assert hermes.recipes(path) == ()
+
+
 def test_a_users_layout_is_added_and_one_of_the_same_name_replaces(tmp_path: object) -> None:
     rule = '[[exclude]]\npatterns = ["/junk/"]\nreason = "r"\n'
     mine = load_layouts([write(tmp_path, MINIMAL + 'secrets = ["/key"]\n' + rule)])["mine"]
@@ -182,6 +201,12 @@ def test_a_users_layout_is_added_and_one_of_the_same_name_replaces(tmp_path: obj
         (MINIMAL + "markers = []", "markers", "must be a dict"),
         (MINIMAL + "[profiles]\ndirectory = 'a/b'", "profiles.directory", "single name"),
         (MINIMAL + "[profiles]\nname = '['", "profiles.name", "not a regular expression"),
+        (MINIMAL + LEAN.replace("/a.db", "a.db"), "lean[0].database", "must start with `/`"),
+        (MINIMAL + LEAN.replace("key = 'id'", ""), "lean[0].key", "is missing"),
+        (MINIMAL + LEAN.replace("x = 'y'", ""), "lean[0].columns", "is missing"),
+        (MINIMAL + LEAN.replace("x = 'y'", "x = 1"), "lean[0].columns.x", "must be a str"),
+        (MINIMAL + LEAN.replace("VIRTUAL ", ""), "lean[0].statement", "makes a full-text table"),
+        (MINIMAL + LEAN + "more = 1", "lean[0].more", "is not a key of a layout"),
     ],
 )
 def test_a_wrong_layout_is_refused_naming_file_and_key(

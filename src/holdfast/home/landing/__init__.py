@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from .plan import LandingPlan, plan_landing
     from .recovery import PastLanding, Recovered, expire, landings, recover
     from .targets import Targets
+    from .undo_plan import LandingUndo, plan_undo
     from .undoing import undo
 
 __all__ = [
     "Landed",
     "LandingPlan",
+    "LandingUndo",
     "PastLanding",
     "Recovered",
     "Targets",
@@ -26,6 +28,7 @@ __all__ = [
     "land",
     "landings",
     "plan_landing",
+    "plan_undo",
     "recover",
     "refuse_empty",
     "undo",
@@ -35,6 +38,7 @@ __all__ = [
 _PLACES = {
     "Landed": "landing",
     "LandingPlan": "plan",
+    "LandingUndo": "undo_plan",
     "PastLanding": "recovery",
     "Recovered": "recovery",
     "Targets": "targets",
@@ -42,6 +46,7 @@ _PLACES = {
     "land": "landing",
     "landings": "recovery",
     "plan_landing": "plan",
+    "plan_undo": "undo_plan",
     "recover": "recovery",
     "refuse_empty": "items",
     "undo": "undoing",

@@ -51,6 +51,7 @@ class Item:
     leading: bool = False  # a directory above what was asked for: made if missing, else left alone
     sidecar: bool = False  # by its name: staged, and judged once its database is known
     equals: Callable[[int], bool | None] | None = None  # compares with an open file, where the source can
+    left_out: int = 0  # bytes of a database that are made anew before it lands
 
     @property
     def comparable(self) -> bool:
@@ -146,6 +147,7 @@ def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -
         leading=leading,
         sidecar=entry.kind is Kind.FILE and database_of(entry.path) != "",
         equals=entry.equals,
+        left_out=entry.left_out,
     )
 
 

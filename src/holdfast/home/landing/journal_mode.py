@@ -13,8 +13,8 @@ from holdfast.core.sqlite.format import connect, uses_wal
 
 _HEAD = 20
 _VERSIONS_AT = 18
-#: Write and read version of a database with a rollback journal.
-_ROLLBACK = b"\x01\x01"
+#: Write and read version of a database with a rollback journal, and with a log.
+_VERSIONS = {"delete": b"\x01\x01", "wal": b"\x02\x02"}
 
 
 def mode_of_file(path: str) -> str:
@@ -31,12 +31,19 @@ def take_over_mode(staged: str, present: str) -> None:
     """
     if mode_of_file(staged) == "wal" and mode_of_file(present) == "delete":
         facts = os.stat(staged)
-        descriptor = os.open(staged, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.pwrite(descriptor, _ROLLBACK, _VERSIONS_AT)
-        finally:
-            os.close(descriptor)
+        set_mode(staged, "delete")
         os.utime(staged, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def set_mode(path: str, mode: str) -> None:
+    """Name a mode in the header of a file of ours, whole and without sidecars."""
+    if mode_of_file(path) == mode:
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, _VERSIONS[mode], _VERSIONS_AT)
+    finally:
+        os.close(descriptor)
 
 
 def switch_mode(live: str, wanted: str) -> str:

@@ -23,6 +23,7 @@ from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, not_per
 from .ground import Ground
 from .plan import SPARE, LandingPlan, existing
 from .proving import prove, prover
+from .rebuilding import rebuild_lean
 from .record import AWAY, LandingRecord, Root, write_record
 from .recovery import clear_away, settle
 from .staging import Staging, stage
@@ -80,12 +81,14 @@ def land(
     deadline: float = 30.0,
     allow_damaged: bool = False,
     leave_lost: bool = False,
+    without_search: bool = False,
     listener: Listener = silent,
 ) -> Landed:
     """Put a source on disk as planned. Raises with the home as it was, or returns with it as new.
 
     With `leave_lost`, files that the source cannot give (damage in a vault) stay as they are in the
-    home, each with a remark; without it they stop the landing.
+    home, each with a remark; without it they stop the landing. With `without_search`, indexes that a
+    lean capture left out stay empty.
     """
     if plan.links:
         raise through_link(plan.links)
@@ -95,6 +98,9 @@ def land(
         _check_room(plan)
         work.clock("stage")
         staging = stage(source, plan, directory.staged, work.owner, listener, prover(plan.items))
+        if any(staged.lean is not None for staged in staging.things.values()):
+            work.clock("rebuild")
+            rebuild_lean(staging, without_search, listener)
         work.clock("prove")
         listener(Event("prove"))
         prove(staging, plan, allow_damaged, leave_lost)

@@ -179,11 +179,13 @@ def _judge(
             plan.links.append(tree.full(item.place))
         return
     plan.bytes += item.size
-    room = -(-item.size // _BLOCK) * _BLOCK
+    # An index that is made anew may take more room than the one that was left out.
+    room = -(-(item.size + item.left_out // 4) // _BLOCK) * _BLOCK
     if item.sidecar and database_of(item.path) in plan.items:
         plan.needed += room
         return  # folded into its database, which is listed itself
-    if now is not None and item.looks_like(now):
+    # One that is made anew is never known to be there: what is stored of it lacks its indexes.
+    if now is not None and item.looks_like(now) and not item.left_out:
         unchanged = already_there(tree, item) if item.comparable else None
         if unchanged is not None:
             plan.unchanged[item.path] = unchanged

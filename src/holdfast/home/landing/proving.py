@@ -32,7 +32,7 @@ def prover(items: dict[str, Item]) -> Callable[[Staging, Staged], None]:
     waiting = {database_of(path) for path, item in items.items() if item.sidecar}
 
     def ready(staging: Staging, staged: Staged) -> None:
-        if staged.database and staged.item.path not in waiting:
+        if staged.database and staged.item.path not in waiting and staged.lean is None:
             _verify(staging, staged)
 
     return ready
@@ -54,6 +54,9 @@ def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool, leave_lost: 
             _fold(staging, staged_database)
             if not staged_database.wrong:
                 _verify(staging, staged_database)
+    for staged in staging.things.values():
+        if staged.lean is not None and not staged.wrong:
+            _verify(staging, staged)
     weigh(staging, plan, allow_damaged)
     _judge(staging, items, allow_damaged)
 

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from holdfast.core.digest import Digest
 from holdfast.core.entries import Content, Entry, EntryLost, Kind, Remark, Source
@@ -50,6 +51,7 @@ class Staged:
     head: bytes = b""
     database: bool = False
     recorded_damaged: bool = False  # the source itself says that this database is not sound
+    lean: dict[str, Any] | None = None  # what of a database is to be made anew before it is proven
     damage: str = ""  # what the check said of one that was recorded so
     wrong: str = ""  # why it is not what was recorded
     lost: Remark | None = None  # the source could not give its bytes
@@ -176,6 +178,8 @@ class Stager:
         staged.database = is_database(staged.head)
         facts = content.database
         staged.recorded_damaged = facts is not None and facts.state == "damaged"
+        if staged.database and facts is not None and facts.left_out:
+            staged.lean = facts.lean
 
 
 def stage(

@@ -36,29 +36,30 @@ class UndoNotPossible(HoldfastError):
 def undo(home: str, operation: str = "", *, deadline: float = 30.0, listener: Listener = silent) -> Landed:
     """Take the last landing that was not undone back, or the named one."""
     recover(home)
-    past = _choose(home, operation)
+    past = choose(home, operation)
     record = read_record(past.directory.record)
     if not trusted(record, home):
-        raise _not_possible(past.operation, "it was made for other places than this home")
+        raise not_possible(past.operation, "it was made for other places than this home")
     work = Work(home, new_id(), deadline, listener)
 
     def fill(directory: LandingDirectory) -> tuple[Wish, None]:
-        _choose(home, past.operation)  # again, now that nobody else can land
+        choose(home, past.operation)  # again, now that nobody else can land
         work.clock("stage")
         return _Reverse(record, past.directory, directory).wish(), None
 
     return work.run(record.roots, fill, verb="undo", undoes=past.directory)
 
 
-def _choose(home: str, operation: str) -> PastLanding:
+def choose(home: str, operation: str) -> PastLanding:
+    """The last landing that was not undone, or the named one; raises where it cannot be taken back."""
     known = landings(home)
     if operation:
         named = [past for past in known if past.operation == operation]
         if not named:
-            raise _not_possible(operation, "it is not known here; it may have expired")
+            raise not_possible(operation, "it is not known here; it may have expired")
         past = named[0]
         if past.undone_by:
-            raise _not_possible(operation, f"it was taken back already, by {past.undone_by}")
+            raise not_possible(operation, f"it was taken back already, by {past.undone_by}")
     else:
         open_ones = [past for past in known if not past.undone_by]
         if not open_ones:
@@ -69,11 +70,12 @@ def _choose(home: str, operation: str) -> PastLanding:
             )
         past = open_ones[-1]
     if not past.replaced:
-        raise _not_possible(past.operation, "what it replaced is no longer kept")
+        raise not_possible(past.operation, "what it replaced is no longer kept")
     return past
 
 
-def _not_possible(operation: str, why: str) -> UndoNotPossible:
+def not_possible(operation: str, why: str) -> UndoNotPossible:
+    """The refusal, with the reason."""
     return UndoNotPossible(
         f"{operation} cannot be taken back: {why}",
         kept="Nothing was changed",
