@@ -22,7 +22,7 @@ from holdfast.vault.crypto import Key
 
 _MAGIC = b"holdfast cache 1\n"
 _TAG = 32
-_SHAPE = 1  # raised when what is kept changes its shape
+_SHAPE = 3  # raised when what is kept changes its shape
 
 
 def derived(key: Key, purpose: str) -> bytes:

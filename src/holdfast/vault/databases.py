@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from holdfast.core.entries import DatabaseFacts, Entry, Outcome
 from holdfast.vault.account import Account, StoredDatabase
@@ -63,7 +64,7 @@ class DatabaseIntake:
         if unchanged and known is not None and not checked_ns and known.checked_ns:
             # The very bytes that were checked before.
             old = known.facts
-            facts = DatabaseFacts(old.state, facts.method, old.detail, facts.page_size, facts.counts)
+            facts = replace(facts, state=old.state, detail=old.detail)
             checked_ns = known.checked_ns
             remarks += [remark for remark in known.remarks if remark.outcome is Outcome.DAMAGED]
         identity = identity_of(entry)

@@ -30,6 +30,7 @@ from holdfast.vault.tags import (
     is_pinned,
     pin_tag,
     pinned_until,
+    proven_tag,
     with_tag,
     without_tag,
 )
@@ -113,6 +114,20 @@ def unpin(
     return _change(repository, current, lock, lambda one: without_tag(one, PIN), listener)
 
 
+def mark_proven(
+    repository: Repository,
+    snapshots: Iterable[Snapshot],
+    lock: Lock,
+    *,
+    now_ns: int,
+    listener: Listener = silent,
+) -> list[Snapshot]:
+    """Say of these that a drill restored them whole: the last one proven good never goes by itself."""
+    tag = proven_tag(now_ns)
+    current = _current(repository, snapshots, lock)
+    return _change(repository, current, lock, lambda one: with_tag(one, tag), listener)
+
+
 def forget_by_policy(
     repository: Repository,
     policies: Mapping[str, Policy] = DEFAULT_POLICIES,
@@ -147,6 +162,11 @@ def forget_by_policy(
 
 def settle(repository: Repository, lock: Lock) -> list[str]:
     """Delete what killed rewrites left beside a snapshot; the names of the files that went."""
+    return [file.id for file in _settled(repository, lock)[1]]
+
+
+def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[Snapshot]]:
+    """Every snapshot once, read from the vault and not from a cache, and the files that went."""
     _require_exclusive(lock)
     files = []
     for name, _ in repository.storage.list(FileKind.SNAPSHOT):
@@ -154,11 +174,11 @@ def settle(repository: Repository, lock: Lock) -> list[str]:
             files.append(repository.load_snapshot(name))
         except (VaultDamaged, NotStored):
             continue
-    _, left = one_of_each(files)
+    found, left = one_of_each(files)
     for file in left:
         lock.check()
         repository.delete_snapshot(file.id)
-    return [file.id for file in left]
+    return found, left
 
 
 def rewrite(repository: Repository, snapshot: Snapshot, changed: Snapshot, lock: Lock) -> Snapshot:
@@ -176,8 +196,7 @@ def _current(repository: Repository, snapshots: Iterable[Snapshot], lock: Lock) 
     """The same snapshots as they are now that we hold the lock: somebody may have changed their tags."""
     _require_exclusive(lock)
     repository.require_writable()
-    settle(repository, lock)
-    known = {public_id(snapshot): snapshot for snapshot in list_snapshots(repository, cached=False)[0]}
+    known = {public_id(snapshot): snapshot for snapshot in _settled(repository, lock)[0]}
     found = {}
     for snapshot in snapshots:
         now = known.get(public_id(snapshot)) or known.get(snapshot.id)

@@ -157,6 +157,7 @@ class HomeSource:
             str(found.get("detail", "")),
             int(found.get("page_size") or 0),
             dict(counts) if isinstance(counts, Mapping) else {},
+            dict(lean) if isinstance(lean := found.get("lean"), Mapping) else None,
         )
 
     def _below(self, root: StoredRoot) -> Iterator[Entry]:
@@ -189,15 +190,17 @@ class HomeSource:
         if kind is not Kind.FILE:
             return Entry(path, kind, node.mode, node.mtime_ns, target=node.target)
         opener = _Opener(self, path, node, self.small.add(node.content or b""))
+        facts = self.database(path) if path in self._databases else None
         return Entry(
             path,
             kind,
             node.mode,
             node.mtime_ns,
             node.size,
-            database=path in self._databases,
+            database=facts is not None,
             open=opener,
             equals=opener.equals,
+            left_out=facts.left_out if facts is not None else 0,
         )
 
     def _find(self, place: str) -> Node | None:

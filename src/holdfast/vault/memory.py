@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: FAT two of them.
 RACY_NS = 2_000_000_000
 
+#: So many manifests are remembered.
+_ABOUTS = 8
+
 Mark = tuple[str, int, int, int, int, int]
 
 
@@ -44,7 +47,7 @@ def encode_marks(marks: list[Mark]) -> bytes:
 
 
 class About(NamedTuple):
-    """The manifest that the last snapshot carried."""
+    """The manifest that an earlier snapshot carried."""
 
     digest: bytes  # of what it says, its time left aside
     content: bytes
@@ -71,6 +74,12 @@ class KnownDirectory(NamedTuple):
             for one, content in zip(marks, self.contents, strict=True)
             if one[0] not in fresh
         }
+
+
+def marks_in(record: bytes) -> tuple[list[Mark], tuple[str, ...]]:
+    """The marks of a directory's files out of its record, and the names whose mark cannot be trusted."""
+    known = KnownDirectory(*marshal.loads(record))  # noqa: S302  (our own, or authenticated)
+    return marshal.loads(known.marks), known.fresh  # noqa: S302
 
 
 @dataclass(slots=True)
@@ -126,7 +135,8 @@ class Memory:
         found = self._file.load()
         self._names: bytes = found["indexes"] if found else b""
         self._known: dict[str, bytes] = found["directories"] if found else {}
-        self.about = About(*found["about"]) if found else None
+        #: The manifests of the last snapshots, newest first: each kind of snapshot has words of its own.
+        self.abouts = tuple(About(*one) for one in found["abouts"]) if found else ()
         #: Whatever the caller wants to know again next time; plain values only.
         self.notes: dict[str, Any] = found["notes"] if found else {}
         self._there: dict[bytes, bool] = {}
@@ -168,12 +178,20 @@ class Memory:
 
     def save(self, directories: dict[str, bytes], about: About, notes: dict[str, Any]) -> None:
         """Keep what a finished snapshot found; nothing is written where nothing is new."""
-        if (directories, about, notes) == (self._known, self.about, self.notes) and self.indexed:
+        abouts = self.abouts if about in self.abouts else (about, *self.abouts)[:_ABOUTS]
+        if (directories, abouts, notes) == (self._known, self.abouts, self.notes) and self.indexed:
             return
         with contextlib.suppress(OSError):  # a cache that cannot be used is no error
             sweep_temporaries(self._directory)
         names = b"".join(sorted(self._sound_names()))
-        self._file.save({"indexes": names, "directories": directories, "about": tuple(about), "notes": notes})
+        self._file.save(
+            {
+                "indexes": names,
+                "directories": directories,
+                "abouts": [tuple(one) for one in abouts],
+                "notes": notes,
+            }
+        )
 
     def save_database(self, path: str, known: KnownDatabase) -> None:
         facts = known.facts
@@ -187,7 +205,14 @@ class Memory:
                 "ids": known.ids,
                 "prints": known.prints,
                 "segments": known.segments,
-                "facts": (facts.state, facts.method, facts.detail, facts.page_size, facts.counts),
+                "facts": (
+                    facts.state,
+                    facts.method,
+                    facts.detail,
+                    facts.page_size,
+                    facts.counts,
+                    facts.lean,
+                ),
                 "remarks": [(one.outcome.value, one.reason, one.files, one.bytes) for one in known.remarks],
                 "checked": known.checked_ns,
                 "last check": known.last_check_ns,

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import NoRoom
+from holdfast.core.trash import GRACE
 from holdfast.vault.index_merge import merge_indexes, shrink_indexes
 from holdfast.vault.locks import Lock
-from holdfast.vault.prune_plan import GRACE, MAX_UNUSED, PrunePlan, PruneRefused, plan_prune
+from holdfast.vault.prune_plan import MAX_UNUSED, PrunePlan, PruneRefused, plan_prune
 from holdfast.vault.repack import copy_is_sound, repack
 from holdfast.vault.storage.base import FileKind
 

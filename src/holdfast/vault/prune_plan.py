@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
+from holdfast.core.trash import GRACE
 from holdfast.vault import index_file
 from holdfast.vault.blobs import BlobKind, PackEntry
 from holdfast.vault.errors import VaultDamaged
@@ -27,8 +28,6 @@ from holdfast.vault.tags import forgotten_at, is_pinned
 if TYPE_CHECKING:
     from holdfast.vault.repo import Repository
 
-#: Seconds that a forgotten snapshot can still be brought back.
-GRACE = 3 * 86400.0
 #: Unused bytes that may stay, as a share of the whole: restic's `--max-unused`.
 MAX_UNUSED = 0.05
 #: Below this much free room, or this share of the disk where that is less, there is no grace.

@@ -37,6 +37,8 @@ class Repository:
         self.storage, self.key, self.config, self.key_id = storage, key, config, key_id
         #: Index files that could not be read: name and reason. Reading goes on without them.
         self.damaged_indexes: dict[str, str] = {}
+        #: A copy that is only read, in a place where no lock is to be written.
+        self.without_lock = False
         self.loader = BlobLoader(self)
         self.cache_directory = cache
         self._cache = IndexCache(cache, key, config.id) if cache else None

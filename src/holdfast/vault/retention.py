@@ -5,7 +5,8 @@ Each (host, home, kind) is a bucket of its own, with the policy of its kind; a k
 
 * what is pinned, until the day of its pin is over;
 * the newest of each home, and the newest that is complete;
-* the newest generation of each database that was found sound.
+* the newest generation of each database that was found sound;
+* the last one that a drill proved, and the last one of the whole home that a drill proved.
 
 Clocks: snapshots from the future (the clock was ahead when they were taken, or is behind now) are kept
 and count for nothing, so that they can never push out what is younger in truth; the policy is applied
@@ -25,6 +26,7 @@ from holdfast.vault.policy import Policy, apply_policy
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.snapshots import public_id
 from holdfast.vault.tags import (
+    ADOPTED,
     KINDS,
     OTHER,
     PRE_IMPORT,
@@ -38,6 +40,7 @@ from holdfast.vault.tags import (
     is_pinned,
     kind_of,
     pinned_until,
+    proven_at,
     state_of,
 )
 
@@ -55,6 +58,9 @@ DEFAULT_POLICIES: Mapping[str, Policy] = {
     PRE_RESTORE: Policy(last=5),
     SCHEDULED: Policy(daily=14, weekly=8, monthly=12),
 }
+
+#: Kinds that hold a part of a home only.
+_PARTS = (QUICK, ADOPTED)
 
 #: The state of each database in a snapshot, by path: sound, unverified, damaged. `""` stands for all.
 Facts = Callable[[Snapshot], Mapping[str, str]]
@@ -96,8 +102,13 @@ def states_in_file(snapshot: Snapshot) -> Mapping[str, str]:
     ours = snapshot.extra.get("holdfast")
     databases = ours.get("databases") if isinstance(ours, Mapping) else None
     if isinstance(databases, Mapping):
-        return {str(path): str(state) for path, state in databases.items()}
-    return {"": state} if (state := state_of(snapshot)) else {}
+        return {str(path): _after_a_drill(snapshot, str(state)) for path, state in databases.items()}
+    return {"": _after_a_drill(snapshot, state)} if (state := state_of(snapshot)) else {}
+
+
+def _after_a_drill(snapshot: Snapshot, state: str) -> str:
+    """A drill checks every database in full, so one that nobody had checked is sound if it was proven."""
+    return SOUND if state == "unverified" and proven_at(snapshot) is not None else state
 
 
 def states_in(repository: Repository) -> Facts:
@@ -115,7 +126,7 @@ def states_in(repository: Repository) -> Facts:
         if not isinstance(databases, Mapping):
             return {}
         return {
-            str(path): str(facts.get("state", ""))
+            str(path): _after_a_drill(snapshot, str(facts.get("state", "")))
             for path, facts in databases.items()
             if isinstance(facts, Mapping)
         }
@@ -177,10 +188,13 @@ def _immune(members: list[Snapshot], now_ns: int, facts: Facts) -> dict[str, lis
             found.setdefault(snapshot.id, []).append(f"pinned until {day}" if day else "pinned")
     past = [snapshot for snapshot in members if snapshot.time_ns <= now_ns]
     whole = [snapshot for snapshot in past if not is_incomplete(snapshot)]
+    proven = [snapshot for snapshot in past if proven_at(snapshot) is not None]
     for candidates, reason in (
         (members, "the newest of its home"),
         (past, "the newest of its home"),
         (whole, "the newest complete one of its home"),
+        (proven, "the last one that a drill proved"),
+        ([one for one in proven if kind_of(one) not in _PARTS], "the last one that a drill proved"),
     ):
         if candidates and reason not in found.setdefault(candidates[0].id, []):
             found[candidates[0].id].append(reason)

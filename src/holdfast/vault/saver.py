@@ -237,12 +237,12 @@ class BlobSaver:
 
 
 def wait_whatever_comes(running: Collection[concurrent.futures.Future[None]]) -> None:
-    """Wait for the end of work through any number of Ctrl-C; the last of them is raised afterwards."""
-    interrupt: KeyboardInterrupt | None = None
+    """Wait for the end of work through any number of signals; what the last one raised comes afterwards."""
+    interrupt: BaseException | None = None
     while waiting := [future for future in tuple(running) if not future.done()]:
         try:
             concurrent.futures.wait(waiting)
-        except KeyboardInterrupt as error:
+        except BaseException as error:  # only a signal can raise here
             interrupt = error
     if interrupt is not None:
         raise interrupt

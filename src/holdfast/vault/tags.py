@@ -1,4 +1,4 @@
-"""What a snapshot's tags say: its kind, its label, how sound it is, pinned or forgotten.
+"""What a snapshot's tags say: its kind, its label, how sound it is, pinned, proven or forgotten.
 
 Tags are the one place for such facts that survives every tool: restic shows them, filters by them and
 keeps them when it rewrites a snapshot. A comma would split a tag in restic's hands, so texts have it
@@ -31,6 +31,7 @@ OTHER = "other"
 INCOMPLETE = "incomplete"
 PIN = "pin"
 FORGOTTEN = "forgotten"
+PROVEN = "proven"
 
 _KIND = re.compile(r"[a-z][a-z0-9-]*")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -81,11 +82,20 @@ def is_pinned(snapshot: Snapshot, now_ns: int) -> bool:
 
 def forgotten_at(snapshot: Snapshot) -> int | None:
     """When it was forgotten, in nanoseconds since 1970; None where it is not."""
+    return _latest(snapshot, FORGOTTEN)
+
+
+def proven_at(snapshot: Snapshot) -> int | None:
+    """When a drill last restored all of it and found nothing wrong; None where none did."""
+    return _latest(snapshot, PROVEN)
+
+
+def _latest(snapshot: Snapshot, name: str) -> int | None:
     found = []
     for tag in snapshot.tags:
-        if tag.startswith(FORGOTTEN + ":"):
+        if tag.startswith(name + ":"):
             try:
-                found.append(parse_time(tag[len(FORGOTTEN) + 1 :])[0])
+                found.append(parse_time(tag[len(name) + 1 :])[0])
             except ValueError:
                 continue
     return max(found, default=None)
@@ -116,8 +126,15 @@ def pin_tag(until: str = "") -> str:
 
 
 def forgotten_tag(now_ns: int) -> str:
-    moment = time.gmtime(now_ns // _SECOND)
-    return f"{FORGOTTEN}:{time.strftime('%Y-%m-%dT%H:%M:%SZ', moment)}"
+    return f"{FORGOTTEN}:{_moment(now_ns)}"
+
+
+def proven_tag(now_ns: int) -> str:
+    return f"{PROVEN}:{_moment(now_ns)}"
+
+
+def _moment(now_ns: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ns // _SECOND))
 
 
 def with_tag(snapshot: Snapshot, tag: str) -> Snapshot:

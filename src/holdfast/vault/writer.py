@@ -56,6 +56,8 @@ class StoredSnapshot:
     added: int  # plain bytes that were new
     stored: int  # what they take in the vault
     lost_packs: int = 0  # packs that are missing or cut; what the source has of them was stored again
+    #: What the files were like, directory by directory; `memory.marks_in` reads it.
+    records: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def write_snapshot(
@@ -110,8 +112,8 @@ def write_snapshot(
     memory.save(intake.trees.records, about, described.notes)
     for path, known in intake.databases.read.items():
         memory.save_database(path, known)
-    saved = saver.saved
-    return StoredSnapshot(snapshot, account, saved.bytes_added, saved.bytes_stored, saver.lost_packs)
+    saved, records = saver.saved, intake.trees.records
+    return StoredSnapshot(snapshot, account, saved.bytes_added, saved.bytes_stored, saver.lost_packs, records)
 
 
 def _summary(account: Account, saver: BlobSaver, started: int) -> dict[str, object]:
@@ -145,11 +147,11 @@ def _own_summary(account: Account, saver: BlobSaver) -> dict[str, object]:
 def _describe(
     intake: Intake, saver: BlobSaver, memory: Memory, manifest: Mapping[str, object], time_ns: int
 ) -> About:
-    """Put the manifest into the tree; one that says what the last one said is the last one."""
+    """Put the manifest into the tree; one that says what an earlier one said is that one."""
     timeless = {key: value for key, value in manifest.items() if key != "created"}
     digest = hashlib.sha256(json.dumps(timeless).encode()).digest()
-    about = memory.about
-    if about is None or about.digest != digest or not all_stored(saver, about.content):
+    about = next((one for one in memory.abouts if one.digest == digest), None)
+    if about is None or not all_stored(saver, about.content):
         text = json.dumps(manifest, indent=1).encode() + b"\n"
         content, size = store_content(saver, BytesContent(text))
         about = About(digest, content, size, time_ns)

@@ -96,8 +96,12 @@ class Storage(ABC):
     def read(self, kind: FileKind, name: str = "", offset: int = 0, length: int | None = None) -> bytes:
         """The bytes of one file, or a part of them; NotStored where there is none."""
 
+    def read_into(self, buffer: bytearray, kind: FileKind, name: str) -> memoryview:
+        """The bytes of one file, in `buffer` where they fit and the place can put them there."""
+        return memoryview(self.read(kind, name))
+
     @abstractmethod
-    def write(self, kind: FileKind, name: str, data: bytes | bytearray) -> None:
+    def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
         """Store one new file, whole and durable; AlreadyStored where the name is taken."""
 
     @abstractmethod

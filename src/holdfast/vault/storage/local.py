@@ -122,11 +122,24 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             raise NotStored(kind, name) from None
         except OSError as error:
-            if error.errno == errno.EIO:  # a bad place on the disk: one file, not the vault
-                raise VaultDamaged.file(stored_name(kind, name), "the disk cannot read it") from error
-            raise self._failed("read", error) from error
+            raise self._unreadable(kind, name, error) from error
 
-    def write(self, kind: FileKind, name: str, data: bytes | bytearray) -> None:
+    def read_into(self, buffer: bytearray, kind: FileKind, name: str) -> memoryview:
+        try:
+            with open(self._place(kind, name), "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if len(buffer) < size:
+                    return memoryview(self.read(kind, name))
+                view, filled = memoryview(buffer)[:size], 0
+                while filled < size and (count := file.readinto(view[filled:])):
+                    filled += count
+                return view[:filled]
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotStored(kind, name) from None
+        except OSError as error:
+            raise self._unreadable(kind, name, error) from error
+
+    def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
         place = self._place(kind, name)
         directory = os.path.dirname(place)
         temporary = f"{place}-tmp-{os.getpid()}-{_HOST}-{secrets.token_hex(6)}"
@@ -237,6 +250,11 @@ class LocalStorage(Storage):
             os.makedirs(directory, mode=0o700, exist_ok=True)
             fsync_directory(os.path.dirname(directory))
             return os.open(temporary, flags, 0o600)
+
+    def _unreadable(self, kind: FileKind, name: str, error: OSError) -> HoldfastError:
+        if error.errno == errno.EIO:  # a bad place on the disk: one file, not the vault
+            return VaultDamaged.file(stored_name(kind, name), "the disk cannot read it")
+        return self._failed("read", error)
 
     def _failed(self, verb: str, error: OSError) -> HoldfastError:
         reason = error.strerror or str(error)

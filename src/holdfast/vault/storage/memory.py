@@ -40,7 +40,7 @@ class MemoryStorage(Storage):
         data = self._file(kind, name)
         return data[offset:] if length is None else data[offset : offset + length]
 
-    def write(self, kind: FileKind, name: str, data: bytes | bytearray) -> None:
+    def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
         path = stored_name(kind, name)
         with self._lock:
             if path in self.files:
