@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.spelling import shell_word
 
 from .checkpoint import (
     ID_LENGTH,
@@ -93,7 +93,7 @@ def _elsewhere(store: Store, project: str, word: str) -> NoSuchCheckpoint:
             return NoSuchCheckpoint(
                 f"checkpoint `{word}` belongs to another project, `{other}`, and can only be restored there",
                 kept=_KEPT,
-                next_steps=(f"Go back there: `holdfast rollback {word} --dir {shlex.quote(other)}`", _LIST),
+                next_steps=(f"Go back there: `holdfast rollback {word} --dir {shell_word(other)}`", _LIST),
                 project=project,
                 other=other,
                 id=word,
@@ -184,7 +184,7 @@ def _not_there(
     holding = [point for point in points if point.id != checkpoint.id and holds(point)]
     if holding:
         ids = ", ".join(point.id for point in holding[:5]) + (" …" if len(holding) > 5 else "")
-        steps = (f"It is in {ids}: `holdfast rollback {holding[0].id} {shlex.quote(candidates[0])}`",)
+        steps = (f"It is in {ids}: `holdfast rollback {holding[0].id} {shell_word(candidates[0])}`",)
     else:
         steps = ("No checkpoint of this project holds it; see what there is: `holdfast rollback`",)
     left_out = LeftOut(store.state(checkpoint))

@@ -1,7 +1,9 @@
 """Dropping checkpoints, with a memory of what was dropped.
 
 What a dropped checkpoint held stays in the store for a grace period: its commit is written down here
-before its ref goes, and maintenance takes what is written down lately for as good as a ref.
+before its ref goes, and maintenance takes what is written down lately for as good as a ref. What a person
+dropped may be given a longer grace than the ordinary one; it holds while the store is within its limit.
+Until then a checkpoint can be brought back: `bringing_back`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from holdfast.core.files import durable_write, write_all
 
@@ -23,13 +26,34 @@ _NAME = "dropped.jsonl"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-def drop_checkpoints(store: Store, points: Iterable[Checkpoint], now_ns: int) -> int:
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """One checkpoint that was dropped, and how long its content is kept."""
+
+    project: str
+    id: str
+    commit: str
+    time_ns: int
+    operation: str = ""  # of the journal, where a person did it
+    grace_ns: int = 0  # 0: the ordinary one
+
+    def until_ns(self, ordinary_ns: int, *, longer: bool = True) -> int:
+        """When its content may go."""
+        return self.time_ns + (self.grace_ns if longer and self.grace_ns > ordinary_ns else ordinary_ns)
+
+    def as_dict(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def drop_checkpoints(
+    store: Store, points: Iterable[Checkpoint], now_ns: int, *, operation: str = "", grace_ns: int = 0
+) -> int:
     """Drop them; returns how many. Their content goes with maintenance, after the grace period."""
     gone = list(points)
     if not gone:
         return 0
     lines = [
-        json.dumps({"time_ns": now_ns, "project": p.project, "id": p.id, "commit": p.commit}) for p in gone
+        json.dumps(Dropped(p.project, p.id, p.commit, now_ns, operation, grace_ns).as_dict()) for p in gone
     ]
     try:
         _note(store.directory, lines)
@@ -66,22 +90,25 @@ def _make_room(store: Store) -> None:
             os.unlink(os.path.join(base, identity, "cache"))
 
 
-def dropped_since(directory: str, since_ns: int) -> set[str]:
-    """Commits of checkpoints that were dropped lately."""
-    return {str(entry["commit"]) for entry in _entries(directory) if int(entry["time_ns"]) >= since_ns}
+def held_by_grace(directory: str, now_ns: int, ordinary_ns: int, *, longer: bool = True) -> set[str]:
+    """Commits of checkpoints that were dropped and are within their grace."""
+    return {
+        entry.commit for entry in dropped(directory) if entry.until_ns(ordinary_ns, longer=longer) >= now_ns
+    }
 
 
-def forget_dropped(directory: str, before_ns: int) -> None:
-    """Keep the record short: what is past its grace is not needed any more."""
-    entries = _entries(directory)
-    kept = [entry for entry in entries if int(entry["time_ns"]) >= before_ns]
+def forget_dropped(directory: str, over: Callable[[Dropped], bool]) -> None:
+    """Keep the record short: what is past its grace, or there again, is not needed any more."""
+    entries = dropped(directory)
+    kept = [entry for entry in entries if not over(entry)]
     if len(kept) < len(entries):
-        data = "".join(json.dumps(entry) + "\n" for entry in kept).encode()
+        data = "".join(json.dumps(entry.as_dict()) + "\n" for entry in kept).encode()
         with contextlib.suppress(OSError):  # a longer record does no harm
             durable_write(os.path.join(directory, _NAME), data)
 
 
-def _entries(directory: str) -> list[dict[str, str | int]]:
+def dropped(directory: str) -> list[Dropped]:
+    """Every checkpoint that is written down as dropped, oldest first."""
     found = []
     try:
         with open(os.path.join(directory, _NAME), "rb") as file:
@@ -92,7 +119,16 @@ def _entries(directory: str) -> list[dict[str, str | int]]:
         try:
             entry = json.loads(line)
             if len(bytes.fromhex(entry["commit"])) == 20:
-                found.append({**entry, "time_ns": int(entry["time_ns"])})
+                found.append(
+                    Dropped(
+                        str(entry["project"]),
+                        str(entry["id"]),
+                        str(entry["commit"]),
+                        int(entry["time_ns"]),
+                        str(entry.get("operation") or ""),
+                        int(entry.get("grace_ns") or 0),
+                    )
+                )
         except (ValueError, KeyError, TypeError):
             continue  # torn by a kill, or foreign
     return found

@@ -11,13 +11,13 @@ import contextlib
 import ctypes
 import errno
 import os
-import shlex
 import stat
 from collections import OrderedDict
 from types import TracebackType
 from typing import Self
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.spelling import shell_word
 
 from .take import ProjectGone
 
@@ -41,7 +41,7 @@ def check_project(project: str) -> None:
             kept="Its checkpoints are all still in the store; nothing was changed",
             next_steps=(
                 "If it was moved, or its disk is not mounted, bring it back to that place",
-                f"If it was deleted, bring it back: `holdfast rollback 1 --dir {shlex.quote(project)}`",
+                f"If it was deleted, bring it back: `holdfast rollback 1 --dir {shell_word(project)}`",
             ),
             project=project,
         ) from None

@@ -25,7 +25,7 @@ from holdfast.core.files import AlreadyRunning, free_bytes, process_lock
 
 from .quarantine import maintenance_lock
 from .repository import StoreUnusable
-from .retention import DAY_NS, Limits, RetentionPlan
+from .retention import Limits, RetentionPlan
 from .size import Running, add_written, measure, set_running_total
 from .upkeep import Upkeep, read_upkeep, write_upkeep
 
@@ -62,6 +62,15 @@ class MaintenanceSettings:
     def from_json(cls, text: str) -> MaintenanceSettings:
         fields = json.loads(text)
         return cls(**{**fields, "limits": Limits(**fields["limits"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """What a person wants of a run: how long what it drops can be brought back, or all of it gone at once."""
+
+    operation: str = ""
+    grace_seconds: float = 0.0  # 0: the ordinary grace
+    now: bool = False  # no grace for anything that is dropped, now or before
 
 
 def start_if_due(directory: str, settings: MaintenanceSettings, *, written: int = 0, packs: int = 0) -> bool:
@@ -132,16 +141,18 @@ def run_maintenance(
     plan: RetentionPlan | None = None,
     thorough: bool = False,
     wait: float = 0.0,
+    attended: Attended | None = None,
 ) -> Upkeep:
     """One run. With `plan` that is carried out; otherwise one is made, without orphans, if one is due.
 
+    `attended`: a person asked for it.
     Raises AlreadyRunning where another run is at work; every other failure is written down first.
     """
     with _alone(directory, wait):
         upkeep = read_upkeep(directory)
         upkeep.started, upkeep.remarks = time.time(), []
         try:
-            _run(directory, settings, upkeep, plan, thorough)
+            _run(directory, settings, upkeep, plan, thorough, attended or Attended())
         except AlreadyRunning:
             raise
         except Exception as error:
@@ -182,10 +193,15 @@ def _room_is_no_matter() -> Iterator[None]:
 
 
 def _run(
-    directory: str, settings: MaintenanceSettings, upkeep: Upkeep, plan: RetentionPlan | None, thorough: bool
+    directory: str,
+    settings: MaintenanceSettings,
+    upkeep: Upkeep,
+    plan: RetentionPlan | None,
+    thorough: bool,
+    attended: Attended,
 ) -> None:
     from .damage import note_findings
-    from .dropped import drop_checkpoints, dropped_since, forget_dropped, tidy_records
+    from .dropped import drop_checkpoints, forget_dropped, held_by_grace, tidy_records
     from .git import find_git
     from .pack_refs import pack_refs
     from .refs import Refs
@@ -206,10 +222,18 @@ def _run(
         tidy.mend()
         size = measure(directory, store.repository).total
         full = thorough or plan is not None or _full_is_due(upkeep, size, settings)
-        now_ns, tight = time.time_ns(), _no_room(directory)
+        now_ns, tight = time.time_ns(), attended.now or _no_room(directory)
+        # Within its limit the store has room for a longer grace; beyond it only for the ordinary one.
+        longer = not 0 < settings.limits.max_total_bytes < size
         if full and (plan is not None or settings.auto_prune):
             plan = plan or make_plan(store, survey(store), settings.limits, now_ns)
-            upkeep.dropped = drop_checkpoints(store, [drop.checkpoint for drop in plan.drop], now_ns)
+            upkeep.dropped = drop_checkpoints(
+                store,
+                [drop.checkpoint for drop in plan.drop],
+                now_ns,
+                operation=attended.operation,
+                grace_ns=int(attended.grace_seconds * _SECOND_NS) if longer else 0,
+            )
             upkeep.still_over = plan.still_over
             if upkeep.dropped:
                 tidy_records(store)
@@ -226,7 +250,8 @@ def _run(
 
                 def roots() -> set[str]:
                     held = {commit for project in refs.projects() for commit in refs.of(project).values()}
-                    return held | dropped_since(directory, now_ns - grace_ns if grace_ns else now_ns + DAY_NS)
+                    waiting = held_by_grace(directory, now_ns, grace_ns, longer=longer) if grace_ns else set()
+                    return held | waiting
 
                 known = [name for name, since in upkeep.damage.items() if time.time() - since > 86_400]
                 tidy.expire(roots, horizon_ns, thorough, known)
@@ -236,7 +261,11 @@ def _run(
                     tidy.expire(roots, now_ns, thorough, known)
                 if tidy.result.no_room:
                     upkeep.remarks.append("there was no room to pack; only what nobody holds was deleted")
-                forget_dropped(directory, now_ns - grace_ns)
+                spare_ns = grace_ns
+                forget_dropped(
+                    directory,
+                    lambda one: not spare_ns or one.until_ns(spare_ns, longer=longer) < now_ns,
+                )
                 upkeep.full = time.time()
                 upkeep.damage = {n: upkeep.damage.get(n, time.time()) for n in tidy.result.damage}
                 note_findings(directory, tidy.result.damage)
