@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast import __version__
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import cache_of, open_vault, vault_exists
 from holdfast.actions.zipped_home import EXTERNAL, ZippedHome
@@ -128,25 +128,22 @@ def _refuse_empty(copy: Copy, entries: list[Entry]) -> None:
 
 def adopt(surroundings: Surroundings, place: Place, listener: Listener = silent) -> Adoption:
     """Take every copy that is not in the vault yet; one that cannot be read stops no other."""
-    operation = new_id()
+    operation, began = new_id(), time.monotonic()
     copies = find_copies(place.home, place.layout)
     taken: list[Adopted] = []
     if copies:
-        try:
-            with (
-                open_vault(surroundings, create=True, homes=(place.home,), listener=listener) as repository,
-                repository.lock(wait=60.0) as lock,
-            ):
-                taken = _take_all(surroundings, place, repository, lock, copies, listener)
-        except HoldfastError as error:
-            failure: dict[str, object] = {"home": place.home, "error": error.as_dict()}
-            record(surroundings, Record(operation, "adopt", "failed", facts=failure), listener)
-            raise
+        with (
+            recording_failure(surroundings, operation, "adopt", {"home": place.home}, listener),
+            open_vault(surroundings, create=True, homes=(place.home,), listener=listener) as repository,
+            repository.lock(wait=60.0) as lock,
+        ):
+            taken = _take_all(surroundings, place, repository, lock, copies, listener)
     adoption = Adoption(operation, place, taken)
     facts: dict[str, object] = {
         "home": place.home,
         "copies": [{**one.as_dict(), "remarks": len(one.remarks)} for one in taken],
         "freed_bytes": adoption.freed_bytes,
+        "seconds": round(time.monotonic() - began, 3),
     }
     state = "done" if adoption.complete else "incomplete"
     record(surroundings, Record(operation, "adopt", state, facts=facts), listener)

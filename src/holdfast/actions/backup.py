@@ -3,6 +3,9 @@
 The archive appears under its name only after it was read back whole. Exit and journal tell apart
 *complete*, *incomplete* (something selected is missing, torn or damaged; all of it listed) and
 *failed*. Only complete archives push older ones out, and only archives of this home made here.
+
+A sealed archive is sealed on its way to the disk. What it needs beside (a private copy of a database that
+cannot be read where it lies) goes beside our own data on this host, never to where the archive goes.
 """
 
 from __future__ import annotations
@@ -15,26 +18,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast import __version__
-from holdfast.actions.record import record
+from holdfast.actions.archive_output import beside, names_a_file, output_path
+from holdfast.actions.lean_choice import LeanChoice
+from holdfast.actions.own_archives import OwnArchives
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.recovery import make_right
 from holdfast.actions.report import write_report
-from holdfast.actions.rotation import Rotation, plan_rotation
+from holdfast.actions.rotation import Rotated, Rotation, plan_rotation
 from holdfast.actions.scope import scope_of
+from holdfast.actions.scratch import scratch
+from holdfast.actions.sealing import seal_for
 from holdfast.actions.surroundings import Place, Surroundings
-from holdfast.archive import Written, identify, write_archive
+from holdfast.archive import Seal, Written, write_archive
+from holdfast.archive.identify import fingerprint
 from holdfast.core.entries import Kind, Remark
-from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 from holdfast.core.files import private_directory
 from holdfast.core.journal import Record, new_id
 from holdfast.core.sqlite import CaptureOptions
 from holdfast.home.scan import Scan, Selection, scan
-
-SUFFIXES = {"zip": ".zip", "tar.zst": ".tar.zst"}
-
-
-class OutputTaken(HoldfastError):
-    code = "output-taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class BackupRequest:
     keep: int = 0  # 0 keeps everything
     deadline: float = 30.0
     measure: bool = False  # count first, so that progress knows its end
+    seal: tuple[str, ...] = ()  # whom it is sealed to, as `--seal` takes them; nobody: it lies open
+    now: float = 0.0  # the time it is made at, as a schedule's clock says; 0: what the clock says
+    lean: bool = False  # without what can be rebuilt in databases; Hermes itself would not rebuild it
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,9 @@ class BackupResult:
     census: Mapping[str, object]
     rotated: list[str]
     report: str
+    kept_until: float = 0.0  # when what was rotated goes for good; 0: it is gone
+    #: What the journal has to remember of a sealed archive, which this host may be unable to read.
+    sealed: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class Preview:
     largest: list[tuple[str, int]]
     remarks: list[Remark]
     rotation: Rotation
+    seal: Seal | None = None
 
 
 def preview_backup(
@@ -81,8 +90,10 @@ def preview_backup(
 ) -> Preview:
     """What a run would take: the same scan, unread."""
     make_right(surroundings, request.place.home, listener)
-    output = _output_path(surroundings, request)
-    source = _scan(surroundings, request, output, silent)
+    seal = seal_for(surroundings, request.seal, preview=True)
+    known = OwnArchives(surroundings)
+    output = output_path(surroundings, request.place, request.output, request.form, seal, known)
+    source = _scan(surroundings, request, output, os.path.dirname(output), known, silent)
     paths: list[str] = []
     files = total = 0
     tops: dict[str, int] = {}
@@ -95,20 +106,23 @@ def preview_backup(
             tops[top] = tops.get(top, 0) + entry.size
     largest = sorted(tops.items(), key=lambda item: -item[1])[:8]
     rotation = plan_rotation(
-        os.path.dirname(output), request.place, scope_of(request.selection), request.keep, coming=1
+        os.path.dirname(output),
+        request.place,
+        scope_of(request.selection),
+        request.keep,
+        coming=1,
+        known=known,
+        to=seal.to if seal is not None else (),
     )
-    return Preview(request.place, output, paths, files, total, largest, list(source.remarks), rotation)
+    remarks = list(source.remarks)
+    return Preview(request.place, output, paths, files, total, largest, remarks, rotation, seal)
 
 
 def backup(surroundings: Surroundings, request: BackupRequest, listener: Listener = silent) -> BackupResult:
     """Write one archive of a home, read it back, and account for everything."""
     operation = new_id()
-    try:
+    with recording_failure(surroundings, operation, "backup", {"home": request.place.home}, listener):
         result = _backup(surroundings, request, operation, listener)
-    except HoldfastError as error:
-        failure: dict[str, object] = {"home": request.place.home, "error": error.as_dict()}
-        record(surroundings, Record(operation, "backup", "failed", facts=failure), listener)
-        raise
     written = result.written
     facts: dict[str, object] = {
         "home": request.place.home,
@@ -121,6 +135,8 @@ def backup(surroundings: Surroundings, request: BackupRequest, listener: Listene
         "seconds": round(written.seconds, 3),
         "census": result.census,
         "rotated": result.rotated,
+        "rotated_until": result.kept_until,
+        **result.sealed,
     }
     state = "done" if written.complete else "incomplete"
     record(surroundings, Record(operation, "backup", state, facts=facts), listener)
@@ -131,15 +147,32 @@ def _backup(
     surroundings: Surroundings, request: BackupRequest, operation: str, listener: Listener
 ) -> BackupResult:
     make_right(surroundings, request.place.home, listener)
-    output = _output_path(surroundings, request)
-    directory = os.path.dirname(output)
+    seal = seal_for(surroundings, request.seal)
+    known = OwnArchives(surroundings)
+    output = output_path(surroundings, request.place, request.output, request.form, seal, known, request.now)
     # Where this fails, the writer says so in its own words.
     with contextlib.suppress(OSError):
-        private_directory(directory)
-    source = _scan(surroundings, request, output, listener)
-    head = {
+        private_directory(os.path.dirname(output))
+    with contextlib.ExitStack() as stack:
+        copies = os.path.dirname(output) if seal is None else stack.enter_context(scratch(surroundings))
+        source = _scan(surroundings, request, output, copies, known, listener)
+        return _write(surroundings, request, operation, source, output, seal, known, listener)
+
+
+def _write(
+    surroundings: Surroundings,
+    request: BackupRequest,
+    operation: str,
+    source: Scan,
+    output: str,
+    seal: Seal | None,
+    known: OwnArchives,
+    listener: Listener,
+) -> BackupResult:
+    directory = os.path.dirname(output)
+    head: dict[str, object] = {
         "id": operation,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(request.now or None)),
         "tool": f"holdfast {__version__}",
         "layout": request.place.layout.name,
         "home": request.place.home,
@@ -156,69 +189,57 @@ def _backup(
         head=head,
         closing=lambda: {"census": source.census()},
         # A name with a time in it was made up here, perhaps by two backups in the same second.
-        replace=_names_a_file(request.output),
-        when_incomplete=_beside(output, "-incomplete") if os.path.lexists(output) else "",
+        replace=names_a_file(request.output),
+        when_incomplete=beside(output, "-incomplete") if os.path.lexists(output) else "",
+        seal=seal,
         listener=listener,
     )
-    rotated: list[str] = []
+    sealed: dict[str, object] = {}
+    if seal is not None:
+        mark = fingerprint(written.path)
+        sealed = {"sealed": {**seal.as_dict(), "fingerprint": mark}}
+        sealed |= {name: head[name] for name in ("scope", "created")}
+        known.remember(mark, {**head, **sealed, "complete": written.complete, "damaged": written.damaged})
+    rotated = Rotated()
     if written.complete and request.keep:
-        rotated = plan_rotation(
-            directory, request.place, scope_of(request.selection), request.keep
-        ).carry_out()
+        scope, to = scope_of(request.selection), seal.to if seal is not None else ()
+        plan = plan_rotation(
+            directory, request.place, scope, request.keep, known=known, to=to, new=written.path
+        )
+        rotated = plan.carry_out(operation)
     census = source.census()
     report = ""
     with contextlib.suppress(OSError):  # the manifest inside the archive has the same account
         report = write_report(
             os.path.join(surroundings.data_directory, "reports"),
             operation,
-            {**head, **written.as_dict(), "census": census, "rotated": rotated},
+            {**head, **written.as_dict(), "census": census, "rotated": rotated.paths},
         )
-    return BackupResult(operation, request.place, written, census, rotated, report)
+    return BackupResult(
+        operation, request.place, written, census, rotated.paths, report, rotated.until, sealed
+    )
 
 
-def _scan(surroundings: Surroundings, request: BackupRequest, output: str, listener: Listener) -> Scan:
+def _scan(
+    surroundings: Surroundings,
+    request: BackupRequest,
+    output: str,
+    copies: str,
+    known: OwnArchives,
+    listener: Listener,
+) -> Scan:
     return scan(
         request.place.home,
         request.place.layout,
         request.selection,
         # The command line holds no handle on any database, so it may capture in its own process.
-        capture=CaptureOptions(scratch=os.path.dirname(output), deadline=request.deadline, isolated=False),
+        capture=CaptureOptions(scratch=copies, deadline=request.deadline, isolated=False),
         avoid=(output, surroundings.data_directory),
         user_home=surroundings.user_home,
-        own_archive=lambda path: identify(path) is not None,
+        own_archive=known,
+        lean=LeanChoice(request.place.layout, request.lean).wish,
         listener=listener,
     )
-
-
-def _output_path(surroundings: Surroundings, request: BackupRequest) -> str:
-    """Where the archive goes. Never over a file that is not an archive of ours."""
-    suffix = SUFFIXES[request.form]
-    stamp = time.strftime("%Y-%m-%d-%H%M%S")
-    name = f"{request.place.layout.archive_prefix}-{stamp}{suffix}"
-    output = os.path.expanduser(request.output) if request.output else surroundings.user_home
-    if not _names_a_file(output):
-        return os.path.join(os.path.abspath(output), name)
-    output = os.path.abspath(output)
-    if not output.endswith(suffix):
-        output += suffix
-    if os.path.lexists(output) and (not os.path.isfile(output) or identify(output) is None):
-        raise OutputTaken(
-            f"`{output}` exists and is not an archive that holdfast made",
-            kept="It was left as it is; nothing was written",
-            next_steps=("Name another file with `holdfast backup -o PATH`",),
-        )
-    return output
-
-
-def _names_a_file(output: str) -> bool:
-    return bool(output) and not output.endswith("/") and not os.path.isdir(output)
-
-
-def _beside(path: str, addition: str) -> str:
-    for suffix in SUFFIXES.values():
-        if path.endswith(suffix):
-            return path.removesuffix(suffix) + addition + suffix
-    return path + addition
 
 
 def _with_total(listener: Listener, total: int) -> Listener:

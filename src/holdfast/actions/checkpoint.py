@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from holdfast.actions.projects import NoSuchDirectory, checkpoint_directory, forbidden_roots
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.surroundings import Surroundings
 from holdfast.checkpoints.maintenance import MaintenanceSettings, start_if_due
 from holdfast.checkpoints.project import find_root, holds_too_much
@@ -56,7 +57,10 @@ def take_checkpoint(
     operation = new_id()
     place = checkpoint_directory(surroundings)
     store = Store.open(place, listener=listener)
-    try:
+    with (
+        recording_failure(surroundings, operation, "checkpoint", {"project": project}, listener),
+        contextlib.closing(store),
+    ):
         taken = take(
             store,
             project,
@@ -69,12 +73,6 @@ def take_checkpoint(
             always=True,
             listener=listener,
         )
-    except HoldfastError as error:
-        failure: dict[str, object] = {"project": project, "error": error.as_dict()}
-        record(surroundings, Record(operation, "checkpoint", "failed", facts=failure), listener)
-        raise
-    finally:
-        store.close()
     facts: dict[str, object] = {
         "project": project,
         "id": taken.checkpoint.id if taken.checkpoint else None,

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.actions.checkpoint import CheckpointPolicy
 from holdfast.actions.projects import checkpoint_directory
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.rollback import checkpoint_store
 from holdfast.actions.surroundings import Surroundings
 from holdfast.checkpoints.adopt import AdoptedProject, adopt_store
 from holdfast.checkpoints.damage import Damage, current_damage
-from holdfast.checkpoints.legacy import LegacyArchive, archive_legacy, clear_legacy, legacy_archives
-from holdfast.checkpoints.maintenance import run_maintenance
+from holdfast.checkpoints.dropped import dropped
+from holdfast.checkpoints.legacy import LegacyArchive, archive_legacy, legacy_archives
+from holdfast.checkpoints.maintenance import Attended, run_maintenance
 from holdfast.checkpoints.presence import ORPHAN, presence
 from holdfast.checkpoints.retention import Drop, Limits, ProjectPoints, RetentionPlan
 from holdfast.checkpoints.size import StoreSize, measure
@@ -26,6 +27,7 @@ from holdfast.checkpoints.survey import make_plan, survey
 from holdfast.checkpoints.upkeep import Upkeep, read_upkeep
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
+from holdfast.core.trash import GRACE
 
 _WAIT = 60.0
 
@@ -82,6 +84,8 @@ class CheckpointStatus:
     upkeep: Upkeep
     damage: Damage
     legacy: list[LegacyArchive] = field(default_factory=list)
+    dropped: int = 0  # checkpoints that were dropped and can still be brought back
+    dropped_until: float = 0.0  # the first of them goes then
 
     @property
     def healthy(self) -> bool:
@@ -98,6 +102,8 @@ class CheckpointStatus:
             "maintenance": self.upkeep.as_dict(),
             "damaged_packs": sorted(self.damage.packs),
             "legacy": [archive.as_dict() for archive in self.legacy],
+            "dropped": self.dropped,
+            "dropped_until": self.dropped_until or None,
             "healthy": self.healthy,
         }
 
@@ -114,6 +120,9 @@ def checkpoint_status(
         size = measure(store.directory, store.repository)
         directory = store.directory
     projects.sort(key=lambda one: (-one.newest_ns, one.project))
+    ordinary_ns = int(policy.maintenance.grace_seconds * 1e9)
+    ends = [one.until_ns(ordinary_ns) for one in dropped(directory)]
+    waiting = [end for end in ends if end >= time.time_ns()]
     return CheckpointStatus(
         directory,
         size,
@@ -122,6 +131,8 @@ def checkpoint_status(
         read_upkeep(directory),
         current_damage(directory),
         legacy_archives(directory),
+        len(waiting),
+        min(waiting) / 1e9 if waiting else 0.0,
     )
 
 
@@ -169,6 +180,7 @@ class Pruned:
     upkeep: Upkeep
     size_before: int
     size_after: int
+    kept_until: float = 0.0  # until when what was dropped can be brought back; 0: it is gone for good
 
 
 def plan_prune(
@@ -201,31 +213,38 @@ def carry_out_prune(
     policy: CheckpointPolicy,
     plan: RetentionPlan,
     verb: str = "checkpoints-prune",
+    *,
+    now: bool = False,
     listener: Listener = silent,
 ) -> Pruned:
-    """Drop what the plan says, then pack and reclaim what is past its grace."""
+    """Drop what the plan says, then pack and reclaim what is past its grace; with `now`, without grace."""
     directory = checkpoint_directory(surroundings)
-    operation = new_id()
+    operation, began = new_id(), time.monotonic()
     repository = os.path.join(directory, "store")
     before = measure(directory, repository).total
-    upkeep = run_maintenance(directory, policy.maintenance, plan=plan, thorough=True, wait=_WAIT)
+    with recording_failure(surroundings, operation, verb, {}, listener):
+        upkeep = run_maintenance(
+            directory,
+            policy.maintenance,
+            plan=plan,
+            thorough=True,
+            wait=_WAIT,
+            attended=Attended(operation, GRACE, now),
+        )
     after = measure(directory, repository).total
+    ordinary_ns = int(policy.maintenance.grace_seconds * 1e9)
+    waiting = [one.until_ns(ordinary_ns) for one in dropped(directory) if one.operation == operation]
+    until = min(waiting) / 1e9 if upkeep.dropped and waiting else 0.0
     facts: dict[str, object] = {
         "dropped": upkeep.dropped,
         "orphans": list(plan.orphans),
         "size_before": before,
         "size_after": after,
+        "kept_until": until,
+        "seconds": round(time.monotonic() - began, 3),
     }
     record(surroundings, Record(operation, verb, "done", facts=facts), listener)
-    return Pruned(operation, plan, upkeep, before, after)
-
-
-def remove_legacy(surroundings: Surroundings, listener: Listener = silent) -> tuple[int, int]:
-    """Remove what `adopt` archived; returns how many archives and bytes."""
-    archives, count = clear_legacy(checkpoint_directory(surroundings))
-    facts: dict[str, object] = {"archives": archives, "bytes": count}
-    record(surroundings, Record(new_id(), "checkpoints-clear-legacy", "done", facts=facts), listener)
-    return archives, count
+    return Pruned(operation, plan, upkeep, before, after, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +272,19 @@ class Adoption:
 
 def adopt_checkpoints(surroundings: Surroundings, home: str, listener: Listener = silent) -> Adoption:
     """Copy Hermes's checkpoints into ours and archive its older repositories; nothing of Hermes's changes."""
-    operation = new_id()
+    operation, began = new_id(), time.monotonic()
     source = os.path.join(home, "checkpoints")
-    with checkpoint_store(surroundings, listener) as store:
+    known = {"home": home, "source": source}
+    with (
+        recording_failure(surroundings, operation, "checkpoints-adopt", known, listener),
+        checkpoint_store(surroundings, listener) as store,
+    ):
         projects = adopt_store(store, source, listener)
         legacy = archive_legacy(store.directory, source, listener)
     result = Adoption(operation, source, projects, legacy)
     facts: dict[str, object] = {
-        "source": source,
+        **known,
+        "seconds": round(time.monotonic() - began, 3),
         "checkpoints": sum(project.taken for project in projects),
         "lost": sum(len(project.lost) for project in projects),
         "legacy": legacy.path if legacy else None,

@@ -15,7 +15,7 @@ from holdfast.vault.snapshots import is_number, pick
 from holdfast.vault.tags import ADOPTED, QUICK
 
 #: Kinds that hold a part of a home only.
-_PARTS = (QUICK, ADOPTED)
+PARTS = (QUICK, ADOPTED)
 
 
 def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
@@ -70,7 +70,7 @@ def latest_to_restore(
     """
     newest = latest(listing)
     usual = _usual(listing)
-    whole = next((one for one in usual if one.kind not in _PARTS), None)
+    whole = next((one for one in usual if one.kind not in PARTS), None)
     if whole is None or newest is whole or (holds is not None and holds(newest)):
         return newest, None
     newer = usual[: usual.index(whole)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from holdfast.actions.vault import open_vault
 from holdfast.core.entries import EntryLost, Kind, Remark
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
+from holdfast.core.spelling import shell_word
 from holdfast.vault.errors import NoSuchSnapshot
 from holdfast.vault.homes import HomeSource
 from holdfast.vault.repo import Repository
@@ -127,7 +127,7 @@ def not_readable(path: str, source: HomeSource, reason: str) -> NotReadable:
         f"`{path}` cannot be read in snapshot {source.snapshot.short_id}: {reason}",
         kept="Nothing was changed; everything else in the snapshot can be read",
         next_steps=(
-            f"Look for another version of it: `holdfast history {shlex.quote(path)}`",
+            f"Look for another version of it: `holdfast history {shell_word(path)}`",
             "See how the vault is: `holdfast vault check`",
         ),
         path=path,
@@ -140,7 +140,7 @@ def nothing_there(chosen: Listed, path: str) -> NoSuchSnapshot:
         kept="Nothing was changed",
         next_steps=(
             f"See what it holds: `holdfast snapshot show {chosen.short}`",
-            f"See where it is: `holdfast history {shlex.quote(path)}`",
+            f"See where it is: `holdfast history {shell_word(path)}`",
         ),
         path=path,
     )

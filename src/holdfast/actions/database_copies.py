@@ -14,6 +14,7 @@ from holdfast.core.entries import Content, EntryLost
 from holdfast.core.files import write_all
 from holdfast.core.sqlite import SIDECARS, CaptureOptions, capture, fold, is_database
 from holdfast.core.sqlite.format import connect
+from holdfast.core.sqlite.lean_wish import LeanWish
 from holdfast.vault.homes import HomeSource
 from holdfast.vault.tree import Node
 
@@ -32,9 +33,14 @@ def stored_copy(source: HomeSource, path: str, node: Node, target: str) -> str:
     return target
 
 
-def live_copy(full: str, name: str, target: str, deadline: float) -> str:
-    """The live database as one committed state. Raises EntryLost."""
-    options = CaptureOptions(scratch=os.path.dirname(target), deadline=deadline, check=False, isolated=False)
+def live_copy(full: str, name: str, target: str, deadline: float, lean: LeanWish | None = None) -> str:
+    """The live database as one committed state; with `lean`, as such a snapshot would store it.
+
+    Raises EntryLost.
+    """
+    options = CaptureOptions(
+        scratch=os.path.dirname(target), deadline=deadline, check=False, isolated=False, lean=lean
+    )
     _write(capture(full, name, options), target)
     return target
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 from holdfast.actions.choosing import choose
 from holdfast.actions.listing import Listed, Listing, list_home
-from holdfast.actions.record import record
+from holdfast.actions.record import error_facts, record
 from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Place, Surroundings
-from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.vault.forget import SnapshotPinned, forget, pin, unforget, unpin
@@ -196,12 +195,12 @@ class _Journalled:
         }
 
     def __enter__(self) -> dict[str, object]:
+        self._began = time.monotonic()
         return self._facts
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        state, facts = "done", self._facts
+        state, facts = "done", {**self._facts, "seconds": round(time.monotonic() - self._began, 3)}
         if error is not None:
-            if not isinstance(error, HoldfastError):
-                return
-            state, facts = "failed", {**facts, "error": error.as_dict()}
+            state = "failed" if isinstance(error, Exception) else "interrupted"
+            facts["error"] = error_facts(error)
         record(self._surroundings, Record(new_id(), self._verb, state, facts=facts), self._listener)

@@ -7,7 +7,6 @@ directories along the path are loaded, and each distinct one once.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import open_vault
 from holdfast.core.entries import Remark
 from holdfast.core.events import Event, Listener, silent
+from holdfast.core.spelling import shell_word
 from holdfast.vault.errors import NoSuchSnapshot, VaultDamaged
 from holdfast.vault.homes import HomeSource, StoredRoot, damaged_remark, snapshot_source
 from holdfast.vault.reader import has_bytes
@@ -216,7 +216,7 @@ def _never_seen(found: History, place: Place) -> NoSuchSnapshot:
             f"`{found.path}` is a directory; a history is that of one file",
             kept="Nothing was changed",
             next_steps=(
-                f"See what is in it: `holdfast snapshot show {short} {shlex.quote(found.path)}`",
+                f"See what is in it: `holdfast snapshot show {short} {shell_word(found.path)}`",
                 "See what changed in it: `holdfast snapshot diff latest`",
             ),
             path=found.path,

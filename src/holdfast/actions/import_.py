@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.actions.own_places import refuse_unsafe_target
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.recovery import make_right
 from holdfast.actions.scope import losses, spared
+from holdfast.actions.sealing import identity_of
+from holdfast.actions.starting import starting_hints
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.undo_point import UndoPoint, take_undo_point
-from holdfast.actions.wrappers import Wrapper, make_wrappers, profiles_of
+from holdfast.actions.wrappers import Wrapper, made_anew, make_wrappers
 from holdfast.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
 from holdfast.core.entries import Kind, Source
 from holdfast.core.errors import HoldfastError
@@ -42,6 +44,7 @@ class ImportRequest:
     exact: bool = False
     only: tuple[str, ...] = ()
     allow_damaged: bool = False
+    without_search: bool = False  # leave the search indexes empty that a lean backup left out
     no_limits: bool = False
     deadline: float = 30.0
     keep_days: int = 14
@@ -129,7 +132,7 @@ class PreparedImport:
             "only": list(self.request.only),
         }
         record(self.surroundings, Record(operation, "import", "begun", facts=facts), listener)
-        try:
+        with recording_failure(self.surroundings, operation, "import", facts, listener):
             point = self._undo_point(listener)
             facts["undo_point"] = point.id
             landed = land(
@@ -138,23 +141,17 @@ class PreparedImport:
                 operation=operation,
                 deadline=self.request.deadline,
                 allow_damaged=self.request.allow_damaged,
+                without_search=self.request.without_search,
                 listener=listener,
             )
-        except HoldfastError as error:
-            failure = {**facts, "error": error.as_dict()}
-            record(self.surroundings, Record(operation, "import", "failed", facts=failure), listener)
-            raise
         state = "incomplete" if self.losses else "done"
-        record(
-            self.surroundings,
-            Record(operation, "import", state, facts={**facts, **landed.as_dict()}),
-            listener,
-        )
         wrappers: list[Wrapper] = []
+        if not self.request.into and not self.request.only:
+            wrappers = make_wrappers(self.place, self.surroundings)
+        outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
+        record(self.surroundings, Record(operation, "import", state, facts=outcome), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-            if not self.request.only:
-                wrappers = make_wrappers(self.place, self.surroundings)
         return Imported(operation, self.place, landed, wrappers, self._hints(), point)
 
     def _undo_point(self, listener: Listener) -> UndoPoint:
@@ -169,20 +166,7 @@ class PreparedImport:
 
     def _hints(self) -> list[str]:
         """What an archive does not hold, and the commands that bring it; holdfast installs none of it."""
-        layout, home = self.place.layout, self.place.home
-        if self.request.into:
-            return []
-        hints = []
-        if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
-            hints.append(f"The agent's own code is not part of a backup; bring it with `{layout.code_hint}`")
-        if layout.service_hint:
-            hints.append(f"No service was installed; if you want one: `{layout.service_hint}`")
-        if layout.profile_service_hint:
-            hints += [
-                f"For profile {name}: `{layout.profile_service_hint.format(profile=name)}`"
-                for name in profiles_of(self.place)
-            ]
-        return hints
+        return [] if self.request.into else starting_hints(self.place)
 
 
 @contextlib.contextmanager
@@ -192,7 +176,9 @@ def prepare_import(
     """Open and judge an archive, find the target, and make the plan. Changes nothing."""
     listener(Event("read"))
     limits = NO_LIMITS if request.no_limits else Limits()
-    with open_archive(request.file, limits, HASH_NONE) as archive:  # the landing hashes what it writes
+    identity = identity_of(surroundings)
+    # The landing hashes what it writes.
+    with open_archive(request.file, limits, HASH_NONE, identity=identity) as archive:
         layout_name, prefix = _what_it_is(surroundings, request, archive)
         place = _target(surroundings, request, layout_name)
         refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)

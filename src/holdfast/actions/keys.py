@@ -98,6 +98,15 @@ def remove_key(surroundings: Surroundings, repository: Repository, key: str) -> 
     _record(surroundings, "key-remove", {"key": key})
 
 
+def removed_keys(surroundings: Surroundings) -> set[str]:
+    """The keys that were taken away on this machine, as the journal remembers."""
+    return {
+        str(entry.facts.get("key"))
+        for entry in surroundings.journal.read()
+        if entry.verb == "vault-key-remove" and entry.state == "done"
+    }
+
+
 def export_key(surroundings: Surroundings, repository: Repository) -> Secret:
     """The key in the key file, proven to open this very vault."""
     secret = secret_from_file(surroundings.vault_key_file)

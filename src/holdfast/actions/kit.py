@@ -11,10 +11,12 @@ import base64
 import os
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from holdfast.actions.destination import VAULT, DestinationSetting
 from holdfast.actions.key_file import secret_from_file
+from holdfast.actions.kit_rebuild import rebuild_commands
 from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
@@ -23,6 +25,7 @@ from holdfast.core.files import durable_write
 from holdfast.core.journal import Record, new_id
 from holdfast.vault.errors import WrongKey
 from holdfast.vault.repo import Repository
+from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.snapshots import list_snapshots
 from holdfast.vault.storage import FileKind
 from holdfast.vault.tags import kind_of
@@ -69,6 +72,7 @@ def make_kit(surroundings: Surroundings, repository: Repository) -> Kit:
         ("Machine", os.uname().nodename),
         ("Vault", surroundings.vault),
         ("Vault id", repository.id),
+        *(("Copy", copy) for copy in copies_of(surroundings, repository)),
         ("Key", key or "not on this page: the passphrase that you chose"),
         *(("Home", home) for home in homes),
     ]
@@ -80,8 +84,36 @@ def make_kit(surroundings: Surroundings, repository: Repository) -> Kit:
             _restoring(homes, bool(key)),
             _looking(bool(key)),
             _mending(repository),
+            _rebuilding(surroundings, repository.id, bool(key)),
+            *_searching(surroundings, repository, snapshots),
         ),
     )
+
+
+def copies_of(surroundings: Surroundings, repository: Repository) -> list[str]:
+    """Where the copies of the vault are: how holdfast names each place, and what restic calls it."""
+    found = []
+    for one in surroundings.destinations:
+        if VAULT in one.takes:
+            restic = restic_name(one, f"{repository.id[:16]}")
+            found.append(f"{one.url} (for restic: VAULT={shlex.quote(restic)})")
+    return found
+
+
+def restic_name(destination: DestinationSetting, directory: str) -> str:
+    """The repository in a destination as restic's `-r` takes it."""
+    scheme, _, rest = destination.url.rstrip("/").partition(":")
+    if scheme == "file":
+        return f"/{rest.lstrip('/')}/{directory}"
+    if scheme == "s3":
+        endpoint = destination.options.get("endpoint", "").rstrip("/") or "https://s3.amazonaws.com"
+        return f"s3:{endpoint}/{rest.lstrip('/')}/{directory}"
+    if scheme == "sftp":
+        host, _, path = rest.lstrip("/").partition("/")
+        # A second slash: restic takes a path without it as one below the login directory, as ours with `~`.
+        below = path.removeprefix("~/") if path.startswith("~/") else f"/{path}"
+        return f"sftp://{host}/{below}/{directory}"
+    return f"{destination.url.rstrip('/')}/{directory}"
 
 
 def _key_of(surroundings: Surroundings, repository: Repository) -> str:
@@ -108,7 +140,8 @@ def _preparing(surroundings: Surroundings, key: str) -> Section:
         (
             "Install restic, 0.14 or newer (every distribution has it: `apt install restic`, "
             "`dnf install restic`, `brew install restic`). holdfast itself is not needed.",
-            "Say where the vault is now. If it was copied or is mounted elsewhere, write that place."
+            "Say where the vault is now. If it was copied or is mounted elsewhere, write that place; the "
+            "copies off this machine are named above."
             + (" Then put the key into a file that only you can read." if key else ""),
         ),
         tuple(commands),
@@ -127,7 +160,7 @@ def _restoring(homes: Mapping[str, bool], with_key: bool) -> Section:
         (
             "Into a new directory; nothing on the machine is replaced.",
             f"The home is then in {', '.join(last)}. Look at it, move it where the agent expects it, and "
-            "start the agent. Databases are whole and need nothing else.",
+            "start the agent. Databases hold every row; the end of this page fills their search again.",
         ),
         tuple(commands),
     )
@@ -159,6 +192,37 @@ def _mending(repository: Repository) -> Section:
             f'echo {key} | base64 -d > "$VAULT/keys/{repository.key_id}"',
         ),
     )
+
+
+def _rebuilding(surroundings: Surroundings, vault: str, with_key: bool) -> Section:
+    asked = "" if with_key else " It asks for the passphrase."
+    return Section(
+        "5. With holdfast, one command",
+        (
+            "On a machine that has holdfast and nothing else: it finds the newest whole snapshot, restores "
+            "it where the agent expects it, sets owners and permissions, proves it, and says what to start."
+            f"{asked} A home that is there is put aside, not deleted. One of these; what opens a place off "
+            "this machine (the keys of a cloud, an SSH key, rclone.conf) is not on this page:",
+        ),
+        rebuild_commands(surroundings, vault, ' --key-file "$KEYFILE"' if with_key else ""),
+    )
+
+
+def _searching(
+    surroundings: Surroundings, repository: Repository, snapshots: Sequence[Snapshot]
+) -> tuple[Section, ...]:
+    """How the search indexes are filled that snapshots leave out."""
+    from holdfast.actions.kit_search import search_commands
+
+    commands = search_commands(surroundings, repository, snapshots)
+    if not commands:
+        return ()
+    text = (
+        "Snapshots may leave out the search indexes of a database, which can be made anew. Every row is "
+        "there; only a search finds nothing before these commands were run. They need the program `sqlite3` "
+        "(3.34 or newer), and the agent must not run. They do no harm where nothing was left out."
+    )
+    return (Section("6. Fill the search of a database again", (text,), tuple(commands)),)
 
 
 def write_kit(surroundings: Surroundings, repository: Repository, output: str = "") -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,10 @@ from holdfast.vault.tags import (
     label_of,
     layout_of,
     pinned_until,
+    proven_at,
     state_of,
 )
+from holdfast.vault.times import format_time
 
 #: As many characters as are shown; no two snapshots of a list share them, or more are shown.
 SHORT = 8
@@ -55,6 +58,7 @@ class Listed:
     forgotten_ns: int | None
     future: bool = False  # its time has not come yet: a clock was wrong
     here: bool = True  # made on this machine
+    proven_ns: int | None = None  # when a drill last restored all of it and found nothing wrong
 
     @property
     def short(self) -> str:
@@ -85,6 +89,7 @@ class Listed:
             "pinned_until": self.pinned_until,
             "forgotten": self.forgotten_ns is not None,
             "future": self.future,
+            "proven": None if self.proven_ns is None else format_time(self.proven_ns, 0),
         }
 
 
@@ -117,9 +122,20 @@ def list_home(
     Where this machine has none of its own, as after a move or in a new container, those of the same
     path that other machines made take their place.
     """
+    snapshots, damaged = list_snapshots(repository)
+    return listing_of(snapshots, damaged, home, now_ns, host)
+
+
+def listing_of(
+    snapshots: Sequence[Snapshot],
+    damaged: dict[str, str],
+    home: str,
+    now_ns: int | None = None,
+    host: str | None = None,
+) -> Listing:
+    """The same, of snapshots that were found already, oldest first."""
     now_ns = time.time_ns() if now_ns is None else now_ns
     host = os.uname().nodename if host is None else host
-    snapshots, damaged = list_snapshots(repository)
     listing = Listing(home, damaged=damaged)
     ours: list[Snapshot] = []
     for snapshot in reversed(snapshots):
@@ -147,8 +163,14 @@ def _is_here(snapshot: Snapshot, host: str) -> bool:
     return snapshot.hostname in ("", host)
 
 
+def as_stored(path: str) -> str:
+    """A path as a snapshot file has it: bytes that are not UTF-8 are lost there, as in restic's own."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def is_of(snapshot: Snapshot, home: str) -> bool:
     """Whether it was made of this home; restic may have been given a directory above it."""
+    home = as_stored(home)
     return any(home == path or home.startswith(path.rstrip("/") + "/") for path in snapshot.paths)
 
 
@@ -173,6 +195,7 @@ def _listed(snapshot: Snapshot, number: int, now_ns: int, host: str, forgotten: 
         forgotten,
         snapshot.time_ns > now_ns + _SKEW,
         _is_here(snapshot, host),
+        proven_at(snapshot),
     )
 
 

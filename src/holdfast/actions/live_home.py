@@ -11,6 +11,7 @@ from holdfast.actions.database_copies import live_copy
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.entries import Entry, EntryLost, Kind
 from holdfast.core.sqlite import CaptureOptions
+from holdfast.core.sqlite.lean_wish import LeanWish
 from holdfast.home.scan import Selection, scan
 from holdfast.vault.homes import HomeSource, content_of
 from holdfast.vault.repo import Repository
@@ -25,6 +26,7 @@ class LiveHome:
     def __init__(self, surroundings: Surroundings, opened: Opened, place: str) -> None:
         self._scratch = place
         self.home = opened.place.home
+        self._layout = opened.stored.layout
         scope = (opened.stored.manifest or {}).get("scope")
         scope = scope if isinstance(scope, dict) else {}
         source = scan(
@@ -110,8 +112,11 @@ class LiveHome:
         full = self.full(path)
         if database:
             full = os.path.join(self._scratch, "same.db")
+            stored = source.database(path)
+            # What is stored lean is compared with what would be stored lean now.
+            lean = LeanWish(self._layout.recipes(path)) if stored is not None and stored.left_out else None
             try:
-                live_copy(self.full(path), path, full, 30.0)
+                live_copy(self.full(path), path, full, 30.0, lean)
             except EntryLost:
                 return False
         try:

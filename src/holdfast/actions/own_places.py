@@ -10,13 +10,14 @@ import os
 
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
+from holdfast.core.objects.address import is_address
 from holdfast.home.places import HomeUnknown, locate_home, recognise_home
 
 
 def own_places(surroundings: Surroundings) -> list[str]:
     """What is never part of a home, also where somebody put it inside one."""
     found = (surroundings.vault, surroundings.cache_directory, surroundings.data_directory)
-    return [path for path in found if path]
+    return [path for path in found if path and not is_address(path)]
 
 
 def known_homes(surroundings: Surroundings) -> list[str]:
@@ -50,7 +51,7 @@ def refuse_unsafe_target(surroundings: Surroundings, target: str, *, into: bool,
         "the cache of holdfast": surroundings.cache_directory,
     }
     for what, path in named.items():
-        if not path:
+        if not path or is_address(path):
             continue
         place = os.path.realpath(path)
         if within(target, place):

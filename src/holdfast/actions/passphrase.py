@@ -21,6 +21,7 @@ LONGEST = 4096
 SHORTEST = 8
 
 SAFE = "Nothing was written to the vault"
+UNTOUCHED = "Nothing was read or changed"
 
 
 class BadKey(HoldfastError):
@@ -50,6 +51,22 @@ class PassphraseTooShort(HoldfastError):
     code, exit_code = "passphrase-too-short", 2
 
 
+class BadPassphrase(HoldfastError):
+    code, exit_code = "bad-passphrase", 2
+
+
+class PassphraseMismatch(HoldfastError):
+    code, exit_code = "passphrase-mismatch", 2
+
+    @classmethod
+    def typed(cls) -> Self:
+        return cls(
+            "what was typed the second time is not what was typed the first time",
+            kept=UNTOUCHED,
+            next_steps=("Run the command again, and type the same passphrase twice",),
+        )
+
+
 def check_strength(secret: Secret) -> None:
     """Refuse a new passphrase that would be guessed in an afternoon."""
     if len(secret.text) < SHORTEST:
@@ -77,30 +94,48 @@ def secret_from_text(text: str, origin: str) -> Secret:
     return secret
 
 
+def passphrase_from(data: bytes, origin: str) -> str:
+    """The one line that somebody gave for a sealed file, blanks and all: other tools keep them, too."""
+    text = data.decode("utf-8", "surrogateescape").rstrip("\r\n")
+    if not text or len(data) > LONGEST or any(letter in text for letter in "\n\r\0"):
+        reason = "is empty" if not text else "is not one line"
+        raise BadPassphrase(
+            f"{origin} {reason}; a passphrase is one line",
+            kept=UNTOUCHED,
+            next_steps=("Give one line of text, and nothing else",),
+        )
+    return text
+
+
 def secret_from_command(command: str) -> Secret:
     """What a command prints, as restic's `--password-command` takes it: no shell, one line."""
+    printed = printed_by(command, "the setting `vault.passphrase_command`", SAFE)
+    return secret_from_text(printed.decode("utf-8", "surrogateescape"), "What the command printed")
+
+
+def printed_by(command: str, named_in: str, kept: str = UNTOUCHED) -> bytes:
+    """What a passphrase command prints; `named_in` is where it was said."""
     import subprocess
+
+    def failed(reason: str) -> PassphraseCommandFailed:
+        return PassphraseCommandFailed(
+            f"The passphrase command `{command}` gave no passphrase: {reason}",
+            kept=kept,
+            next_steps=(f"Run that command by itself, and correct {named_in}",),
+            reason=reason,
+        )
 
     try:
         words = shlex.split(command)
         if not words:
-            raise _command_failed(command, "it is empty")
+            raise failed("it is empty")
         found = subprocess.run(words, stdout=subprocess.PIPE, timeout=COMMAND_SECONDS, check=False)
     except ValueError as error:
-        raise _command_failed(command, str(error)) from error
+        raise failed(str(error)) from error
     except subprocess.TimeoutExpired as error:
-        raise _command_failed(command, f"it did not answer in {COMMAND_SECONDS:.0f} s") from error
+        raise failed(f"it did not answer in {COMMAND_SECONDS:.0f} s") from error
     except OSError as error:
-        raise _command_failed(command, error.strerror or str(error)) from error
+        raise failed(error.strerror or str(error)) from error
     if found.returncode != 0:
-        raise _command_failed(command, f"it ended with status {found.returncode}")
-    return secret_from_text(found.stdout.decode("utf-8", "surrogateescape"), "What the command printed")
-
-
-def _command_failed(command: str, reason: str) -> PassphraseCommandFailed:
-    return PassphraseCommandFailed(
-        f"The passphrase command `{command}` gave no passphrase: {reason}",
-        kept=SAFE,
-        next_steps=("Run that command by itself, and correct the setting `vault.passphrase_command`",),
-        reason=reason,
-    )
+        raise failed(f"it ended with status {found.returncode}")
+    return found.stdout

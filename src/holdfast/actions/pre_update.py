@@ -7,9 +7,10 @@ outcomes that cannot be taken for each other: *done* (something to go back to ex
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from holdfast.actions.backup import BackupResult
 from holdfast.actions.record import record
 from holdfast.actions.snapshot import SnapshotRequest, SnapshotResult, create_snapshot
 from holdfast.actions.surroundings import Place, Surroundings
@@ -20,6 +21,9 @@ from holdfast.core.journal import Record, new_id
 from holdfast.home.places import check_home
 from holdfast.home.scan import Selection
 from holdfast.home.updates import FULL, OFF, QUICK, mode_of, read_updates
+
+if TYPE_CHECKING:
+    from holdfast.actions.backup import BackupResult
 
 DONE, OPTED_OUT, FAILED = "done", "opted-out", "failed"
 KINDS = ("pre-update", "pre-migration")
@@ -56,6 +60,7 @@ def protect_before(
     keep: int = 0,
     label: str = "",
     selection: Selection | None = None,
+    check: str = "always",
     deadline: float = 30.0,
     listener: Listener = silent,
 ) -> Protection:
@@ -65,7 +70,7 @@ def protect_before(
     and wins. Else `mode` (a holdfast setting), else the home's own `updates.pre_update_backup`; a
     migration asks nobody, as with Hermes. `keep` is how many zips of this kind stay; 0: as the home says.
     """
-    operation, chosen = new_id(), QUICK
+    operation, began, chosen = new_id(), time.monotonic(), QUICK
     try:
         check_home(place.home, place.layout)
         wanted = read_updates(place.home)
@@ -74,14 +79,14 @@ def protect_before(
             protection = Protection(OPTED_OUT, kind, place, chosen)
         else:
             request = SnapshotRequest(
-                place, kind, label, selection or Selection(), check="always", deadline=deadline
+                place, kind, label, selection or Selection(), check=check, deadline=deadline
             )
             protection = _protect(
                 surroundings, request, chosen, max(keep, 1) if keep else wanted.keep, listener
             )
     except Exception as error:
         protection = Protection(FAILED, kind, place, chosen, problems=(problem_of(error),))
-    _note(surroundings, operation, protection, listener)
+    _note(surroundings, operation, protection, time.monotonic() - began, listener)
     return protection
 
 
@@ -141,10 +146,13 @@ def problem_of(error: Exception) -> dict[str, object]:
     }
 
 
-def _note(surroundings: Surroundings, operation: str, protection: Protection, listener: Listener) -> None:
+def _note(
+    surroundings: Surroundings, operation: str, protection: Protection, seconds: float, listener: Listener
+) -> None:
     facts: dict[str, object] = {"home": protection.place.home, "mode": protection.mode}
-    if protection.snapshot:
-        facts["snapshot"] = protection.snapshot.id
+    facts["seconds"] = round(seconds, 3)
+    if taken := protection.snapshot:
+        facts |= {"snapshot": taken.id, "files": taken.files, "bytes": taken.bytes}
     if protection.zip:
         facts |= {"zip": protection.zip.written.path, "rotated": list(protection.rotated)}
     if protection.problems:

@@ -8,13 +8,13 @@ would change more than was asked for, so it is only shown.
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass
 
 from holdfast.actions.surroundings import Surroundings
 from holdfast.checkpoints.project import find_root
 from holdfast.checkpoints.store import Store
 from holdfast.core.errors import HoldfastError
+from holdfast.core.spelling import shell_word
 
 _SHOWN = 5
 
@@ -80,7 +80,7 @@ def need_project(store: Store, directory: str, surroundings: Surroundings) -> st
     if found is not None:
         return found
     others = near(store, directory).all
-    steps = [f"Go back there: `holdfast rollback 1 --dir {shlex.quote(place)}`" for place in others[:_SHOWN]]
+    steps = [f"Go back there: `holdfast rollback 1 --dir {shell_word(place)}`" for place in others[:_SHOWN]]
     raise NoCheckpointsHere(
         f"there are no checkpoints of `{os.path.realpath(directory)}`",
         kept="Nothing was changed",

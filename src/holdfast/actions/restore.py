@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.actions.choosing import choose, latest_to_restore
 from holdfast.actions.listing import Listed, Listing, list_home
 from holdfast.actions.own_places import refuse_unsafe_target
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.recovery import make_right
 from holdfast.actions.restore_scope import speaks_for, targets_of, within, without_removal
 from holdfast.actions.scope import losses
@@ -23,7 +23,7 @@ from holdfast.actions.stored_home import NotAHome, open_stored, path_in_home, re
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.undo_point import UndoPoint, take_undo_point
 from holdfast.actions.vault import open_vault
-from holdfast.actions.wrappers import Wrapper, make_wrappers
+from holdfast.actions.wrappers import Wrapper, made_anew, make_wrappers
 from holdfast.core.entries import Outcome
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
@@ -45,6 +45,7 @@ class RestoreRequest:
     into: str = ""  # a directory to restore into instead of the home
     exact: bool = False
     allow_damaged: bool = False
+    without_search: bool = False  # leave the search indexes empty that a lean backup left out
     deadline: float = 30.0
     keep_days: int = 14
     directory: str = ""  # where relative paths are looked for after the home itself
@@ -122,7 +123,7 @@ class PreparedRestore:
             "only": list(self.plan.only),
         }
         record(self.surroundings, Record(operation, "restore", "begun", facts=facts), listener)
-        try:
+        with recording_failure(self.surroundings, operation, "restore", facts, listener):
             point = self._undo_point(listener)
             facts["undo_point"] = point.id
             landed = land(
@@ -132,22 +133,19 @@ class PreparedRestore:
                 deadline=self.request.deadline,
                 allow_damaged=self.request.allow_damaged,
                 leave_lost=True,
+                without_search=self.request.without_search,
                 listener=listener,
             )
-        except HoldfastError as error:
-            failure = {**facts, "error": error.as_dict()}
-            record(self.surroundings, Record(operation, "restore", "failed", facts=failure), listener)
-            raise
         lost = self.losses
         lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
         state = "incomplete" if lost else "done"
-        outcome = {**facts, **landed.as_dict()}
-        record(self.surroundings, Record(operation, "restore", state, facts=outcome), listener)
         wrappers: list[Wrapper] = []
+        if not self.request.into and not self.plan.only:
+            wrappers = make_wrappers(self.place, self.surroundings)
+        outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
+        record(self.surroundings, Record(operation, "restore", state, facts=outcome), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-            if not self.plan.only:
-                wrappers = make_wrappers(self.place, self.surroundings)
         return Restored(operation, self.place, landed, point, lost, wrappers)
 
     def _undo_point(self, listener: Listener) -> UndoPoint:

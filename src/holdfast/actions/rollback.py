@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.actions.projects import checkpoint_directory, need_project
-from holdfast.actions.record import record
+from holdfast.actions.record import error_facts, record
 from holdfast.actions.surroundings import Surroundings
 from holdfast.actions.timeline import (
     Difference,
@@ -84,7 +85,7 @@ def rollback(
     surroundings: Surroundings, request: RollbackRequest, listener: Listener = silent
 ) -> RollbackOutcome:
     """Plan and do it. Raises the typed errors of `checkpoints.rollback`; each says what was kept."""
-    operation = new_id()
+    operation, began = new_id(), time.monotonic()
     verb = "rollback-undo" if request.undo else "rollback"
     project = ""
     try:
@@ -99,12 +100,14 @@ def rollback(
             done = roll_back(
                 store, plan, settings=request.settings, session=request.session, listener=listener
             )
-    except HoldfastError as error:
+    except BaseException as error:
         if not request.dry_run:
-            failure: dict[str, object] = {"project": project, "error": error.as_dict()}
-            record(surroundings, Record(operation, verb, "failed", facts=failure), listener)
+            failed = "failed" if isinstance(error, Exception) else "interrupted"
+            seconds = round(time.monotonic() - began, 3)
+            failure = {"project": project, "seconds": seconds, "error": error_facts(error)}
+            record(surroundings, Record(operation, verb, failed, facts=failure), listener)
         raise
-    facts = _facts(project, done)
+    facts = {**_facts(project, done), "seconds": round(time.monotonic() - began, 3)}
     state = "done" if done.complete else "incomplete"
     record(surroundings, Record(operation, verb, state, facts=facts), listener)
     return RollbackOutcome(operation, plan, done)

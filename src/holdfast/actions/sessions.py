@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.actions.contents import Opened, nothing_there, opened
 from holdfast.actions.database_copies import stored_copy
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.recovery import make_right
 from holdfast.actions.scratch import scratch
 from holdfast.actions.surroundings import Place, Surroundings
@@ -153,9 +154,13 @@ def restore_session(
     *,
     new_name: str = "",
     deadline: float = 30.0,
+    undoes: str = "",
     listener: Listener = silent,
 ) -> SessionRestored:
-    """Bring one conversation back into the live database; journalled either way."""
+    """Bring one conversation back into the live database; journalled either way.
+
+    `undoes`: the operation that took it out, where this takes that back.
+    """
     make_right(surroundings, place.home, listener)
     found = _find(surroundings, stored, word, "restore", listener)
     operation = new_id()
@@ -164,7 +169,9 @@ def restore_session(
         "database": stored.database,
         "snapshot": stored.opened.chosen.id,
         "session": found.id,
+        "stored_session": found.id,
         "as": new_name,
+        "undoes": undoes,
     }
     if not os.path.isfile(stored.live):
         raise NoLiveDatabase(
@@ -176,30 +183,30 @@ def restore_session(
             ),
             path=stored.live,
         )
+    began = time.monotonic()
     record(surroundings, Record(operation, "restore-session", "begun", facts=facts), listener)
-    try:
-        point = take_undo_point(
-            surroundings,
-            place,
-            "pre-restore",
-            f"before session {found.id}",
-            quick=True,
-            check=False,
-            deadline=deadline,
-            listener=listener,
-        )
-        facts["undo_point"] = point.id
-        returned = bring_back(stored.copy, stored.live, found.id, new_id=new_name, deadline=deadline)
-    except HoldfastError as error:
-        error.next_steps = tuple(
-            step.replace("SESSION --from ID", f"{found.id} --from {stored.opened.chosen.short}").replace(
-                "restore ID PATH", f"restore {stored.opened.chosen.short} {stored.database}"
+    with recording_failure(surroundings, operation, "restore-session", facts, listener):
+        try:
+            point = take_undo_point(
+                surroundings,
+                place,
+                "pre-restore",
+                f"before session {found.id}",
+                quick=True,
+                check=False,
+                deadline=deadline,
+                listener=listener,
             )
-            for step in error.next_steps
-        )
-        failure = {**facts, "error": error.as_dict()}
-        record(surroundings, Record(operation, "restore-session", "failed", facts=failure), listener)
-        raise
-    outcome = {**facts, **returned.as_dict()}
+            facts["undo_point"] = point.id
+            returned = bring_back(stored.copy, stored.live, found.id, new_id=new_name, deadline=deadline)
+        except HoldfastError as error:
+            error.next_steps = tuple(
+                step.replace("SESSION --from ID", f"{found.id} --from {stored.opened.chosen.short}").replace(
+                    "restore ID PATH", f"restore {stored.opened.chosen.short} {stored.database}"
+                )
+                for step in error.next_steps
+            )
+            raise
+    outcome = {**facts, **returned.as_dict(), "seconds": round(time.monotonic() - began, 3)}
     record(surroundings, Record(operation, "restore-session", "done", facts=outcome), listener)
     return SessionRestored(operation, returned, stored.live, point)

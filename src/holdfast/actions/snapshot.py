@@ -14,12 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
+from holdfast.actions.alarms import Alarm, raise_alarm
+from holdfast.actions.database_checks import DatabaseChecks
 from holdfast.actions.labels import check_label
+from holdfast.actions.lean_choice import LeanChoice, questions, stored_lean
+from holdfast.actions.own_archives import OwnArchives
 from holdfast.actions.own_places import own_places
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.recovery import make_right
 from holdfast.actions.scope import scope_of
 from holdfast.actions.scratch import copies_directory, usable_cache
+from holdfast.actions.seen import Seen
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import cache_of, open_vault
 from holdfast.core.entries import Remark
@@ -28,7 +33,7 @@ from holdfast.core.events import Event, Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.core.sqlite.capture import CaptureOptions
 from holdfast.home.scan import Scan, Selection, scan
-from holdfast.vault.memory import KnownDatabase, Memory
+from holdfast.vault.memory import Memory
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.tags import INCOMPLETE, kind_tag, label_tag, state_tag
 from holdfast.vault.writer import Account, Description, StoredSnapshot, write_snapshot
@@ -36,11 +41,6 @@ from holdfast.vault.writer import Account, Description, StoredSnapshot, write_sn
 if TYPE_CHECKING:
     from holdfast.vault.locks import Lock
     from holdfast.vault.repo import Repository
-
-#: A database that changed is checked again only after so long: a check reads and thinks about it all.
-CHECK_EVERY_NS = 6 * 3600 * 1_000_000_000
-#: Before these, every database is checked, whatever was found an hour ago.
-CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-restore"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,16 @@ class SnapshotRequest:
     kind: str = "manual"  # quick, manual, scheduled, pre-update, pre-migration, pre-import, pre-restore
     label: str = ""
     selection: Selection = field(default_factory=Selection)  # Selection(quick=True) for the small set
-    check: str = "auto"  # quick_check of databases: "auto", "always" or "never"
+    #: quick_check of databases: "auto", "always", "never", or "recent": always, but a check of the very
+    #: same bytes counts for some hours.
+    check: str = "auto"
     deadline: float = 30.0  # seconds without progress before a locked database is given up
     wait: float = 60.0  # seconds to wait for somebody who has the vault to himself
     pin: str = ""  # "pin" or "pin:YYYY-MM-DD"
     retention: bool = True  # let older snapshots go afterwards, as the policies say
     isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
+    now_ns: int = 0  # the time it is taken at, as a schedule's clock says; 0: what the clock says
+    full: bool = False  # every byte of every database, whatever the settings say
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class SnapshotResult:
     complete: bool
     forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
     lost_packs: int = 0  # packs of the vault that are missing or cut; what the home has was stored again
+    alarm: Alarm | None = None  # what fell since the snapshot before, beyond the ordinary
+    seen: Seen = field(default_factory=Seen, repr=False)  # every file, for whoever looks again later
 
 
 def create_snapshot(
@@ -90,12 +96,9 @@ def create_snapshot(
     check_label(request.label)
     operation = new_id()
     home = request.place.home
-    try:
+    known = {"home": home, "kind": request.kind}
+    with recording_failure(surroundings, operation, "snapshot", known, listener):
         result = _create(surroundings, request, operation, listener)
-    except HoldfastError as error:
-        failure: dict[str, object] = {"home": home, "kind": request.kind, "error": error.as_dict()}
-        record(surroundings, Record(operation, "snapshot", "failed", facts=failure), listener)
-        raise
     facts: dict[str, object] = {
         "home": home,
         "layout": request.place.layout.name,
@@ -111,9 +114,12 @@ def create_snapshot(
         "databases": {path: facts["state"] for path, facts in result.databases.items()},
         "forgotten": list(result.forgotten),
         "lost_packs": result.lost_packs,
+        "profile": request.selection.profile,
     }
     state = "done" if result.complete else "incomplete"
     record(surroundings, Record(operation, "snapshot", state, facts=facts), listener)
+    if result.alarm is not None:
+        raise_alarm(surroundings, result.alarm, listener)
     return result
 
 
@@ -128,8 +134,12 @@ def _create(
         account = stored.account
         if stored.lost_packs:
             listener(Event("store", text=f"Note: {lost_packs_text(stored.lost_packs)}"))
+        census = source.census()
+        # Before retention: it might let the generation go that still has what is lost.
+        alarm = _compared(surroundings, request, repository, stored.snapshot, census, listener)
         forgotten: tuple[str, ...] = ()
-        if account.complete and request.retention:
+        kept = alarm is None or bool(alarm.pinned)
+        if account.complete and request.retention and kept:
             forgotten = _let_go(request, repository, listener)
     return SnapshotResult(
         operation,
@@ -144,13 +154,38 @@ def _create(
         stored.stored,
         account.reused,
         time.monotonic() - began,
-        source.census(),
+        census,
         {path: one.as_dict() for path, one in account.databases.items()},
         account.remarks,
         account.complete,
         forgotten,
         stored.lost_packs,
+        alarm,
+        Seen(stored.records, {"": request.place.home, **source.external()}),
     )
+
+
+def _compared(
+    surroundings: Surroundings,
+    request: SnapshotRequest,
+    repository: Repository,
+    snapshot: Snapshot,
+    census: Mapping[str, Mapping[str, int | None]],
+    listener: Listener,
+) -> Alarm | None:
+    """Whether the home holds less than before. The snapshot is stored: nothing here may fail it."""
+    from holdfast.actions.loss_watch import end_what_is_back, find_loss
+
+    home, kind = request.place.home, request.kind
+    try:
+        end_what_is_back(surroundings, home, kind, census, snapshot.id, listener)
+        profile = request.selection.profile
+        return find_loss(
+            surroundings, repository, request.place, kind, snapshot, census, listener, profile=profile
+        )
+    except (HoldfastError, OSError) as error:
+        listener(Event("alarm", text=f"Note: the counts were not compared with those before: {error}"))
+        return None
 
 
 def lost_packs_text(count: int) -> str:
@@ -168,9 +203,15 @@ def _store(
 ) -> tuple[StoredSnapshot, Scan]:
     place, cache = request.place, usable_cache(cache_of(surroundings, repository), listener)
     scope = scope_of(request.selection)
-    questions = repr([(count.name, count.query) for count in place.layout.counts])
-    memory = Memory(repository, cache, place.home, repr((place.layout.name, request.selection)), questions)
-    policy = _Checks(request, memory)
+    lean = not request.full and stored_lean(surroundings, place.home)
+    memory = Memory(
+        repository,
+        cache,
+        place.home,
+        repr((place.layout.name, request.selection, *(("lean",) if lean else ()))),
+        questions(place.layout, lean),
+    )
+    policy = DatabaseChecks(request.check, request.kind, memory)
     source = scan(
         place.home,
         place.layout,
@@ -183,8 +224,9 @@ def _store(
         avoid=own_places(surroundings),
         user_home=surroundings.user_home,
         environment=surroundings.environment,
-        own_archive=_is_own_archive,
+        own_archive=OwnArchives(surroundings),
         check=policy.due,
+        lean=LeanChoice(place.layout, lean, memory).wish,
         answers=memory.notes.get("answers"),
         listener=listener,
     )
@@ -203,7 +245,9 @@ def _store(
             "host": os.uname().nodename,
             "user": os.path.basename(surroundings.user_home.rstrip("/")),
             "tool": f"holdfast {__version__}",
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "created": time.strftime(
+                "%Y-%m-%dT%H:%M:%SZ", time.gmtime((request.now_ns or time.time_ns()) // 1_000_000_000)
+            ),
             "scope": {**scope, "quick": request.selection.quick},
             "census": source.census(),
             "complete": account.complete,
@@ -220,6 +264,7 @@ def _store(
         describe=describe,
         memory=memory,
         reread=policy.reread,
+        time_ns=request.now_ns,
         listener=listener,
     )
     return stored, source
@@ -239,35 +284,6 @@ def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
     return tuple(tags)
 
 
-class _Checks:
-    """When databases are checked: if they changed, not too often, and always before what is risky."""
-
-    def __init__(self, request: SnapshotRequest, memory: Memory) -> None:
-        self._memory, self._now = memory, time.time_ns()
-        self._always = request.check == "always" or (
-            request.check == "auto" and request.kind in CHECKED_KINDS
-        )
-        self._never = request.check == "never"
-
-    def due(self, path: str) -> bool:
-        """Whether a database that is read is checked too."""
-        if self._always or self._never:
-            return self._always
-        known = self._memory.database(path)
-        # A check in the future is no check: somebody set the clock back.
-        return known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS
-
-    def reread(self, path: str, known: KnownDatabase) -> bool:
-        """Whether a database that is as it was is read all the same, to check it."""
-        return self._always or (not known.checked_ns and self.due(path))
-
-
-def _is_own_archive(path: str) -> bool:
-    from holdfast.archive import identify
-
-    return identify(path) is not None
-
-
 def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener) -> tuple[str, ...]:
     """Hide older snapshots as the policies say; skipped, and done next time, where somebody is at work."""
     if request.kind == "manual":
@@ -279,7 +295,7 @@ def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener
     try:
         plan = forget_by_policy(
             repository,
-            now_ns=time.time_ns(),
+            now_ns=request.now_ns or time.time_ns(),
             chosen=lambda snapshot: snapshot.paths == (home,),
             listener=listener,
         )

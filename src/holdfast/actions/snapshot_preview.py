@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.actions.labels import check_label
+from holdfast.actions.own_archives import OwnArchives
 from holdfast.actions.recovery import make_right
 from holdfast.actions.snapshot import SnapshotRequest
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.actions.vault import refuse_inside_home, vault_exists
-from holdfast.archive import identify
 from holdfast.core.entries import Kind, Remark
 from holdfast.core.events import Listener, silent
 from holdfast.core.sqlite import CaptureOptions
@@ -42,7 +42,7 @@ def preview_snapshot(
         capture=CaptureOptions(scratch="", deadline=request.deadline, isolated=False),
         avoid=(surroundings.data_directory, surroundings.vault),
         user_home=surroundings.user_home,
-        own_archive=lambda path: identify(path) is not None,
+        own_archive=OwnArchives(surroundings),
         listener=listener,
     )
     files = total = 0

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.journal import Journal
-from holdfast.home.layout import Layout, check_home, find_home, locate_home
-from holdfast.home.places import recognise_home
 
 if TYPE_CHECKING:
+    from holdfast.actions.destination import DestinationSetting
+    from holdfast.actions.notify import NotifyTargets
+    from holdfast.home.layout import Layout
+    from holdfast.schedule.plan import Plan
     from holdfast.vault.keys import Secret
 
 
@@ -44,10 +46,34 @@ class Surroundings:
     vault: str = ""  # where the vault is, or will be made
     vault_key_file: str = ""  # one line: the key, or a passphrase
     cache_directory: str = ""  # for what can be rebuilt; empty: no cache
+    databases: str = "lean"  # how snapshots hold them: `lean` (without what can be rebuilt) or `full`
+    full_homes: tuple[str, ...] = ()  # homes whose databases are always held in full
     #: Where a passphrase comes from when no key file opens the vault: a command, or a person.
     vault_secret: Callable[[], Secret] | None = None
     #: Whether a vault made on first use opens with that passphrase, and not with a generated key.
     vault_wants_passphrase: bool = False
+    #: Another vault to read from, a directory or a URL; what is written goes to `vault` all the same.
+    source_vault: str = ""
+    #: The places off this host, as the settings name them.
+    destinations: tuple[DestinationSetting, ...] = ()
+    #: Who acts, for the journal: "person", "schedule", "agent:hermes".
+    actor: str = "person"
+    #: Who is told when something is wrong; None: nobody.
+    notify: NotifyTargets | None = None
+    #: What is done how often when nobody is there; None: as the defaults say.
+    schedule: Plan | None = None
+
+    #: Files with private keys that open sealed archives.
+    identities: tuple[str, ...] = ()
+    #: ask(question, new) -> a passphrase for a sealed archive or a key; None where nobody can be asked.
+    ask_passphrase: Callable[[str, bool], str] | None = None
+    #: Whether that answers without a person.
+    passphrase_is_given: bool = False
+
+    @property
+    def reads_from(self) -> str:
+        """The vault that snapshots are read from, as a person would name it."""
+        return self.source_vault or self.vault
 
     @property
     def journal(self) -> Journal:
@@ -69,6 +95,9 @@ class Surroundings:
         What this returns is what is printed and what is used; there is no second resolution. With
         `existing`, a home that is missing, unreadable or empty is a typed error.
         """
+        from holdfast.home.layout import check_home, find_home, locate_home
+        from holdfast.home.places import recognise_home
+
         home = home or self.default_home
         if not home:
             chosen = self.layout(layout or self.default_layout)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from holdfast.actions.surroundings import Place, Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
+from holdfast.core.objects.address import is_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,7 @@ def take_undo_point(
 ) -> UndoPoint:
     """Take a snapshot of a home before it is changed. Nothing where there is no home or no vault yet."""
     # Looked at by name: where there is no vault, nothing of it is loaded either.
-    vault = surroundings.vault
-    if not vault or not os.path.isdir(place.home) or not os.path.exists(os.path.join(vault, "config")):
+    if not os.path.isdir(place.home) or not _vault_there(surroundings.vault):
         return UndoPoint()
     from holdfast.actions.labels import tidy_label
     from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
@@ -56,3 +56,8 @@ def take_undo_point(
         text = f"Note: no {kind} snapshot was taken ({error.what}); what is replaced is kept beside the home"
         listener(Event("undo-point", text=text))
         return UndoPoint(reason=error.what)
+
+
+def _vault_there(vault: str) -> bool:
+    """Of a vault behind a URL nothing is known without asking it: the snapshot itself will find out."""
+    return bool(vault) and (is_address(vault) or os.path.exists(os.path.join(vault, "config")))

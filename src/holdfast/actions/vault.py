@@ -9,23 +9,26 @@ the first would look like its loss.
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from holdfast.actions.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
+from holdfast.actions.known_vaults import known_vault, remember_vault
 from holdfast.actions.own_places import known_homes, within
 from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
+from holdfast.actions.vault_place import is_remote, storage_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
-from holdfast.core.files import durable_write, private_directory, process_lock
+from holdfast.core.files import process_lock
 from holdfast.core.journal import Record, new_id
+from holdfast.core.objects.errors import PlaceMissing
 from holdfast.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
 from holdfast.vault.opening import no_config, refuse_taken
 from holdfast.vault.repo import Repository
-from holdfast.vault.storage import FileKind, LocalStorage
+from holdfast.vault.storage.base import FileKind, Storage
 
 if TYPE_CHECKING:
     from holdfast.vault.keys import Secret
@@ -78,16 +81,52 @@ def open_vault(
 
     `homes` are homes at work beside the ones that the layouts know; a new vault lies in none of them.
     """
-    storage = LocalStorage(surroundings.vault)
-    if not storage.exists(FileKind.CONFIG):
+    if surroundings.source_vault and not create:
+        return _open_source(surroundings, listener)
+    with _closed_on_error(_own_storage(surroundings)) as storage:
+        if _has_config(storage):
+            if create:
+                refuse_inside_home(surroundings, homes)
+            repository = _open(surroundings, storage, listener)
+            remember_vault(surroundings, repository.id)
+            return repository
         if not create:
             raise _not_there(surroundings, storage)
-        return make_vault(surroundings, homes=homes, listener=listener, anew=False)
-    if create:
-        refuse_inside_home(surroundings, homes)
-    repository = _open(surroundings, storage, listener)
-    _remember(surroundings, repository.id)
+        storage.close()
+    return make_vault(surroundings, homes=homes, listener=listener, anew=False)
+
+
+def _own_storage(surroundings: Surroundings) -> Storage:
+    """Where this machine's own vault lies, or will be made: a directory, or a place named by a URL."""
+    return storage_of(surroundings, surroundings.vault, create=True)
+
+
+def _open_source(surroundings: Surroundings, listener: Listener) -> Repository:
+    """The vault that was named to be read from, with the same key; nothing is remembered of it.
+
+    A copy in a destination is read without a lock: nobody prunes it but by `push --prune`, which would show
+    as damage and never as wrong content, and a credential that can only add could not take a lock away.
+    """
+    place = surroundings.source_vault
+    remote = is_remote(surroundings, place)
+    cache = ""
+    if surroundings.cache_directory:
+        name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        cache = os.path.join(surroundings.cache_directory, "copies", name)
+    storage = storage_of(surroundings, place, known=known_vault(surroundings))
+    with _closed_on_error(storage):
+        repository = _open(surroundings, storage, listener, cache=cache)
+    repository.without_lock = remote
     return repository
+
+
+@contextlib.contextmanager
+def _closed_on_error(storage: Storage) -> Iterator[Storage]:
+    try:
+        yield storage
+    except BaseException:
+        storage.close()
+        raise
 
 
 def make_vault(
@@ -104,19 +143,20 @@ def make_vault(
     `anew` also says that a person asked: a vault that was here before and is gone may be replaced.
     """
     refuse_inside_home(surroundings, homes)
-    storage = LocalStorage(surroundings.vault)
     # Two first uses at once: one makes the vault, the other opens it.
-    with _one_at_a_time(surroundings):
-        if storage.exists(FileKind.CONFIG) and not anew:
+    with _closed_on_error(_own_storage(surroundings)) as storage, _one_at_a_time(surroundings):
+        if _has_config(storage) and not anew:
             return _open(surroundings, storage, listener)
         if not anew and known_vault(surroundings):
             raise _not_there(surroundings, storage)
+        if is_remote(surroundings, surroundings.vault):
+            storage.create()  # on a server the directory itself may be missing yet
         # Before a key is written: it would be the wrong one for what is there.
         refuse_taken(storage)
         repository = Repository.init(
             storage, secret or _first_secret(surroundings, storage), cache=surroundings.cache_directory
         )
-    _remember(surroundings, repository.id)
+    remember_vault(surroundings, repository.id)
     listener(Event("vault", text=f"Made the vault {surroundings.vault}"))
     return repository
 
@@ -142,7 +182,7 @@ def remove_locks(
         locks = read_locks(repository.storage, repository.key)
         return [lock for lock in locks if everything or lock.stale or lock.reason]
     removed = unlock(repository.storage, repository.key, everything=everything)
-    facts: dict[str, object] = {"vault": surroundings.vault, "locks": [lock.holder for lock in removed]}
+    facts: dict[str, object] = {"vault": surroundings.reads_from, "locks": [lock.holder for lock in removed]}
     record(surroundings, Record(new_id(), "vault-unlock", "done", facts=facts), silent)
     return removed
 
@@ -172,7 +212,16 @@ def cache_of(surroundings: Surroundings, repository: Repository) -> str:
 
 
 def vault_exists(surroundings: Surroundings) -> bool:
-    return LocalStorage(surroundings.vault).exists(FileKind.CONFIG)
+    with contextlib.closing(_own_storage(surroundings)) as storage:
+        return _has_config(storage)
+
+
+def _has_config(storage: Storage) -> bool:
+    """Whether a vault is there; also where the place itself is not, on a server that answers."""
+    try:
+        return storage.exists(FileKind.CONFIG)
+    except PlaceMissing:
+        return False
 
 
 def refuse_inside_home(surroundings: Surroundings, homes: Sequence[str] = ()) -> None:
@@ -182,14 +231,15 @@ def refuse_inside_home(surroundings: Surroundings, homes: Sequence[str] = ()) ->
     """
     place, key_file = os.path.realpath(surroundings.vault), os.path.realpath(surroundings.vault_key_file)
     needed = not surroundings.vault_wants_passphrase or os.path.exists(key_file)
+    remote = is_remote(surroundings, surroundings.vault)
     for home in (*homes, *known_homes(surroundings)):
-        if within(place, home):
+        if not remote and within(place, home):
             raise VaultInsideHome.at(surroundings.vault, home)
         if surroundings.vault_key_file and needed and within(key_file, home):
             raise KeyInsideHome.at(surroundings.vault_key_file, home)
 
 
-def _first_secret(surroundings: Surroundings, storage: LocalStorage) -> Secret:
+def _first_secret(surroundings: Surroundings, storage: Storage) -> Secret:
     """What a new vault will open with; a generated key is in its file before the vault is made."""
     from holdfast.vault.keys import Secret, generate_secret
 
@@ -214,13 +264,14 @@ def looks_generated(text: str) -> bool:
     return len(groups) == 13 and all(len(group) == 4 and set(group) <= alphabet for group in groups)
 
 
-def _open(surroundings: Surroundings, storage: LocalStorage, listener: Listener) -> Repository:
+def _open(surroundings: Surroundings, storage: Storage, listener: Listener, *, cache: str = "") -> Repository:
     """With the key file, else with the passphrase; the error names every way that was tried."""
+    cache = cache or surroundings.cache_directory
     secret = secret_from_file(surroundings.vault_key_file) if surroundings.vault_key_file else None
     wrong: WrongKey | None = None
     if secret is not None:
         try:
-            repository = Repository.open(storage, secret, cache=surroundings.cache_directory)
+            repository = Repository.open(storage, secret, cache=cache)
             if said := close_to_others(surroundings.vault_key_file):  # only now it is known to be a key
                 listener(Event("key", text=f"Note: {said}"))
             return repository
@@ -230,7 +281,7 @@ def _open(surroundings: Surroundings, storage: LocalStorage, listener: Listener)
         if wrong is not None:
             raise _wrong_file(wrong, surroundings)
         raise KeyMissing.at(storage.location, surroundings.vault_key_file)
-    return Repository.open(storage, surroundings.vault_secret(), cache=surroundings.cache_directory)
+    return Repository.open(storage, surroundings.vault_secret(), cache=cache)
 
 
 def _wrong_file(error: WrongKey, surroundings: Surroundings) -> WrongKey:
@@ -247,41 +298,13 @@ def _wrong_file(error: WrongKey, surroundings: Surroundings) -> WrongKey:
     )
 
 
-# Which vaults were here before
-
-
-def known_vault(surroundings: Surroundings) -> str:
-    """The id of the vault that was last seen in this place, or ""."""
-    return _known(surroundings).get(os.path.realpath(surroundings.vault), "")
-
-
-def _known(surroundings: Surroundings) -> dict[str, str]:
+def _not_there(surroundings: Surroundings, storage: Storage) -> HoldfastError:
     try:
-        with open(_known_file(surroundings), encoding="utf-8", errors="surrogateescape") as file:
-            found = json.load(file)["vaults"]
-        return {str(place): str(vault) for place, vault in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def _remember(surroundings: Surroundings, vault: str) -> None:
-    known, place = _known(surroundings), os.path.realpath(surroundings.vault)
-    if known.get(place) == vault:
-        return
-    document = {"version": 1, "vaults": {**known, place: vault}}
-    with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
-        private_directory(surroundings.data_directory)
-        durable_write(_known_file(surroundings), json.dumps(document, indent=1).encode() + b"\n")
-
-
-def _known_file(surroundings: Surroundings) -> str:
-    return os.path.join(surroundings.data_directory, "vaults.json")
-
-
-def _not_there(surroundings: Surroundings, storage: LocalStorage) -> HoldfastError:
-    if known_vault(surroundings) and not os.path.isdir(os.path.join(storage.path, FileKind.KEY.value)):
-        return _gone(surroundings)
-    return no_config(storage)
+        if known_vault(surroundings) and next(iter(storage.list(FileKind.KEY)), None) is None:
+            return _gone(surroundings)
+        return no_config(storage)
+    except PlaceMissing as error:
+        return _gone(surroundings) if known_vault(surroundings) else error
 
 
 def _gone(surroundings: Surroundings) -> NoSuchVault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.events import Listener, silent
@@ -67,19 +67,42 @@ def check_vault(
 ) -> Checked:
     """Check under a shared lock, so that no prune takes away what is being looked at."""
     began = time.monotonic()
-    with reading(repository, listener, 60.0):
+    known = {"vault": surroundings.reads_from, "id": repository.id}
+    with (
+        recording_failure(surroundings, new_id(), "vault-check", known, listener),
+        reading(repository, listener, 60.0),
+    ):
         report = check(repository, read_data=read_data, listener=listener)
-    checked = Checked(surroundings.vault, report, time.monotonic() - began, _next_steps(report, read_data))
+    seconds, place = time.monotonic() - began, surroundings.reads_from
+    copied = bool(surroundings.source_vault)
+    steps = _steps_for_a_copy(surroundings, report) if copied else _next_steps(report, read_data)
+    checked = Checked(place, report, seconds, steps)
     facts: dict[str, object] = {
-        "vault": surroundings.vault,
+        "vault": place,
         "id": repository.id,
         "read_data": read_data,
         "bytes_read": report.bytes_read,
+        "seconds": round(checked.seconds, 3),
         "damage": [finding.what for finding in report.damage][:100],
     }
     state = "done" if report.sound else "failed"
     record(surroundings, Record(new_id(), "vault-check", state, facts=facts), listener)
     return checked
+
+
+def _steps_for_a_copy(surroundings: Surroundings, report: Report) -> tuple[str, ...]:
+    """A copy is not mended where it lies: whoever has the vault sends again what is missing in it."""
+    name = surroundings.source_vault
+    known = any(one.name == name for one in surroundings.destinations)
+    push = f"`holdfast push {name}`" if known else "`holdfast push` where the vault itself is"
+    if report.damage:
+        return (
+            f"Delete the damaged files there, then send them again: {push}",
+            "If this copy is all there is, keep what is sound: fetch it with `holdfast pull`, then mend that",
+        )
+    room = f"`holdfast push {name} --prune`" if known else "`--prune`"
+    loose = any(finding.code == "pack-unreferenced" for finding in report.findings)
+    return (f"The next push uses it, or {room} gives its room back",) if loose else ()
 
 
 def _next_steps(report: Report, read_data: float | None) -> tuple[str, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
-from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.vault.prune import GRACE, Pruned, PrunePlan, carry_out, plan_prune
@@ -15,11 +14,20 @@ from holdfast.vault.repo import Repository
 
 
 def plan_vault_prune(
-    repository: Repository, *, now: bool = False, wait: float = 60.0, listener: Listener = silent
+    repository: Repository,
+    *,
+    now: bool = False,
+    now_ns: int = 0,
+    wait: float = 60.0,
+    listener: Listener = silent,
 ) -> PrunePlan:
-    """What would go; with `now`, forgotten snapshots go without their grace. Nothing is changed."""
+    """What would go; with `now`, forgotten snapshots go without their grace. Nothing is changed.
+
+    `now_ns` is the time by the clock of a schedule; 0: what the clock says.
+    """
+    moment = now_ns or time.time_ns()
     with reading(repository, listener, wait):
-        return plan_prune(repository, now_ns=time.time_ns(), grace=0.0 if now else GRACE, listener=listener)
+        return plan_prune(repository, now_ns=moment, grace=0.0 if now else GRACE, listener=listener)
 
 
 def prune_vault(
@@ -32,14 +40,14 @@ def prune_vault(
 ) -> Pruned:
     """Carry a plan out with the vault to ourselves; planned anew where the vault changed meanwhile."""
     operation = new_id()
+    began = time.monotonic()
     facts: dict[str, object] = {"vault": surroundings.vault, "plan": plan.as_dict()}
-    try:
-        with repository.lock(exclusive=True, wait=wait) as lock:
-            pruned = carry_out(repository, plan, lock, listener=listener)
-    except HoldfastError as error:
-        failure = {**facts, "error": error.as_dict()}
-        record(surroundings, Record(operation, "vault-prune", "failed", facts=failure), listener)
-        raise
-    done = {"vault": surroundings.vault, **pruned.as_dict()}
+    with (
+        recording_failure(surroundings, operation, "vault-prune", facts, listener),
+        repository.lock(exclusive=True, wait=wait) as lock,
+    ):
+        pruned = carry_out(repository, plan, lock, listener=listener)
+    seconds = round(time.monotonic() - began, 3)
+    done = {"vault": surroundings.vault, **pruned.as_dict(), "seconds": seconds}
     record(surroundings, Record(operation, "vault-prune", "done", facts=done), listener)
     return pruned

@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from holdfast.actions.record import record
+from holdfast.actions.record import record, recording_failure
 from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
-from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.core.journal import Record, new_id
 from holdfast.vault.check import check
@@ -68,21 +67,20 @@ def repair_vault(
     total = Repaired()
     facts: dict[str, object] = {"vault": surroundings.vault}
     after = report
-    try:
-        with repository.lock(exclusive=True, wait=wait) as lock:
-            for _ in range(_ROUNDS):
-                plan = plan_repair(repository, after)
-                if plan.empty:
-                    break
-                done = carry_out_repair(repository, plan, lock, listener=listener)
-                for name, count in done.as_dict().items():
-                    setattr(total, name, getattr(total, name) + int(str(count)))
-                after = check(repository, read_data=1.0, listener=listener)
-    except HoldfastError as error:
-        failure = {**facts, "error": error.as_dict()}
-        record(surroundings, Record(operation, "vault-repair", "failed", facts=failure), listener)
-        raise
+    with (
+        recording_failure(surroundings, operation, "vault-repair", facts, listener),
+        repository.lock(exclusive=True, wait=wait) as lock,
+    ):
+        for _ in range(_ROUNDS):
+            plan = plan_repair(repository, after)
+            if plan.empty:
+                break
+            done = carry_out_repair(repository, plan, lock, listener=listener)
+            for name, count in done.as_dict().items():
+                setattr(total, name, getattr(total, name) + int(str(count)))
+            after = check(repository, read_data=1.0, listener=listener)
     result = VaultRepair(surroundings.vault, report, after, total, time.monotonic() - began)
+    facts["seconds"] = round(result.seconds, 3)
     state = "done" if after.sound else "incomplete"
     record(
         surroundings,

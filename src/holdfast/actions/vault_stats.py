@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import asdict, dataclass
 
 from holdfast.actions.stored_home import reading
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
-from holdfast.core.files import free_bytes
 from holdfast.vault.references import used_blobs
 from holdfast.vault.repo import Repository
 from holdfast.vault.snapshot import Snapshot
@@ -61,11 +59,9 @@ def vault_stats(surroundings: Surroundings, repository: Repository, listener: Li
             plain += sum(entry.plain or entry.length for entry in entries)
         unused = _unused(repository, snapshots, listener)
     others = (FileKind.SNAPSHOT, FileKind.INDEX, FileKind.KEY)
-    free = None
-    with contextlib.suppress(OSError):
-        free = free_bytes(surroundings.vault)
+    room = repository.storage.room()
     return Stats(
-        vault=surroundings.vault,
+        vault=surroundings.reads_from,
         id=repository.id,
         snapshots=len(shown),
         forgotten=len(snapshots) - len(shown),
@@ -78,7 +74,7 @@ def vault_stats(surroundings: Surroundings, repository: Repository, listener: Li
         other_bytes=sum(size for kind in others for _, size in repository.storage.list(kind)),
         packs=len(sizes),
         unused_bytes=unused,
-        free_bytes=free,
+        free_bytes=room[0] if room else None,
     )
 
 

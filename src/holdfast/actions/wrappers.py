@@ -1,7 +1,8 @@
 """Profile commands: `~/.local/bin/NAME` starts the agent with that profile.
 
 They are not part of a home, so an import makes them anew. A wrapper is only ever created, never
-overwritten, and a name that would hide another command is left alone and said.
+overwritten, and a name that would hide another command is left alone and said. Undoing the import takes
+those away that it made, as long as nobody changed them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import shlex
 import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.actions.surroundings import Place, Surroundings
@@ -32,6 +34,38 @@ def make_wrappers(place: Place, surroundings: Surroundings) -> list[Wrapper]:
     """Make the missing ones for every profile of this home that has settings of its own."""
     directory = os.path.join(surroundings.user_home, place.layout.wrapper_directory)
     return [_wrapper(name, directory, place, surroundings) for name in profiles_of(place)]
+
+
+def made_anew(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
+    """Those that were made just now, for the journal: their paths and what is in them."""
+    made = ((one.path, _text(one.path)) for one in wrappers if one.state == "made")
+    return [{"path": path, "text": text} for path, text in made if text]
+
+
+def take_back_wrappers(facts: Mapping[str, object]) -> dict[str, object]:
+    """Remove what an operation made and make again what it removed; what was done, in the same form."""
+    gone, back = [], []
+    for one in _listed(facts.get("wrappers")):
+        with contextlib.suppress(OSError):
+            if _text(one["path"]) == one["text"]:
+                os.unlink(one["path"])
+                gone.append(one)
+    for one in _listed(facts.get("wrappers_gone")):
+        with contextlib.suppress(OSError):
+            _create(one["path"], one["text"])
+            back.append(one)
+    return {**({"wrappers": back} if back else {}), **({"wrappers_gone": gone} if gone else {})}
+
+
+def _listed(found: object) -> list[dict[str, str]]:
+    given = found if isinstance(found, list) else []
+    return [one for one in given if isinstance(one, dict) and {"path", "text"} <= one.keys()]
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(1 << 16)
+    return ""
 
 
 def profiles_of(place: Place) -> list[str]:
@@ -82,6 +116,10 @@ def _write(path: str, name: str, place: Place, surroundings: Surroundings) -> No
         # Without the root, the wrapper would look for the profile in the default home.
         first, rest = text.split("\n", 1)
         text = f"{first}\nexport {layout.variable}={shlex.quote(place.home)}\n{rest}"
+    _create(path, text)
+
+
+def _create(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
