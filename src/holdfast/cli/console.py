@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ import click
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
+from holdfast.core.spelling import shell_word, shown
 
 
 def size_text(count: float) -> str:
@@ -49,13 +50,7 @@ def path_text(path: str) -> str:
 
     File names come from archives and agents; an escape sequence in one must not reach the terminal.
     """
-    if path.isprintable():
-        return path
-    return "".join(c if c.isprintable() else _escaped(c) for c in path)
-
-
-def _escaped(character: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    return shown(path)
 
 
 def harmless(text: str) -> str:
@@ -65,31 +60,35 @@ def harmless(text: str) -> str:
 
 def path_argument(path: str) -> str:
     """A name as it can be pasted into a shell."""
-    if path.isprintable():
-        return shlex.quote(path)
-    quoted = "".join(
-        c if c.isprintable() and c not in "'\\" else "\\" + c if c in "'\\" else _escaped(c) for c in path
-    )
-    return f"$'{quoted}'"
+    return shell_word(path)
 
 
 def at_words(text: str, indent: int, width: int) -> str:
-    """The same text broken at words where it is longer than a line; what holds a command stays whole."""
-    if not width or len(text) <= width or "`" in text:
+    """The same text broken at words where it is longer than a line; what stands in backticks stays whole."""
+    if not width or len(text) <= width:
         return text
+    # A command must stay on one line to be copied, and a label beside what it is the label of.
+    start = text[:indent].replace(" ", "\0")
+    held = start + re.sub(r"`[^`\n]*`", lambda found: found[0].replace(" ", "\0"), text[indent:])
     return textwrap.fill(
-        text,
+        held,
         max(width, indent + 20),
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
         drop_whitespace=True,
-    )
+    ).replace("\0", " ")
 
 
 def screen_width() -> int:
     """Columns of the terminal that results go to; 0 where they go elsewhere and are not broken."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
+
+
+def styled(text: str, **style: Any) -> str:
+    """In colour; plain where NO_COLOR is set or the terminal has none. Elsewhere click strips it."""
+    plain = not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else click.style(text, **style)
 
 
 class Console:
@@ -112,9 +111,7 @@ class Console:
     def line(self, text: str = "", **style: Any) -> None:
         """A line of the result, for a person."""
         if not self.as_json:
-            text = self.runnable(harmless(text))
-            plain = not style or os.environ.get("TERM") == "dumb"
-            click.echo(text if plain else click.style(text, **style))
+            click.echo(styled(self.runnable(harmless(text)), **style))
 
     def fact(self, label: str, text: str) -> None:
         """An aligned line: `  Files      412`; at a terminal, broken at words."""
@@ -169,12 +166,17 @@ class Console:
             return
         click.echo(self.runnable(error_text(error)), err=True)
 
+    def error_beside(self, error: HoldfastError) -> None:
+        """One of several failed and the others go on: said to a person; a document has it in its place."""
+        if not self.as_json:
+            self.error(error)
+
     def usage(self, error: click.UsageError) -> None:
         command = error.ctx.command_path if error.ctx else "holdfast"
         if self.as_json:
             click.echo(json.dumps({"error": {"code": "usage", "what": error.format_message()}}, indent=2))
             return
-        click.echo(f"{click.style('error', fg='red', bold=True)}: usage", err=True)
+        click.echo(f"{styled('error', fg='red', bold=True)}: usage", err=True)
         click.echo(f"  {error.format_message()}\n", err=True)
         click.echo("  kept  Nothing was read or changed", err=True)
         click.echo(self.runnable(f"  next  See `{command} --help`"), err=True)
@@ -187,8 +189,9 @@ class Console:
             return silent
         if self.draws():
             self.finish()
-            Console._progress = Progress()
-            return Console._progress.listen
+            progress = Console._progress = Progress()
+            progress.start()  # known by then: a Ctrl-C while it starts brings the cursor back
+            return progress.listen
         return self._plain_listener()
 
     def notes(self) -> Listener:
@@ -215,6 +218,10 @@ class Console:
             Console._progress = None
 
 
+#: Phases whose speed people want to see.
+_OVER_A_NETWORK = frozenset({"push", "pull", "send"})
+
+
 class Progress:
     """A bar per phase at a terminal. Rich is imported only here."""
 
@@ -232,7 +239,10 @@ class Progress:
             transient=True,
         )
         self._tasks: dict[str, object] = {}
+        self._since: dict[str, float] = {}
         self._update: Callable[..., None] = self._bars.update
+
+    def start(self) -> None:
         self._bars.start()
 
     def listen(self, event: Event) -> None:
@@ -241,10 +251,14 @@ class Progress:
             return
         if event.phase not in self._tasks:
             self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
+            self._since[event.phase] = time.monotonic()
         amount = size_text(event.done) if event.unit == "bytes" else f"{event.done:,} {event.unit}"
         if event.total:
             of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
             amount = f"{amount} of {of}"
+        seconds = time.monotonic() - self._since[event.phase]
+        if event.phase in _OVER_A_NETWORK and event.done and seconds > 1:
+            amount += f", {size_text(event.done / seconds)}/s"
         self._update(self._tasks[event.phase], completed=event.done, total=event.total or None, amount=amount)
 
     def close(self) -> None:
@@ -252,14 +266,18 @@ class Progress:
 
 
 def error_text(error: HoldfastError) -> str:
-    """The three answers, aligned, readable without colour."""
-    lines = [f"{click.style('error', fg='red', bold=True)}: {error.code}"]
-    lines += [f"  {line}" for line in harmless(error.what).split("\n")]
-    lines += ["", *_aligned("kept", (error.kept,)), *_aligned("next", error.next_steps)]
+    """The three answers, aligned, readable without colour; at a terminal, broken at words."""
+    width = shutil.get_terminal_size().columns if sys.stderr is not None and sys.stderr.isatty() else 0
+    lines = [f"{styled('error', fg='red', bold=True)}: {error.code}"]
+    lines += [at_words(f"  {line}", 2, width) for line in harmless(error.what).split("\n")]
+    lines += ["", *_aligned("kept", (error.kept,), width), *_aligned("next", error.next_steps, width)]
     return "\n".join(lines)
 
 
-def _aligned(label: str, texts: tuple[str, ...]) -> list[str]:
+def _aligned(label: str, texts: tuple[str, ...], width: int) -> list[str]:
+    if width:
+        rows = [f"  {'' if number else label:<4}  {path_text(text)}" for number, text in enumerate(texts)]
+        return [at_words(row, 8, width) for row in rows]
     lines: list[str] = []
     for text in texts:
         # A command must stay on one line to be copied; prose may wrap.

@@ -31,8 +31,8 @@ class LazyGroup(click.Group):
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        helps = ctx.help_option_names
-        if self.default and (not args or (args[0].startswith("-") and args[0] not in helps)):
+        own = {*ctx.help_option_names, *(name for option in self.params for name in option.opts)}
+        if self.default and (not args or (args[0].startswith("-") and args[0] not in own)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 

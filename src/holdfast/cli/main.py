@@ -5,10 +5,12 @@ Commands are loaded only when called, so that `--help` and short-lived calls imp
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
@@ -21,8 +23,10 @@ from holdfast.core.errors import HoldfastError
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 COMMANDS = {
+    "status": ("holdfast.cli.commands.status", "Am I protected? (Also `holdfast` alone.)"),
     "backup": ("holdfast.cli.commands.backup", "Carry a home away in one file."),
     "import": ("holdfast.cli.commands.import_", "Bring a home back from a file, with a plan first."),
+    "seal": ("holdfast.cli.commands.seal", "Make the keys that sealed archives are opened with."),
     "snapshot": ("holdfast.cli.commands.snapshot", "Keep points in time of a home in the vault."),
     "history": ("holdfast.cli.commands.history", "Every version of one file, and how to bring one back."),
     "sessions": ("holdfast.cli.commands.sessions", "One conversation out of an older state.db."),
@@ -31,30 +35,61 @@ COMMANDS = {
     "checkpoint": ("holdfast.cli.commands.checkpoint", "Keep a project as it is now."),
     "checkpoints": ("holdfast.cli.commands.checkpoints", "Look after the checkpoints of all projects."),
     "rollback": ("holdfast.cli.commands.rollback", "Undo what an agent did to a project."),
-    "undo": ("holdfast.cli.commands.undo", "Take the last import or restore back."),
+    "guard": ("holdfast.cli.commands.guard", "Run a risky command between a snapshot and a check."),
+    "drill": ("holdfast.cli.commands.drill", "Prove that a backup restores, by restoring it."),
+    "push": ("holdfast.cli.commands.push", "Take copies of the vault and archives off this host."),
+    "pull": ("holdfast.cli.commands.pull", "Bring copies back from a destination."),
+    "rebuild": ("holdfast.cli.commands.rebuild", "The machine is gone: bring the home back on a bare one."),
+    "destinations": ("holdfast.cli.commands.destinations", "The places off this host: see and test them."),
+    "fleet": ("holdfast.cli.commands.fleet", "Every host of a destination or a vault at a glance."),
+    "log": ("holdfast.cli.commands.log", "See what was done, by whom, and how it ended."),
+    "undo": ("holdfast.cli.commands.undo", "Take the last import, restore or rollback back."),
+    "doctor": ("holdfast.cli.commands.doctor", "Find what threatens your protection, and the exact fix."),
+    "schedule": ("holdfast.cli.commands.schedule", "Do all of it every night, without you."),
+    "notify": ("holdfast.cli.commands.notify", "Who hears of it when something is wrong."),
     "demo": ("holdfast.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
 }
 #: Commands that may carry gigabytes through memory, a piece at a time.
-_HEAVY = frozenset({"backup", "import", "snapshot", "restore", "vault", "adopt"})
+_HEAVY = frozenset(
+    {
+        "backup",
+        "import",
+        "snapshot",
+        "restore",
+        "vault",
+        "adopt",
+        "push",
+        "pull",
+        "drill",
+        "schedule",
+        "rebuild",
+    }
+)
 
 
 class Unexpected(HoldfastError):
     code = "unexpected"
 
 
+class OutputNotWritten(HoldfastError):
+    code = "output-not-written"
+
+
+class Interrupted(HoldfastError):
+    code, exit_code = "interrupted", 130
+
+
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
-    invoke_without_command=True,
+    default="status",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="holdfast")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Keeps what an AI agent knows, and undoes what it does."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-    elif ctx.invoked_subcommand in _HEAVY:
+    if ctx.invoked_subcommand in _HEAVY:
         from holdfast.cli.memory import keep_freed_memory
 
         keep_freed_memory()
@@ -74,7 +109,8 @@ def program() -> str:
 def handle_signals() -> None:
     """Being asked to end is an orderly end: every `finally` on the way out runs."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminate)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
+            signal.signal(number, _terminate)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -89,53 +125,89 @@ def run(arguments: list[str]) -> int:
         code = cli.main(args=arguments, prog_name="holdfast", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except HoldfastError as error:
-        console.error(error)
-        return error.exit_code
+        return _told(error.exit_code, console.error, error)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return 2
+        return _told(2, click.echo, error.format_message())
     except click.UsageError as error:
-        console.usage(error)
-        return 2
+        return _told(2, console.usage, error)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _told(error.exit_code, error.show)
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
-            console.say("Interrupted; nothing is left half done")
-            return 130
-        console.say("Stopped; nothing was changed")
-        return 1
+            return _interrupted(console)
+        return _told(1, console.say, "Stopped; nothing was changed")
     except KeyboardInterrupt:
-        console.say("Interrupted; nothing is left half done")
-        return 130
+        return _interrupted(console)
     except BrokenPipeError:
         # The reader of our output went away; point stdout elsewhere so that exit stays quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()
         return 1
     except Exception as error:
-        console.error(_unexpected(error))
-        return 1
+        lost = _lost_output() if isinstance(error, OSError) else None
+        if lost is not None:
+            _drop_output()
+            return _told(1, Console(as_json=False, program=console.program).error, lost)
+        return _told(1, console.error, _unexpected(error))
+
+
+def _told(code: int, tell: Callable[..., object], *words: object) -> int:
+    """Say how it ended. Where nobody can hear it, the exit code still says it."""
+    with contextlib.suppress(OSError):
+        tell(*words)
+    return code
+
+
+def _interrupted(console: Console) -> int:
+    """A person ended it. A program that reads the document is told in the document."""
+    if not console.as_json:
+        return _told(130, console.say, "Interrupted; nothing is left half done")
+    error = Interrupted("it was interrupted", kept="Nothing is left half done", next_steps=("Run it again",))
+    return _told(130, console.error, error)
+
+
+def _lost_output() -> OutputNotWritten | None:
+    """The error to tell where standard output takes nothing more, as on a full disk."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return OutputNotWritten(
+            f"the result could not be written: {error.strerror or error}",
+            kept="What the command did is done; only its words are missing",
+            next_steps=("See what was done: `holdfast log`",),
+        )
+    return None
+
+
+def _drop_output() -> None:
+    """What is still to be written to stdout goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def _unexpected(error: Exception) -> Unexpected:
     import tempfile
     import traceback
 
-    descriptor, path = tempfile.mkstemp(prefix="holdfast-error-", suffix=".txt")
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-        file.write("".join(traceback.format_exception(error)))
+    path: str | None = None
+    with contextlib.suppress(OSError):  # a full disk may be what went wrong
+        descriptor, path = tempfile.mkstemp(prefix="holdfast-error-", suffix=".txt")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write("".join(traceback.format_exception(error)))
+    step = f"The details are in `{path}`; please report them" if path else "Please report it with these words"
     return Unexpected(
         f"something went wrong that holdfast did not foresee: {type(error).__name__}: {error}",
         kept="No file was replaced without the old one being kept; an unfinished import is taken back "
         "by the next command",
-        next_steps=(f"The details are in `{path}`; please report them",),
+        next_steps=(step,),
         traceback=path,
     )
 
 
 def main() -> None:
     """The entry point."""
+    _open_closed_streams()
     handle_signals()
     # Threads that hash and compress come back for the interpreter a thousand times per gigabyte. With
     # the default of 5 ms they wait longer for it than they work (measured: a third of a backup).
@@ -153,9 +225,23 @@ def leave(code: int) -> NoReturn:
     Taking the interpreter apart object by object would cost up to a second after a large home, and
     nobody is waiting for its memory but the kernel, which takes it back whole.
     """
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = code or 1
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            code = code or 1
     os._exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Where a caller closed standard input, output or error, nothing comes and everything goes nowhere.
+
+    No file of ours may get one of their numbers, and nobody has to ask whether they are there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            setattr(sys, name, open(nowhere, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115

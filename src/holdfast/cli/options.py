@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from holdfast.actions.surroundings import Surroundings
-from holdfast.cli.console import Console, path_text
-from holdfast.home.layout import load_layouts
+from holdfast.cli.console import Console, path_argument, path_text
+from holdfast.cli.layouts import LayoutsOnDemand
+from holdfast.cli.scheduled import notify_targets, schedule_plan
+from holdfast.cli.sealing import identities_from, passphrase_source, with_terminal
+from holdfast.core.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from holdfast.vault.keys import Secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_LONGEST_ACTOR = 60
 
 
 def common_options(function: Command) -> Command:
@@ -31,25 +37,142 @@ def common_options(function: Command) -> Command:
     return function
 
 
-def surroundings_from(settings: Settings, *, can_ask: bool = False) -> Surroundings:
+#: Where the context of a command keeps the vault that `--vault` or `--destination` named.
+_SOURCE = "holdfast.source_vault"
+#: A printed command that reads a vault, up to its closing backtick; one that names a place is left alone.
+_READING = re.compile(
+    r"(?<=`)holdfast (?:snapshot (?:list|show|diff|restore)|history|sessions|vault (?:check|stats))"
+    r"(?![^`]*--(?:vault|destination))[^`]*(?=`)"
+)
+
+
+def source_options(function: Command) -> Command:
+    """`--vault` and `--destination`: on every command that reads a vault. `start` takes them from there."""
+    for option in (
+        click.option(
+            "--destination",
+            metavar="NAME",
+            expose_value=False,
+            callback=_take_source,
+            help="Read the copy of the vault in this destination.",
+        ),
+        click.option(
+            "--vault",
+            metavar="PATH|URL",
+            expose_value=False,
+            callback=_take_source,
+            help="Read this vault in the place of your own.",
+        ),
+    ):
+        function = option(function)
+
+    # The library does not know which vault was named; a command that it prints must.
+    @functools.wraps(function)
+    def naming(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except HoldfastError as error:
+            error.next_steps = tuple(at_source(step, named_source()) for step in error.next_steps)
+            raise
+
+    return cast(Command, naming)
+
+
+def named_source() -> list[str]:
+    """The option that says which other vault is read from, for a command that is printed."""
+    source = source_vault()
+    if not source:
+        return []
+    return ["--vault" if "/" in source or ":" in source else "--destination", source]
+
+
+def at_source(step: str, named: list[str]) -> str:
+    """A step whose printed command reads the vault that was named, and not this machine's own."""
+    if not named:
+        return step
+    words = " ".join(path_argument(word) for word in named)
+    return _READING.sub(lambda found: f"{found[0]} {words}", step)
+
+
+def _take_source(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    from holdfast.core.objects.address import is_address
+
+    if not value:
+        return
+    if _SOURCE in ctx.meta:
+        raise click.UsageError("Give --vault or --destination, not both.")
+    named = parameter.name == "destination" or is_address(value)
+    ctx.meta[_SOURCE] = value if named else os.path.abspath(os.path.expanduser(value))
+
+
+def place_argument(word: str) -> str:
+    """A destination as it was typed: a name or a URL as it is, a path from where we stand."""
+    from holdfast.core.objects.address import is_address
+
+    if is_address(word) or "/" not in word:
+        return word
+    return os.path.abspath(os.path.expanduser(word))
+
+
+def place_or_file(word: str, destinations: tuple[str, ...]) -> str:
+    """The same, where a file or directory here may be meant by its mere name; a destination comes first."""
+    if word not in destinations and "/" not in word and os.path.exists(word):
+        return os.path.abspath(word)
+    return place_argument(word)
+
+
+def source_vault() -> str:
+    """The vault that this command was told to read from: a directory, a URL or a destination; or ""."""
+    context = click.get_current_context(silent=True)
+    return str(context.meta.get(_SOURCE, "")) if context is not None else ""
+
+
+def vault_of(settings: Settings) -> str:
+    """Where this user's own vault is: a directory, or a URL as it stands in the settings."""
+    from holdfast.core.objects.address import is_address
+
+    said = settings.text("vault.path")
+    if is_address(said):
+        return said
+    return settings.path("vault.path", os.path.join(settings.data_directory, "vault"))
+
+
+def surroundings_from(settings: Settings, *, can_ask: bool = False, source: str = "") -> Surroundings:
     """What the actions need to know of this user; with `can_ask`, a passphrase may be asked for."""
     own = os.path.join(settings.config_directory, "layouts")
-    vault = settings.path("vault.path", os.path.join(settings.data_directory, "vault"))
+    vault = vault_of(settings)
     key_file = settings.path("vault.key_file", os.path.join(settings.config_directory, "vault.key"))
     directories = (*settings.texts("layouts"), *((own,) if os.path.isdir(own) else ()))
+    asking, given = passphrase_source(settings, can_ask)
     return Surroundings(
         user_home=settings.user_home,
         data_directory=settings.data_directory,
-        layouts=load_layouts(directories),
-        environment=settings.environment,
+        layouts=LayoutsOnDemand(directories),
+        environment=with_terminal(settings.environment) if can_ask else settings.environment,
         default_layout=settings.text("layout"),
         default_home=settings.text("home"),
         vault=vault,
         vault_key_file=key_file,
         cache_directory=settings.cache_directory,
-        vault_secret=_vault_secret(settings, vault, key_file, can_ask),
+        databases=settings.text("databases"),
+        full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
+        vault_secret=_vault_secret(settings, source or vault, key_file, can_ask),
         vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
+        source_vault=source,
+        destinations=settings.destinations,
+        actor=_actor(settings),
+        notify=notify_targets(settings),
+        schedule=schedule_plan(settings),
+        identities=identities_from(settings),
+        ask_passphrase=asking,
+        passphrase_is_given=given,
     )
+
+
+def _actor(settings: Settings) -> str:
+    """Who calls: a person, unless whoever starts holdfast says otherwise."""
+    said = path_text(settings.environment.get("HOLDFAST_ACTOR", "").strip())
+    return said[:_LONGEST_ACTOR] or "person"
 
 
 def _vault_secret(
@@ -93,4 +216,5 @@ def start(as_json: bool) -> tuple[Settings, Surroundings, Console]:
 
     settings = load_settings(os.environ)
     console = Console(as_json=as_json, program=program())
-    return settings, surroundings_from(settings, can_ask=console.can_ask()), console
+    surroundings = surroundings_from(settings, can_ask=console.can_ask(), source=source_vault())
+    return settings, surroundings, console

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.actions.ages import seconds_text as seconds_text
 from holdfast.actions.listing import Listed
 from holdfast.cli.console import size_text
+from holdfast.cli.options import named_source
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,18 +41,12 @@ def age_text(listed: Listed, now_ns: int | None = None, word: str = "") -> str:
     return f"{seconds_text(max(0, now - listed.snapshot.time_ns) / 1e9)} {word}".rstrip()
 
 
-def seconds_text(seconds: float) -> str:
-    for limit, unit, size in ((100, "s", 1), (100, "min", 60), (48, "h", 3600), (1e9, "days", 86400)):
-        if seconds / size < limit:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds // 86400)} days"
-
-
 def amount(count: int | None) -> str:
     return "–" if count is None else size_text(count)
 
 
 def named_home(home: str, layout: str) -> list[str]:
-    """The options that say which home was meant, for a command that is printed."""
+    """The options that say which home and which vault were meant, for a command that is printed."""
     words = ["--home", os.path.abspath(os.path.expanduser(home))] if home else []
-    return words + (["--layout", layout] if layout else [])
+    words += ["--layout", layout] if layout else []
+    return words + named_source()

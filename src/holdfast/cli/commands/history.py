@@ -9,7 +9,7 @@ import click
 
 from holdfast.actions.history import History, Version, history
 from holdfast.cli.console import Console, count_text, path_text, size_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, start
 from holdfast.cli.snapshots import age_text, named_home
 
 _LIVE = {
@@ -26,6 +26,7 @@ _LIVE = {
 @click.option(
     "--diff", "diff", is_flag=True, help="Show the lines that changed from each version to the next."
 )
+@source_options
 @common_options
 def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int:
     """See every distinct version of one file in the vault: a memory, SOUL.md, a skill, the settings.

@@ -13,9 +13,11 @@ from holdfast.actions.import_ import (
     prepare_import,
 )
 from holdfast.cli.console import Console, path_text, time_text
+from holdfast.cli.grace import kept_text
 from holdfast.cli.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances, show_paths
 from holdfast.cli.options import common_options, start
 from holdfast.cli.remarks import census_lines
+from holdfast.cli.sealing import identity_options
 from holdfast.core.entries import Outcome
 from holdfast.core.errors import HoldfastError
 
@@ -27,7 +29,9 @@ from holdfast.core.errors import HoldfastError
 @click.option("--exact", is_flag=True, help="Also remove what the archive does not hold.")
 @click.option("--only", metavar="PATH", multiple=True, help="Only this file or directory; may be repeated.")
 @click.option("--into", metavar="DIR", default="", help="Restore into this directory instead of the home.")
+@identity_options
 @click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
+@click.option("--without-search", is_flag=True, help="Leave search indexes empty that were not stored.")
 @click.option("--no-limits", is_flag=True, help="Take archives of unusual size or compression.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @common_options
@@ -39,6 +43,7 @@ def command(
     only: tuple[str, ...],
     into: str,
     allow_damaged: bool,
+    without_search: bool,
     no_limits: bool,
     dry_run: bool,
     home: str,
@@ -46,6 +51,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Bring a home back from FILE: an archive of holdfast or Hermes, or a tarball made by hand.
+
+    A sealed one is opened with --identity, with your SSH keys or the agent of gpg, or with a
+    passphrase; nothing of it is released before it was authenticated.
 
     Everything is staged beside the home and proven before the first file is replaced. What is
     replaced is kept, and `holdfast undo` brings it back. holdfast asks only when something would be
@@ -65,6 +73,7 @@ def command(
         exact=exact,
         only=only,
         allow_damaged=allow_damaged,
+        without_search=without_search,
         no_limits=no_limits,
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
@@ -78,12 +87,13 @@ def command(
                 console.line("Nothing was changed")
                 return 0
             if prepared.questions and not force:
+                opened = [word for path in surroundings.identities for word in ("--identity", path)]
                 ask_consent(
                     console,
                     "import",
                     prepared.questions,
-                    _again(console, prepared.request, "--dry-run"),
-                    _again(console, prepared.request, "--force"),
+                    _again(console, prepared.request, *opened, "--dry-run"),
+                    _again(console, prepared.request, *opened, "--force"),
                 )
             imported = prepared.carry_out(console.listener())
             console.finish()
@@ -108,6 +118,7 @@ def _again(console: Console, request: ImportRequest, *more: str) -> str:
     flags = {
         "--exact": request.exact,
         "--allow-damaged": request.allow_damaged,
+        "--without-search": request.without_search,
         "--no-limits": request.no_limits,
     }
     words += [flag for flag, given in flags.items() if given]
@@ -118,6 +129,7 @@ def _plan_document(prepared: PreparedImport) -> dict[str, object]:
     return {
         "archive": prepared.archive.path,
         "format": prepared.archive.form,
+        "sealed": prepared.archive.sealed or None,
         "home": prepared.place.home,
         "layout": prepared.place.layout.name,
         "made_by_holdfast": prepared.archive.head is not None,
@@ -132,7 +144,9 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     plan, head = prepared.plan, prepared.archive.head
     console.heading(f"Import into {path_text(prepared.place.home)}")
     origin = f"made {head.get('created')} on {head.get('host')}" if head else "not made by holdfast"
-    console.fact("Archive", f"{path_text(prepared.archive.path)} ({prepared.archive.form}, {origin})")
+    sealed = f", sealed with {prepared.archive.sealed}" if prepared.archive.sealed else ""
+    form = prepared.archive.form + sealed
+    console.fact("Archive", f"{path_text(prepared.archive.path)} ({form}, {origin})")
     census = head.get("census") if head else None
     for line in census_lines(census if isinstance(census, dict) else {}):
         console.fact("Holds", line)
@@ -189,6 +203,8 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     for hint in imported.hints:
         console.fact("Next", hint)
     if landed.replaced or landed.removed or landed.created:
+        if landed.replaced or landed.removed:
+            console.fact("Kept", kept_text(prepared.request.keep_days))
         console.line(f"Take it back with: `{undo}`")
     return 0 if whole else 3
 

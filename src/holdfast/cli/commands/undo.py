@@ -1,37 +1,40 @@
-"""`holdfast undo [ID]`: take the last import or restore back."""
+"""`holdfast undo [ID]`: take the last import, restore or rollback back, or an earlier operation."""
 
 from __future__ import annotations
 
 import click
 
-from holdfast.actions.undo import undo_last
-from holdfast.cli.console import count_text, path_text, time_text
+from holdfast.actions.undo import UndoRequest, take_back
 from holdfast.cli.options import common_options, start
+from holdfast.cli.points import directory_of, policy_from
+from holdfast.cli.undone import show_undone
 
 
 @click.command("undo")
 @click.argument("operation", metavar="[ID]", required=False, default="")
+@click.option("--dir", "directory", metavar="DIR", default="", help="Only rollbacks of this project.")
+@click.option("--dry-run", is_flag=True, help="Show what would be taken back; change nothing.")
 @common_options
-def command(operation: str, home: str, layout: str, as_json: bool) -> int:
-    """Take the last import or restore into a home back, or the one with the given ID.
+def command(operation: str, directory: str, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
+    """Take the last import, restore or rollback back, or the operation with the given ID.
 
-    What it replaced returns; what it created, and anything changed since, is set aside and
-    not deleted. An undo can itself be undone by calling it again.
+    What it replaced returns; what it created, and anything changed since in a home, is set aside and
+    not deleted; what was changed since in a project stays. An undo can itself be undone by calling it
+    again. With --home only changes of that home are meant, with --dir only rollbacks of that project.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    undone = undo_last(surroundings, place, operation, console.listener())
-    console.finish()
-    landed = undone.landed
-    again = console.command("undo", *(("--home", place.home) if home else ()))
-    console.document(
-        {"operation": undone.operation, "home": place.home, "landed": landed.as_dict(), "undo": again}
+    if directory and (home or layout):
+        raise click.UsageError("--dir means a project and --home a home; not both.")
+    settings, surroundings, console = start(as_json)
+    request = UndoRequest(
+        operation=operation,
+        home=home,
+        layout=layout,
+        directory=directory_of(directory) if directory else "",
+        dry_run=dry_run,
+        deadline=settings.number("database.deadline"),
+        keep_days=settings.number("import.keep_days"),
+        settings=policy_from(settings, surroundings, home, layout).take,
     )
-    console.heading(f"Taken back in {path_text(place.home)}")
-    console.fact("Returned", count_text(landed.created + landed.replaced, "file"))
-    console.fact("Set aside", count_text(landed.removed + landed.replaced, "file"))
-    if landed.replaced_in:
-        console.fact("Kept in", path_text(landed.replaced_in))
-    console.fact("Time", time_text(landed.seconds))
-    console.line(f"Changed your mind? Run `{again}`")
-    return 0
+    undone = take_back(surroundings, request, console.listener())
+    console.finish()
+    return show_undone(console, undone, request)

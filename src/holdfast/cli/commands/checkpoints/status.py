@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.console import Console, count_text, path_text, size_text
+from holdfast.cli.grace import moment_text
 from holdfast.cli.options import common_options, start
 from holdfast.cli.points import ago, policy_from, table
 
@@ -43,6 +44,10 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
     kept += [f"{found.limits.retention_days:g} days"] if found.limits.retention_days else []
     console.fact("Keeps", ", ".join([*kept, "and always the newest of each"]))
     _show_upkeep(console, found.upkeep)
+    if found.dropped:
+        until = f"kept until {moment_text(found.dropped_until)}"
+        undo = console.command("checkpoints", "prune", "--undo")
+        console.fact("Dropped", f"{count_text(found.dropped, 'checkpoint')}, {until}; bring back: `{undo}`")
     if found.damage.packs:
         packs = count_text(len(found.damage.packs), "pack")
         console.fact("Damage", f"{packs} of the store cannot be trusted: {found.damage.what}")

@@ -8,12 +8,13 @@ import click
 
 from holdfast.actions.sessions import Compared, list_sessions, stored_chats
 from holdfast.cli.console import path_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, start
 from holdfast.cli.snapshots import named_home, session_options
 
 
 @click.command("list")
 @session_options
+@source_options
 @common_options
 def command(word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
     """See the conversations in a snapshot's state.db: id, start, messages there and here, title.

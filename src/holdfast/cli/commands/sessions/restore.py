@@ -6,7 +6,7 @@ import click
 
 from holdfast.actions.sessions import restore_session, stored_chats
 from holdfast.cli.console import count_text, path_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, start
 from holdfast.cli.snapshots import named_home, session_options
 
 
@@ -14,6 +14,7 @@ from holdfast.cli.snapshots import named_home, session_options
 @click.argument("session")
 @click.option("--as", "new_id", metavar="NEWID", default="", help="Bring it back under another id.")
 @session_options
+@source_options
 @common_options
 def command(session: str, new_id: str, word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
     """Bring one conversation of a snapshot back into the live state.db, while the agent runs.

@@ -8,13 +8,14 @@ import click
 
 from holdfast.actions.sessions import read_session, stored_chats
 from holdfast.cli.console import count_text, path_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, start
 from holdfast.cli.snapshots import session_options
 
 
 @click.command("show")
 @click.argument("session")
 @session_options
+@source_options
 @common_options
 def command(session: str, word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
     """Read one conversation of a snapshot. SESSION is its id, the start of one, or its title."""

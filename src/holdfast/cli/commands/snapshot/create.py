@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.actions.snapshot import SnapshotRequest, SnapshotResult, create_snapshot
 from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
+from holdfast.cli.grace import moment_text
+from holdfast.cli.lean_words import lean_lines
 from holdfast.cli.options import common_options, start
 from holdfast.cli.remarks import census_lines, show_remarks
+from holdfast.core.trash import GRACE
 from holdfast.home.scan import Selection
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ GUARDS = ("pre-update", "pre-migration")
 @click.option("--include", metavar="PATH", multiple=True, help="Bring in what a rule leaves out.")
 @click.option("--exclude", metavar="PATH", multiple=True, help="Leave out a path, anchored at the home.")
 @click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
+@click.option("--full", is_flag=True, help="Every byte of every database, search indexes included.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken; write nothing.")
 @common_options
 def command(
@@ -45,6 +50,7 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     profile: str,
+    full: bool,
     dry_run: bool,
     home: str,
     layout: str,
@@ -70,6 +76,7 @@ def command(
         include=include,
         exclude=exclude,
         profile=profile,
+        full=full,
         dry_run=dry_run,
         home=home,
         layout=layout,
@@ -91,6 +98,7 @@ def take(
     layout: str,
     as_json: bool,
     backup: bool | None = None,
+    full: bool = False,
 ) -> int:
     """Take one snapshot as the options say, and show it."""
     settings, surroundings, console = start(as_json)
@@ -102,7 +110,8 @@ def take(
         profile=profile,
         quick=quick,
     )
-    request = SnapshotRequest(place, kind, label, selection, deadline=settings.number("database.deadline"))
+    deadline = settings.number("database.deadline")
+    request = SnapshotRequest(place, kind, label, selection, deadline=deadline, full=full)
     named = [*(("--home", place.home) if home else ()), *(("--layout", layout) if layout else ())]
     if dry_run:
         from holdfast.actions.snapshot_preview import preview_snapshot
@@ -144,6 +153,7 @@ def result_document(console: Console, result: SnapshotResult, named: list[str]) 
         "remarks": [remark.as_dict() for remark in result.remarks],
         "forgotten": list(result.forgotten),
         "lost_packs": result.lost_packs,
+        "alarm": result.alarm.as_dict() if result.alarm else None,
         "restore": restore_command(console, result, named),
     }
 
@@ -155,6 +165,7 @@ def show_result(console: Console, result: SnapshotResult, named: list[str]) -> i
     )
     show_facts(console, result)
     show_remarks(console, result.remarks)
+    show_alarm(console, result)
     restore = restore_command(console, result, named)
     words = "Restore with" if result.complete else "What is in it can be restored with"
     console.line(f"{words}: `{restore}`")
@@ -170,13 +181,30 @@ def show_facts(console: Console, result: SnapshotResult) -> None:
     console.fact("Added", f"{size_text(result.added)}, {size_text(result.stored)} in the vault")
     if result.databases:
         console.fact("Databases", databases_text(result))
+        for line in lean_lines(result.databases):
+            console.fact("", line)
     console.fact("Time", time_text(result.seconds))
     for line in census_lines(result.census):
         console.fact("Holds", line)
     if result.forgotten:
-        console.fact(
-            "Let go", f"{count_text(len(result.forgotten), 'older snapshot')}, as the retention says"
-        )
+        names = [name[:8] for name in result.forgotten]
+        until = moment_text(time.time() + GRACE)
+        console.fact("Let go", f"{count_text(len(names), 'older snapshot')}, as the retention says")
+        call = console.command("snapshot", "forget", "--undo", *names)
+        console.fact("", f"kept until {until}; call back: `{call}`")
+
+
+def show_alarm(console: Console, result: SnapshotResult) -> None:
+    """What fell since the snapshot before, and the way back. The alarm itself was said when it was raised."""
+    alarm = result.alarm
+    if alarm is None:
+        return
+    console.line(f"Fewer than before: {alarm.text}")
+    if alarm.pinned:
+        console.item(f"Snapshot {alarm.pinned[:8]} still has it, and is pinned for 30 days")
+    for command in alarm.restore:
+        console.item(f"Bring it back: `{command}`")
+    console.item("If it is meant to be so: `holdfast status --acknowledge`")
 
 
 def databases_text(result: SnapshotResult) -> str:

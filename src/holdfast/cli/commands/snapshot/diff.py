@@ -9,7 +9,7 @@ import click
 from holdfast.actions.contents import opened
 from holdfast.actions.difference import Change, Difference, TableChange, as_mapping, differ
 from holdfast.cli.console import Console, count_text, path_text, size_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, start
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "M"}
 _COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
@@ -19,6 +19,7 @@ _COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="[B]", required=False, default="")
 @click.option("--patch", "-p", "patch", is_flag=True, help="Show the lines that changed in texts.")
+@source_options
 @common_options
 def command(before: str, after: str, patch: bool, home: str, layout: str, as_json: bool) -> int:
     """See what changed from snapshot A to snapshot B, or to the home as it is now.

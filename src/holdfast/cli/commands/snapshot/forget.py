@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
@@ -10,9 +11,11 @@ from holdfast.actions.consent import ConsentNeeded
 from holdfast.actions.forgetting import Forgetting, call_back, carry_out_forgetting, plan_forgetting
 from holdfast.actions.vault import open_vault
 from holdfast.cli.console import Console, count_text, path_text
+from holdfast.cli.grace import moment_text
 from holdfast.cli.options import common_options, start
 from holdfast.cli.snapshots import age_text, named_home
 from holdfast.vault.policy import Policy, Span
+from holdfast.vault.prune import GRACE
 from holdfast.vault.retention import DEFAULT_POLICIES, for_every_kind
 from holdfast.vault.tags import KINDS, OTHER
 
@@ -89,14 +92,14 @@ def command(
         chosen = [one.snapshot for one, _ in plan.go]
         ids = carry_out_forgetting(surroundings, repository, place, chosen, console.listener())
     console.finish()
-    console.document({"dry_run": False, **document, "forgotten": ids})
+    until = time.time() + GRACE
+    console.document({"dry_run": False, **document, "forgotten": ids, "kept_until": until})
     console.heading(f"{count_text(len(ids), 'snapshot')} forgotten")
-    call = console.command(
-        "snapshot", "forget", "--undo", *(i[:8] for i in ids[:1]), *named_home(home, layout)
-    )
-    console.line(f"Call one back while it is there: `{call}`")
+    call = console.command("snapshot", "forget", "--undo", *(i[:8] for i in ids), *named_home(home, layout))
+    console.fact("Kept", f"until {moment_text(until)}; from then on a prune deletes for good")
+    console.line(f"Call back until then: `{call}`")
     prune = console.command("snapshot", "prune", *named_home(home, layout))
-    console.line(f"Give the room back, after some days of grace: `{prune}`")
+    console.line(f"Give the room back after that: `{prune}`, or at once with `--now`")
     return 0
 
 

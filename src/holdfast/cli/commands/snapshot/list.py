@@ -9,7 +9,7 @@ import click
 from holdfast.actions.listing import Listed, Listing, list_home
 from holdfast.actions.vault import open_vault
 from holdfast.cli.console import Console, count_text, path_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, source_vault, start
 from holdfast.cli.snapshots import age_text, amount, named_home
 from holdfast.vault.tags import KINDS, OTHER
 
@@ -19,13 +19,15 @@ _STATES = {"sound": "yes", "unverified": "not yet", "damaged": "DAMAGED", "": "â
 @click.command("list")
 @click.option("--all", "every", is_flag=True, help="Those of other homes and forgotten ones, too.")
 @click.option("--kind", type=click.Choice((*KINDS, OTHER)), help="Only this kind.")
+@source_options
 @common_options
 def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool) -> int:
     """See the snapshots of a home: number, id, age, kind, label, files, size, what it added, verified.
 
     The number counts from the newest and moves on with every snapshot; the id stays. One that another
     machine made of the same path has no number while this machine has its own. `verified` says whether the
-    databases in it were checked: a snapshot may reuse a check of some hours ago.
+    databases in it were checked: a snapshot may reuse a check of some hours ago. One that a drill restored
+    whole is `proven`.
     """
     _, surroundings, console = start(as_json)
     place = surroundings.locate(home, layout, existing=False)
@@ -36,7 +38,7 @@ def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool
     console.document(
         {
             "home": place.home,
-            "vault": surroundings.vault,
+            "vault": surroundings.reads_from,
             "snapshots": [one.as_dict() for one in chosen],
             "elsewhere": len(listing.elsewhere),
             "forgotten": len(listing.forgotten),
@@ -65,7 +67,7 @@ def _show(
     else:
         what = f"No {kind} snapshots" if kind else "No snapshots"
         console.line(f"{what} of {path_text(listing.home)} yet")
-        if not listing.shown:
+        if not listing.shown and not source_vault():  # a copy that is read takes none
             console.line(f"Take one: `{console.command('snapshot', *named)}`")
     if not every and (listing.elsewhere or listing.forgotten):
         more = [f"{len(listing.elsewhere):,} of other homes"] if listing.elsewhere else []
@@ -100,7 +102,7 @@ def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
         "â€“" if one.files is None else f"{one.files:,}",
         amount(one.bytes),
         amount(one.added),
-        _STATES.get(one.state, one.state),
+        "proven" if one.proven_ns is not None else _STATES.get(one.state, one.state),
         path_text(one.label) + (f" ({', '.join(notes)})" if notes else ""),
     )
 

@@ -7,7 +7,12 @@ import os
 from holdfast.actions.pre_update import DONE, OPTED_OUT, Protection, protect_before
 from holdfast.actions.snapshot import SnapshotRequest
 from holdfast.actions.surroundings import Surroundings
-from holdfast.cli.commands.snapshot.create import restore_command, result_document, show_facts
+from holdfast.cli.commands.snapshot.create import (
+    restore_command,
+    result_document,
+    show_alarm,
+    show_facts,
+)
 from holdfast.cli.console import Console, path_text, size_text
 from holdfast.cli.remarks import show_remarks
 from holdfast.settings import Settings
@@ -78,6 +83,8 @@ def _show(
     # What rules leave out is the same at every update; what could not be kept must be seen.
     remarks = taken.remarks if taken else zipped.written.remarks if zipped else []
     show_remarks(console, [remark for remark in remarks if remark.incomplete])
+    if taken:
+        show_alarm(console, taken)
 
 
 def _switch_off(protection: Protection) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from holdfast.actions.forgetting import Forgetting, plan_reclaiming, reclaim
 from holdfast.actions.vault import open_vault
 from holdfast.cli.commands.snapshot.forget import consent, show_plan
 from holdfast.cli.console import Console, count_text, size_text
+from holdfast.cli.grace import first_to_go, moment_text
 from holdfast.cli.options import common_options, start
 from holdfast.cli.snapshots import named_home
-from holdfast.vault.prune import PrunePlan
+from holdfast.vault.prune import GRACE, PrunePlan
 
 
 @click.command("prune")
@@ -47,6 +50,10 @@ def command(keep: int, now: bool, dry_run: bool, yes: bool, home: str, layout: s
     console.fact("Forgotten", count_text(len(ids), "quick snapshot"))
     console.fact("Deleted", count_text(pruned.snapshots, "forgotten snapshot"))
     console.fact("Packs", f"{pruned.packs_deleted:,} deleted, {pruned.packs_repacked:,} packed anew")
+    if ids and not now and not plan.grace_waived:
+        until, names = moment_text(time.time() + GRACE), (one[:8] for one in ids)
+        call = console.command("snapshot", "forget", "--undo", *names, *named_home(home, layout))
+        console.fact("Kept", f"until {until}; call back: `{call}`")
     if pruned.no_room:
         console.fact("Note", "the disk was too full to pack anything anew; what could be deleted was")
     for name, reason in sorted(pruned.damaged.items()):
@@ -74,9 +81,7 @@ def _show(console: Console, forgetting: Forgetting, plan: PrunePlan, now: bool) 
     console.fact("Deletes", f"{count_text(deleted, 'forgotten snapshot')} for good")
     if plan.waiting or (forgetting.go and not now):
         waiting = len(plan.waiting) + (0 if now else len(forgetting.go))
-        console.fact(
-            "Waiting", f"{count_text(waiting, 'forgotten snapshot')}, still within the days of grace"
-        )
+        console.fact("Waiting", f"{count_text(waiting, 'forgotten snapshot')}; {first_to_go(plan)}")
     if plan.grace_waived:
         console.fact("Note", "the disk is nearly full, so there is no grace")
     console.fact("Frees", f"about {size_text(plan.bytes_freed)} of {size_text(plan.bytes_before)}")

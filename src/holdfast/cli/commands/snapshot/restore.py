@@ -8,8 +8,9 @@ import click
 
 from holdfast.actions.restore import PreparedRestore, Restored, RestoreRequest, prepare_restore
 from holdfast.cli.console import Console, path_text, time_text
+from holdfast.cli.grace import kept_text
 from holdfast.cli.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances
-from holdfast.cli.options import common_options, start
+from holdfast.cli.options import common_options, source_options, start
 from holdfast.cli.remarks import census_lines
 from holdfast.cli.snapshots import age_text, named_home
 from holdfast.core.entries import Outcome
@@ -23,7 +24,9 @@ from holdfast.vault.tags import QUICK
 @click.option("--exact", is_flag=True, help="Also remove what the snapshot does not hold.")
 @click.option("--into", metavar="DIR", default="", help="Restore into this directory instead of the home.")
 @click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
+@click.option("--without-search", is_flag=True, help="Leave search indexes empty that were not stored.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
+@source_options
 @common_options
 def command(
     snapshot: str,
@@ -32,6 +35,7 @@ def command(
     exact: bool,
     into: str,
     allow_damaged: bool,
+    without_search: bool,
     dry_run: bool,
     home: str,
     layout: str,
@@ -54,6 +58,7 @@ def command(
         into=into,
         exact=exact,
         allow_damaged=allow_damaged,
+        without_search=without_search,
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
         directory=os.getcwd(),
@@ -86,7 +91,11 @@ def _again(console: Console, prepared: PreparedRestore, *more: str) -> str:
     words += named_home(request.home, request.layout)
     if request.into:
         words += ["--into", os.path.abspath(request.into)]
-    flags = {"--exact": request.exact, "--allow-damaged": request.allow_damaged}
+    flags = {
+        "--exact": request.exact,
+        "--allow-damaged": request.allow_damaged,
+        "--without-search": request.without_search,
+    }
     words += [flag for flag, given in flags.items() if given]
     return console.command(*words, *more)
 
@@ -183,6 +192,8 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
         if wrapper.state == "made":
             console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}")
     if landed.replaced or landed.removed or landed.created:
+        if landed.replaced or landed.removed:
+            console.fact("Kept", kept_text(prepared.request.keep_days))
         console.line(f"Take it back with: `{undo}`")
     _show_newer(console, prepared)
     return 0 if whole else 3

@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
+from holdfast.actions.ages import seconds_text
 from holdfast.actions.contents import Opened, StoredFile, Summary, look, node_dict, opened, summary
 from holdfast.cli.console import Console, count_text, harmless, path_text, size_text
-from holdfast.cli.options import common_options, start
+from holdfast.cli.lean_words import lean_text
+from holdfast.cli.options import common_options, source_options, start
 from holdfast.cli.remarks import census_lines
 from holdfast.cli.snapshots import age_text, amount, named_home
 from holdfast.vault.tree import Node
@@ -23,6 +25,7 @@ _SHOWN = 12
 @click.command("show")
 @click.argument("snapshot", metavar="ID|N|latest")
 @click.argument("path", required=False, default=None)
+@source_options
 @common_options
 def command(snapshot: str, path: str | None, home: str, layout: str, as_json: bool) -> int:
     """See what a snapshot holds: its counts, its databases and how sound they are, what it could not read.
@@ -85,6 +88,9 @@ def _show_summary(console: Console, found: Opened, told: Summary, named: list[st
     console.fact("Taken", f"{chosen.snapshot.time[:19].replace('T', ' ')}, {age_text(chosen, word='ago')}")
     console.fact("Home", f"{path_text(found.stored.home)} on {path_text(chosen.snapshot.hostname)}")
     console.fact("Kind", chosen.kind + (f", {path_text(chosen.label)}" if chosen.label else ""))
+    if chosen.proven_ns is not None:
+        ago = seconds_text(max(0.0, (time.time_ns() - chosen.proven_ns) / 1e9))
+        console.fact("Proven", f"restored and checked by a drill {ago} ago")
     if chosen.pinned:
         console.fact("Pinned", f"until {chosen.pinned_until}" if chosen.pinned_until else "for good")
     if chosen.files is not None:
@@ -93,6 +99,8 @@ def _show_summary(console: Console, found: Opened, told: Summary, named: list[st
         console.fact("Holds", line)
     for path, facts in sorted(told.databases.items()):
         console.fact("Database", f"{path_text(path)}: {_database(facts)}")
+        if lean := lean_text(facts.get("lean")):
+            console.fact("", lean)
     _show_remarks(console, told)
     names = ", ".join(path_text(node.name) + ("/" if node.type == "dir" else "") for node in told.entries)
     console.fact("At the top", names)
@@ -150,5 +158,7 @@ def _show_file(console: Console, found: Opened, shown: StoredFile, named: list[s
         console.fact("Written", _when(node.mtime_ns))
     if shown.database:
         console.fact("Database", _database(shown.database))
+        if lean := lean_text(shown.database.get("lean")):
+            console.fact("", lean)
     console.line(f"It is not a text; to have it as a file: `{restore}`")
     return 0

@@ -8,7 +8,7 @@ from holdfast.actions.vault import open_vault
 from holdfast.actions.vault_check import Checked, check_vault
 from holdfast.cli.commands.vault.options import json_option
 from holdfast.cli.console import Console, count_text, path_text, size_text, time_text
-from holdfast.cli.options import start
+from holdfast.cli.options import source_options, start
 
 _LISTED = 10
 
@@ -35,6 +35,7 @@ def _share(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     callback=_share,
     help="Read every stored byte too, or a random share of it.",
 )
+@source_options
 @json_option
 def command(read_data: float | None, as_json: bool) -> int:
     """Prove that everything stored can be given back.

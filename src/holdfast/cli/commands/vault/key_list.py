@@ -8,18 +8,19 @@ from holdfast.actions.keys import listed_keys
 from holdfast.actions.vault import open_vault
 from holdfast.cli.commands.vault.options import json_option
 from holdfast.cli.console import count_text, path_text
-from holdfast.cli.options import start
+from holdfast.cli.options import source_options, start
 
 
 @click.command("list")
+@source_options
 @json_option
 def command(as_json: bool) -> int:
     """See which keys open the vault. None of them is shown itself."""
     _, surroundings, console = start(as_json)
     with open_vault(surroundings, listener=console.notes()) as repository:
         found = listed_keys(repository)
-    console.document({"vault": surroundings.vault, "keys": [key.as_dict() for key in found]})
-    console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(surroundings.vault)}")
+    console.document({"vault": surroundings.reads_from, "keys": [key.as_dict() for key in found]})
+    console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(surroundings.reads_from)}")
     for key in found:
         mark = "*" if key.current else " "
         text = key.reason or f"{key.kind:<20}  {key.created[:16].replace('T', ' ')}  {key.person}"

@@ -9,8 +9,10 @@ from holdfast.actions.vault import open_vault
 from holdfast.actions.vault_prune import plan_vault_prune, prune_vault
 from holdfast.cli.commands.vault.options import json_option
 from holdfast.cli.console import Console, count_text, path_text, size_text
+from holdfast.cli.grace import first_to_go
 from holdfast.cli.options import start
 from holdfast.vault.prune import Pruned, PrunePlan
+from holdfast.vault.snapshots import public_id
 
 
 @click.command("prune")
@@ -61,7 +63,9 @@ def _show_plan(console: Console, vault: str, plan: PrunePlan) -> None:
     if plan.snapshots:
         console.fact("For good", count_text(len(plan.snapshots), "forgotten snapshot"))
     if plan.waiting:
-        console.fact("Waiting", f"{count_text(len(plan.waiting), 'forgotten snapshot')} in their three days")
+        console.fact("Waiting", f"{count_text(len(plan.waiting), 'forgotten snapshot')}; {first_to_go(plan)}")
+        names = [public_id(one)[:8] for one in plan.waiting]
+        console.fact("", f"call back: `{console.command('snapshot', 'forget', '--undo', *names)}`")
     if plan.grace_waived:
         console.fact("Note", "the disk is nearly full, so nothing waits")
     if plan.bytes_repacked:

@@ -8,10 +8,11 @@ from holdfast.actions.vault import open_vault
 from holdfast.actions.vault_stats import vault_stats
 from holdfast.cli.commands.vault.options import json_option
 from holdfast.cli.console import count_text, path_text, size_text
-from holdfast.cli.options import start
+from holdfast.cli.options import source_options, start
 
 
 @click.command("stats")
+@source_options
 @json_option
 def command(as_json: bool) -> int:
     """What the vault holds and what that costs: snapshots, sizes, what is stored once, what is unused."""

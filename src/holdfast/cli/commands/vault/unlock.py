@@ -7,12 +7,13 @@ import click
 from holdfast.actions.vault import open_vault, remove_locks
 from holdfast.cli.commands.vault.options import json_option
 from holdfast.cli.console import count_text
-from holdfast.cli.options import start
+from holdfast.cli.options import source_options, start
 
 
 @click.command("unlock")
 @click.option("--all", "everything", is_flag=True, help="Also locks of work that seems to go on.")
 @click.option("--dry-run", is_flag=True, help="Show which would go; remove nothing.")
+@source_options
 @json_option
 def command(everything: bool, dry_run: bool, as_json: bool) -> int:
     """Remove locks that a dead process or a machine switched off left behind.
