@@ -14,9 +14,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 from homes import LiveWriter, make_hermes_home
+from servers import rclone_remotes, s3_server, server_root, sftp_server  # noqa: F401 - fixtures for every test
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
@@ -39,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 HOME = pytest.StashKey[str]()
+
+# The same examples for everybody in CI, so that a red run is the change's and not the dice's.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI") == "true":
+    hypothesis.settings.load_profile("ci")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

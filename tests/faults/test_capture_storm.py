@@ -267,14 +267,14 @@ MEASUREMENTS = 3
 
 
 @pytest.mark.parametrize(
-    "noise", [0.02, pytest.param(0.005, marks=pytest.mark.soak("archive"))], ids=["busy", "quiet"]
+    "noise", [0.25, pytest.param(0.005, marks=pytest.mark.soak("archive"))], ids=["busy", "quiet"]
 )
 @pytest.mark.parametrize("method", ["pages", "backup"])
 def test_a_wal_writer_is_not_slowed_by_captures(tmp_path, method, noise):
     """99th percentile at most twice the baseline of the same run, or below what is the machine's noise.
 
-    A capture that held a lock would cost a writer the whole time of the capture, many times the noise
-    that is let pass on a machine whose two cores other tests may share; in full, 5 ms are let pass.
+    By default, on a machine whose two cores others use at the same time, only a stall shows; the figure
+    itself, with 5 ms let pass, is measured by `--soak archive` on a quiet machine.
     """
     seen = []
     for number in range(MEASUREMENTS):
@@ -287,14 +287,17 @@ def test_a_wal_writer_is_not_slowed_by_captures(tmp_path, method, noise):
     assert sorted(seen)[1][0] <= 0, f"beyond the limit; without and with captures, in seconds: {seen}"
 
 
+@pytest.mark.parametrize(
+    "noise", [0.75, pytest.param(0.1, marks=pytest.mark.soak("archive"))], ids=["busy", "quiet"]
+)
 @pytest.mark.parametrize("method", ["pages", "backup"])
-def test_a_journal_writer_waits_no_longer_than_the_lock_is_held(tmp_path, method):
-    """0.3 s per GB, and 0.1 s for the scheduler, beyond the slowest transaction without captures."""
+def test_a_journal_writer_waits_no_longer_than_the_lock_is_held(tmp_path, method, noise):
+    """0.3 s per GB, and the machine's noise, beyond the slowest transaction without captures."""
     seen = []
     for number in range(MEASUREMENTS):
         directory = tmp_path / str(number)
         directory.mkdir()
         calm, busy, size = measure(directory, "delete", megabytes=64, rounds=4, method=method)
         assert len(calm) > 100 and len(busy) > 20
-        seen.append((max(busy) - (0.3 * size / 1e9 + 0.1 + max(calm)), max(calm), max(busy)))
+        seen.append((max(busy) - (0.3 * size / 1e9 + noise + max(calm)), max(calm), max(busy)))
     assert sorted(seen)[1][0] <= 0, f"beyond the limit; longest without and with captures: {seen}"

@@ -30,12 +30,12 @@ def assert_whole(path):
 
 
 def chosen_steps(total, count, seed):
-    """`count` steps: the first ones always, the rest by chance, some twice.
+    """`count` steps: the first ones and the last always, the rest by chance, some twice.
 
     Threads make two runs differ, so the same step is not the same instant.
     """
     rng = random.Random(seed)
-    return [1, 2, 3, *(rng.randrange(4, total + 1) for _ in range(count - 3))]
+    return [1, 2, 3, total, *(rng.randrange(4, total + 1) for _ in range(count - 4))]
 
 
 def backup_storm(tmp_path, environment, form, count, seed):

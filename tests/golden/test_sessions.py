@@ -58,6 +58,17 @@ def soul_of(home):
         return file.read()
 
 
+def every_row(path):
+    """All rows of all tables; not how full-text indexes and sequences are kept inside."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("select name from sqlite_master where type = 'table'").fetchall()
+        return {
+            name: sorted(map(repr, connection.execute(f'select rowid, * from "{name}"').fetchall()))
+            for (name,) in names
+            if not name.startswith(("messages_fts_", "sqlite_"))
+        }
+
+
 def sound(path):
     """Nothing wrong with the database, and its full-text indexes agree with their own content."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -340,22 +351,79 @@ def test_a_session_that_one_snapshot_lacks_is_named_with_the_newest_that_has_it(
     assert messages(state(home), "session-1")
 
 
-def test_undo_after_a_conversation_came_back_takes_nothing_older_back(here, home, say):
+def test_undo_takes_a_conversation_that_came_back_out_again_and_nothing_older(here, home, say):
+    live = state(home)
     take(here, home)
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("mine")
     assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
-    drop(state(home), "session-1")
-    document = json.loads(say("sessions", "restore", "session-1", "--json").out)
     soul = soul_of(home)
+    drop(live, "session-1")
+    before = every_row(live)
+    assert say("sessions", "restore", "session-1").code == 0
+    there = every_row(live)
+    plan = say("undo", "--dry-run").out
+    assert plan.startswith("Session session-1 would be taken out of state.db\n") and "Messages   10" in plan
+    assert every_row(live) == there
     done = say("undo")
-    assert done.code == 1 and done.err.startswith("error: undo-not-possible\n")
-    assert soul_of(home) == soul
-    command = f"holdfast snapshot restore {document['undo_point'][:8]} state.db"
-    assert f"`{command}`" in done.err
-    older = done.err.rpartition("`holdfast undo ")[2].partition("`")[0]
+    assert done.code == 0, done.err
+    assert done.out.startswith("Session session-1 was taken out of state.db\n")
+    assert every_row(live) == before and soul_of(home) == soul
+    sound(live)
+    again = say("undo")
+    assert again.code == 0 and again.out.startswith("Session session-1 is back in state.db\n"), again.err
+    assert every_row(live) == there
+    sound(live)
+    assert say("undo").code == 0, "and out once more"
+    assert every_row(live) == before
+
+
+def test_a_conversation_that_went_on_since_is_not_taken_out(here, home, say):
+    live = state(home)
+    take(here, home)
+    with open(os.path.join(home, "SOUL.md"), "w") as file:
+        file.write("mine")
+    assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
+    drop(live, "session-1")
+    document = json.loads(say("sessions", "restore", "session-1", "--json").out)
+    change(
+        live,
+        "insert into messages(session_id, role, content, timestamp) values ('session-1', 'user', 'hi', 9)",
+    )
+    there, soul = every_row(live), soul_of(home)
+    for words in (["undo"], ["undo", "--dry-run"], ["undo", document["operation"][-6:]]):
+        done = say(*words)
+        assert done.code == 1 and every_row(live) == there and soul_of(home) == soul
+        command = f"holdfast snapshot restore {document['undo_point'][:8]} state.db"
+        older = done.err.rpartition("`holdfast undo ")[2].partition("`")[0]
+        assert done.err == (
+            "error: session-not-taken-out\n"
+            f"  Session `session-1` cannot be taken out of `{live}` again: "
+            "it was changed after it came back\n"
+            "\n"
+            "  kept  The live database is as it was\n"
+            "  next  Delete it with the agent itself if it shall go: `hermes sessions delete ID`\n"
+            f"        To have the whole database as it was before, later messages lost: `{command}`\n"
+            f"        To take back what was done before that: `holdfast undo {older}`\n"
+        )
     assert say("undo", older).code == 0
     assert soul_of(home) == "mine"
     assert say(*command.split()[1:], "--yes").code == 0
-    assert messages(state(home), "session-1") == []
+    assert messages(live, "session-1") == []
     assert say("undo").code == 0, "what was restored since can be taken back"
+
+
+def test_a_conversation_with_its_parents_is_taken_out_whole_and_not_from_under_a_later_one(here, home, say):
+    live = state(home)
+    change(live, "update sessions set parent_session_id = 'session-1' where id = 'session-2'")
+    take(here, home)
+    drop(live, "session-2")
+    drop(live, "session-1")
+    before = every_row(live)
+    assert say("sessions", "restore", "session-2").code == 0
+    assert say("undo").code == 0
+    assert every_row(live) == before
+    assert say("undo").code == 0
+    change(live, "update sessions set parent_session_id = 'session-1' where id = 'session-3'")
+    done = say("undo")
+    assert done.code == 1 and "again: 1 later sessions go on from it" in done.err

@@ -1,0 +1,321 @@
+"""What `holdfast schedule` and `holdfast notify` say, at a terminal and as JSON, and what they never say."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+
+from homes import make_hermes_home
+from in_process import spoken
+from web_server import WebServer
+
+SECRET = "tk-5ecr3t"
+
+
+@pytest.fixture
+def user(tmp_path):
+    os.makedirs(tmp_path / "user" / ".hermes" / "memories")
+    (tmp_path / "user" / ".hermes" / "config.yaml").write_text("a: 1\n")
+    (tmp_path / "user" / ".hermes" / "SOUL.md").write_text("kind\n")
+    (tmp_path / "user" / ".hermes" / "memories" / "MEMORY.md").write_text("- one\n")
+    return str(tmp_path / "user")
+
+
+@pytest.fixture
+def say(monkeypatch, user):
+    # The tests themselves are in a hurry.
+    monkeypatch.setattr("holdfast.schedule.priority.step_back", lambda: None)
+    return spoken(monkeypatch, user)
+
+
+def configure(user: str, text: str) -> None:
+    os.makedirs(os.path.join(user, ".config", "holdfast"), exist_ok=True)
+    with open(os.path.join(user, ".config", "holdfast", "config.toml"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+# ── run and show ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_says_what_it_did_and_when_it_is_next(say, user):
+    said = say("schedule", "run", "--dry-run")
+    assert said.code == 0
+    assert said.out.splitlines()[0] == "Would do 1 of 4 things now"
+    assert said.out.splitlines()[-1] == "Nothing was done"
+    said = say("schedule", "run")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0].startswith("All done, ")
+    assert lines[1].startswith(f"    snapshot:{user}/.hermes: done: snapshot ")
+    assert lines[-1].startswith("  Next ")
+    assert lines[-1].endswith("03:30")
+    assert say("schedule", "run").out.splitlines()[0] == "Nothing is due"
+    said = say("schedule", "run", "--quiet")
+    assert (said.code, said.out, said.err) == (0, "", "")
+
+
+def test_a_run_as_json_is_one_document(say):
+    document = json.loads(say("schedule", "run", "--json").out)
+    assert document["state"] == "done"
+    assert [step["state"] for step in document["steps"]] == ["done"]
+    assert set(document) == {"operation", "started", "state", "seconds", "steps", "next"}
+
+
+def test_a_failed_snapshot_is_exit_code_1_and_not_quiet(say, user):
+    say("schedule", "run")
+    os.rename(os.path.join(user, ".hermes"), os.path.join(user, "moved"))
+    said = say("schedule", "run", "--now", "--quiet")
+    assert said.code == 1
+    assert said.out.splitlines()[0].startswith("Failed, ")
+    assert f"snapshot:{user}/.hermes: failed: " in said.out
+    os.rename(os.path.join(user, "moved"), os.path.join(user, ".hermes"))
+
+
+def test_a_dead_destination_is_exit_code_3(say, user, tmp_path):
+    configure(user, f'[[destination]]\nname = "nas"\nurl = "file:{tmp_path}/away"\nsame_disk = true\n')
+    said = say("schedule", "run", "--json")
+    document = json.loads(said.out)
+    assert said.code == 3
+    assert [(step["task"], step["state"]) for step in document["steps"]] == [
+        (f"snapshot:{user}/.hermes", "done"),
+        ("push:nas", "failed"),  # nothing leaves before there is a second way into the vault
+    ]
+
+
+def test_while_another_run_works_there_is_nothing_to_complain_about(say, user):
+    from holdfast.core.files import process_lock
+
+    place = os.path.join(user, ".local", "share", "holdfast", "schedule", "lock")
+    with process_lock(place, "scheduled work"):
+        said = say("schedule", "run")
+        assert said.code == 0
+        assert said.out.startswith("Nothing to do: process ")
+        assert say("schedule", "run", "--quiet").out == ""
+
+
+def test_show_says_when_it_last_ran_how_it_ended_and_when_it_runs_next(say, user):
+    said = say("schedule", "show")
+    assert said.out.splitlines()[:3] == [
+        "Nothing is installed here",
+        "Install it with: `holdfast schedule install`",
+        "  Last run   never",
+    ]
+    say("schedule", "run")
+    lines = say("schedule", "show").out.splitlines()
+    assert ", all done in " in lines[2]
+    assert any(line.startswith(f"    snapshot:{user}/.hermes: last done ") for line in lines)
+    document = json.loads(say("schedule", "show", "--json").out)
+    assert document["installed"] is None
+    assert document["last"]["state"] == "done"
+    assert document["next"] > document["last"]["started"]
+    assert {row["task"].partition(":")[0] for row in document["tasks"]} == {
+        "snapshot",
+        "prune",
+        "drill",
+        "small-drill",
+    }
+
+
+# ── install and remove ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def fake_systemd(tmp_path, monkeypatch):
+    """A systemctl that writes down what it is asked; not the real one."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    (place / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
+    (place / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    return lambda: (tmp_path / "asked").read_text().splitlines() if (tmp_path / "asked").exists() else []
+
+
+def units(user: str) -> list[str]:
+    place = os.path.join(user, ".config", "systemd", "user")
+    return sorted(os.listdir(place)) if os.path.isdir(place) else []
+
+
+def test_nothing_is_installed_without_being_shown_and_agreed_to(say, user, fake_systemd):
+    said = say("schedule", "install", "--host", "systemd")
+    assert said.code == 1
+    assert f"  File       {user}/.config/systemd/user/holdfast.service" in said.out
+    assert "      OnCalendar=*-*-* 03:30:00" in said.out
+    assert "  Command    systemctl --user enable --now holdfast.timer" in said.out
+    assert "`loginctl enable-linger`" in said.out
+    assert "Agree to it: `holdfast schedule install --host systemd --yes`" in said.err
+    assert (units(user), fake_systemd()) == ([], [])
+    said = say("schedule", "install", "--host", "systemd", "--dry-run")
+    assert said.code == 0
+    assert said.out.splitlines()[-1] == "Nothing was written"
+    assert (units(user), fake_systemd()) == ([], [])
+
+
+def test_install_show_and_remove(say, user, fake_systemd):
+    assert say("schedule", "install", "--host", "systemd", "--yes").code == 0
+    assert units(user) == ["holdfast.service", "holdfast.timer"]
+    with open(os.path.join(user, ".config", "systemd", "user", "holdfast.service"), encoding="utf-8") as file:
+        service = file.read()
+    assert '"schedule" "run" "--quiet"' in service
+    assert f'Environment="HOME={user}"' in service
+    assert say("schedule", "show").out.splitlines()[0] == "Installed with systemd"
+    assert say("schedule", "remove").code == 1
+    said = say("schedule", "remove", "--yes")
+    assert (said.code, said.out.splitlines()[-1]) == (0, "Removed 2 files")
+    assert units(user) == []
+    assert fake_systemd() == [
+        "--user daemon-reload",
+        "--user enable --now holdfast.timer",
+        "--user disable --now holdfast.timer",
+        "--user daemon-reload",
+    ]
+    said = say("schedule", "remove", "--yes")
+    assert said.code == 1
+    assert "error: schedule-not-installed" in said.err
+
+
+def test_settings_that_only_this_shell_has_are_named_and_never_written(say, user, fake_systemd, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_NOTIFY_NTFY", f"https://ntfy.example/{SECRET}")
+    monkeypatch.setenv("HOLDFAST_VAULT_PATH", os.path.join(user, "vault"))
+    said = say("schedule", "install", "--host", "systemd", "--yes")
+    assert "only this shell has them: `HOLDFAST_NOTIFY_NTFY`" in said.out
+    with open(os.path.join(user, ".config", "systemd", "user", "holdfast.service"), encoding="utf-8") as file:
+        service = file.read()
+    assert f"HOLDFAST_VAULT_PATH={user}/vault" in service
+    assert SECRET not in service + said.out + said.err
+
+
+def test_a_home_that_is_not_there_is_not_looked_after(say, user):
+    said = say("schedule", "install", "--home", os.path.join(user, "nowhere"), "--dry-run", "--host", "cron")
+    assert said.code == 1
+    assert "error: home-not-found" in said.err
+
+
+def test_whose_schedule_it_is_takes_both_options(say, monkeypatch):
+    said = say("schedule", "show", "--system")
+    assert said.code == 2
+    assert "--system and --user-name go together." in said.err
+    said = say("schedule", "show", "--system", "--user-name", "nobody-of-that-name")
+    assert said.code == 2
+    assert "names `nobody-of-that-name`, and there is no such user" in said.err
+
+
+# ── the system's schedule for a user ───────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch, say):
+    """root's places below a throwaway root, and a user `ada` whose home directory is in it."""
+    home = tmp_path / "home" / "ada"
+    make_hermes_home(str(home / ".hermes"))
+    places = tuple(
+        str(tmp_path / place) for place in ("etc/holdfast", "var/lib/holdfast", "var/cache/holdfast")
+    )
+    monkeypatch.setattr("holdfast.settings.SYSTEM_PLACES", places)
+    monkeypatch.setattr("holdfast.settings._home_of", lambda name: str(home))
+    monkeypatch.setattr("holdfast.cli.scheduled.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
+    return tmp_path
+
+
+def test_root_looks_after_a_user_with_stores_that_the_user_cannot_reach(say, system, monkeypatch):
+    from holdfast.archive.sealing.age_keys import AgeIdentity
+
+    monkeypatch.setenv("HOLDFAST_BACKUP_SEAL", str(AgeIdentity.generate().recipient))
+    said = say("schedule", "run", "--system", "--user-name", "ada", "--json")
+    assert said.code in (0, 3), said.err  # the made home has a damaged database on purpose
+    document = json.loads(said.out)
+    assert document["steps"][0]["task"] == f"snapshot:{system}/home/ada/.hermes"
+    assert os.path.exists(system / "var/lib/holdfast/ada/vault/config")
+    assert stat.S_IMODE(os.stat(system / "etc/holdfast/ada/vault.key").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(system / "var/lib/holdfast/ada").st_mode) == 0o700
+    archives = system / "var/backups/hermes"
+    assert stat.S_IMODE(os.stat(archives).st_mode) == 0o700
+    assert [name[-8:] for name in os.listdir(archives)] == [".zip.age"]
+    # The user's own directories got nothing.
+    assert sorted(os.listdir(system / "home/ada")) == [".hermes"]
+    assert say("schedule", "show").out.splitlines()[2] == "  Last run   never"
+
+
+def test_the_units_of_the_system_name_the_user(say, system):
+    said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd", "--dry-run")
+    assert "/etc/systemd/system/holdfast-ada.timer" in said.out
+    assert 'Environment="HOLDFAST_SYSTEM_USER=ada"' in said.out
+    assert f'Environment="HOLDFAST_HOME={system}/home/ada/.hermes"' in said.out
+    said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "cron", "--dry-run")
+    assert "/etc/cron.d/holdfast-ada" in said.out
+
+
+def test_only_root_installs_a_schedule_of_the_system(say, system, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd", "--yes")
+    assert said.code == 1
+    assert "error: needs-root" in said.err
+
+
+# ── notify test ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nobody_set_up_is_said(say):
+    said = say("notify", "test")
+    assert said.code == 2
+    assert "nobody is set up to hear of anything" in said.err
+    assert "kept  Nothing was sent" in said.err
+
+
+def test_a_test_says_how_it_went_with_each_and_shows_no_secret(say, user):
+    with WebServer() as web, WebServer(status=404) as wrong:
+        configure(
+            user,
+            f'[notify]\nping = "{web.url}/{SECRET}"\nntfy = "{wrong.url}/{SECRET}"\n'
+            f'email = ["ada@example.org"]\nsendmail = "/bin/false"\n',
+        )
+        assert say("notify", "test", "--dry-run").out.splitlines()[0] == "Would tell"
+        assert web.heard == []
+        said = say("notify", "test")
+        assert said.code == 3
+        host, other = (server.url.removeprefix("http://") for server in (web, wrong))
+        assert said.out.splitlines() == [
+            "Reached 1 of 3",
+            f"    ping at {host}: reached",
+            f"    ntfy at {other}: it answered 404 Not Found",
+            "    email to ada@example.org: it ended with status 1",
+        ]
+        as_json = say("notify", "test", "--json")
+        assert [one["ok"] for one in json.loads(as_json.out)["targets"]] == [True, False, False]
+        assert web.heard[0].body.startswith(b"holdfast: a test from ")
+    assert SECRET not in said.out + said.err + as_json.out + as_json.err
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f'ntfy = "{SECRET}"', "sets `notify.ntfy` to something that is no URL"),
+        (f'ntfy = ["https://x/{SECRET}"]', "sets `notify.ntfy` to something, which is not a text"),
+        ('events = ["gossip"]', "sets `notify.events` to gossip"),
+        ('command = "x \'y"', "`notify.command` cannot be taken apart into words"),
+        ("deadline = -1", "sets `notify.deadline` to -1, which is below zero"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_without_showing_a_secret(say, user, text, what):
+    configure(user, f"[notify]\n{text}\n")
+    said = say("schedule", "show")
+    assert said.code == 2
+    assert what in said.err
+    assert SECRET not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('at = "half past three"', "which is not a time of the day: 'half past three'"),
+        ('battery = "sometimes"', "sets `schedule.battery` to 'sometimes'"),
+        ('metered = "light"', "sets `schedule.metered` to 'light'"),
+    ],
+)
+def test_a_schedule_that_makes_no_sense_is_refused(say, user, text, what):
+    configure(user, f"[schedule]\n{text}\n")
+    said = say("schedule", "show")
+    assert said.code == 2
+    assert what in said.err

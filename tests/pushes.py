@@ -1,0 +1,49 @@
+"""A throwaway machine with a vault, a kit that is kept elsewhere, and places to push to."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+from holdfast.actions.destination import DestinationSetting
+from holdfast.actions.surroundings import Surroundings
+from holdfast.actions.vault import make_vault, open_vault
+from holdfast.vault.check import check
+from surroundings import throwaway
+from vaults import read_all, save_files, some_files
+
+NOW = 1_794_000_000 * 10**9
+
+
+def machine(directory: object, snapshots: int = 2, **changes: object) -> Surroundings:
+    """A user whose vault holds so many snapshots, and who said that the kit is kept elsewhere."""
+    here = throwaway(directory, **changes)
+    with make_vault(here) as repository:
+        for number in range(snapshots):
+            save_files(repository, some_files(number), time_ns=NOW + number)
+        acknowledged = {"version": 1, "vaults": {repository.id: {"acknowledged": 1.0}}}
+    with open(os.path.join(here.data_directory, "kits.json"), "w") as file:
+        json.dump(acknowledged, file)
+    return here
+
+
+def one_more(here: Surroundings, seed: int) -> None:
+    with open_vault(here) as repository:
+        save_files(repository, some_files(seed), time_ns=NOW + seed)
+
+
+def with_disk(here: Surroundings, path: object, **options: object) -> Surroundings:
+    """The same user with another disk as the destination `disk`; it lies on the disk of the tests."""
+    settings: dict[str, object] = {"name": "disk", "url": f"file:{path}", "same_disk": True, **options}
+    return replace(here, destinations=(DestinationSetting(**settings),))  # type: ignore[arg-type]
+
+
+def proven_copy(here: Surroundings, place: str, *, whole: bool = True) -> int:
+    """The copy opens with the key, checks clean to the byte and holds what is here; how many snapshots."""
+    with open_vault(replace(here, source_vault=place)) as copy, open_vault(here) as own:
+        report = check(copy, read_data=1.0)
+        assert [finding.what for finding in report.damage] == []
+        found, mine = read_all(copy), read_all(own)
+        assert not whole or all(files in found for files in mine)
+        return len(found)

@@ -1,0 +1,67 @@
+"""A terminal with a program on it, for what only a terminal does: Ctrl-C, Ctrl-Z, a question."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+from collections.abc import Mapping
+from typing import Self
+
+
+class Terminal:
+    """Runs a program in a session of its own with this as its terminal; reads until it sees something."""
+
+    def __init__(self, *words: str, environment: Mapping[str, str] | None = None) -> None:
+        self._master, inner = pty.openpty()
+        self.process = subprocess.Popen(
+            words,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            env=None if environment is None else dict(environment),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(inner)
+        self.seen = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever is left in its session goes with it."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self._master)
+
+    def until(self, text: str) -> None:
+        """Read until this was seen; a minute of silence, or the end, is a failure."""
+        while text not in self.seen:
+            assert self._read(), f"ended without {text!r}: {self.seen!r}"
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def end(self) -> int:
+        """Read to the end; the exit code, negative for a signal."""
+        while self._read():
+            pass
+        return self.process.wait(60)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._master], [], [], 60)
+        assert ready, f"silent for a minute after {self.seen!r}"
+        try:
+            data = os.read(self._master, 4096)
+        except OSError:  # the other side is closed
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
