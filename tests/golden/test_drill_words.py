@@ -205,7 +205,10 @@ def test_what_a_killed_drill_left_is_mentioned(say, here, home):
 
 
 def test_checkpoints_are_drilled(say, here):
-    assert say("drill", "--checkpoints").code == 0  # none yet: nothing fails
+    nothing = say("drill", "--checkpoints")
+    assert nothing.code == 1
+    assert "there are no checkpoints yet, so there is nothing to prove" in nothing.err
+    assert "Take one, in a project: `holdfast checkpoint`" in nothing.err
     project = os.path.join(here.user_home, "work")
     put(project, "pyproject.toml", "[project]\n")
     put(project, "src/a.py", "a = 1\n")

@@ -13,7 +13,7 @@ import time
 from holdfast import __version__
 from holdfast.actions.drill_place import bases, drill_place, no_room, sweep
 from holdfast.actions.drilled import Drilled, sign_off, tell
-from holdfast.actions.projects import checkpoint_directory, need_project
+from holdfast.actions.projects import NoCheckpointsHere, checkpoint_directory, need_project
 from holdfast.actions.proof.restored import Findings, Problems, plural
 from holdfast.actions.receipts import CHECKPOINTS, FAILED, LEFT_OUT, UNKNOWN, Receipt
 from holdfast.actions.record import recording_failure
@@ -45,6 +45,12 @@ def drill_checkpoints(
         with checkpoint_store(surroundings, listener) as store:
             projects = [need_project(store, project, surroundings)] if project else store.projects()
             facts["projects"] = projects
+            if not any(store.checkpoints(one) for one in projects):
+                raise NoCheckpointsHere(
+                    "there are no checkpoints yet, so there is nothing to prove",
+                    kept="Nothing was changed",
+                    next_steps=("Take one, in a project: `holdfast checkpoint`",),
+                )
             _store(store, findings)
             _fsck(store, findings, listener)
             points = _points(store, projects, findings)
@@ -114,9 +120,6 @@ def _points(store: Store, projects: list[str], findings: Findings) -> list[Check
         problems += [(f"{point.id} of {project}", "is not whole any more") for point in damaged]
         chosen = [point for point in points if point.numbered] or points
         newest += chosen[:1]
-    if not count:
-        findings.add(POINTS, LEFT_OUT, 0, "there are no checkpoints")
-        return []
     text = f"{plural(count, 'checkpoint')} of {plural(len(projects), 'project')}, each one whole"
     findings.judge(POINTS, count, problems, text, "checkpoint")
     return newest
