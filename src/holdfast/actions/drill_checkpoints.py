@@ -15,7 +15,7 @@ from holdfast.actions.drill_place import bases, drill_place, no_room, sweep
 from holdfast.actions.drilled import Drilled, sign_off, tell
 from holdfast.actions.projects import NoCheckpointsHere, checkpoint_directory, need_project
 from holdfast.actions.proof.restored import Findings, Problems, plural
-from holdfast.actions.receipts import CHECKPOINTS, FAILED, LEFT_OUT, UNKNOWN, Receipt
+from holdfast.actions.receipts import CHECKPOINTS, FAILED, UNKNOWN, Receipt
 from holdfast.actions.record import recording_failure
 from holdfast.actions.rollback import checkpoint_store
 from holdfast.actions.surroundings import Surroundings
@@ -153,13 +153,8 @@ def _roll_back(
             raise no_room(needed, []) from error
         files, size = files + unpacked.files, size + unpacked.bytes
         problems += [(os.path.join(point.project, path), why) for path, why in unpacked.wrong]
-    if not points:
-        findings.add(ROLLBACK, LEFT_OUT, 0, "there is nothing to go back to")
-    else:
-        text = (
-            f"the newest point of {plural(len(points), 'project')}: {plural(files, 'file')}, {size:,} bytes"
-        )
-        findings.judge(ROLLBACK, files, problems, text)
+    text = f"the newest point of {plural(len(points), 'project')}: {plural(files, 'file')}, {size:,} bytes"
+    findings.judge(ROLLBACK, files, problems, text)
     return files, size
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from holdfast.checkpoints.rollback_journal import RollbackJournal
 from holdfast.checkpoints.size import measure
 from holdfast.checkpoints.state import read_state
 from holdfast.checkpoints.upkeep import read_upkeep
+from holdfast.core.files import lock_is_held
 
 _TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
 
@@ -132,17 +132,7 @@ def _cut_off(directory: str) -> bool:
             return False
     except OSError:
         return False
-    try:
-        descriptor = os.open(os.path.join(directory, "rollback.lock"), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+    return not lock_is_held(os.path.join(directory, "rollback.lock"))
 
 
 def _named(directory: str) -> str:

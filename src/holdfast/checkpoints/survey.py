@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Sequence
+
+from holdfast.core.files import lock_is_held
 
 from .checkpoint import Checkpoint
 from .inventory import take_inventory
@@ -82,14 +83,4 @@ def _rollback_in_progress(project_directory: str) -> bool:
     """Whether a rollback runs there, or was killed and waits to be finished: then all points are in use."""
     if RollbackJournal(project_directory).pending():
         return True
-    try:
-        descriptor = os.open(os.path.join(project_directory, "rollback.lock"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return lock_is_held(os.path.join(project_directory, "rollback.lock"))

@@ -143,22 +143,11 @@ def rename_to_free_name(temporary: str, path: str) -> str:
     candidate, number = path, 1
     while True:
         try:
-            # A hard link refuses an existing name atomically; rename would replace it.
-            os.link(temporary, candidate)
+            link_once(temporary, candidate)
         except FileExistsError:
             number += 1
             candidate = numbered_name(path, number)
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
-                raise
-            # FAT and some network filesystems have no links: look, then rename.
-            if not os.path.lexists(candidate):
-                os.rename(temporary, candidate)
-                return candidate
-            number += 1
-            candidate = numbered_name(path, number)
         else:
-            os.unlink(temporary)
             return candidate
 
 
@@ -272,3 +261,39 @@ def free_bytes(path: str) -> int:
     """What an ordinary user may still write on the filesystem of `path`."""
     facts = os.statvfs(path)
     return facts.f_bavail * facts.f_frsize
+
+
+#: What a filesystem without hard links answers: FAT, some network shares.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+
+
+def link_once(temporary: str, place: str) -> None:
+    """Give a finished file its name, unless the name is taken: FileExistsError, and nothing is replaced."""
+    try:
+        os.link(temporary, place)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Without links a second look has to do.
+        if os.path.lexists(place):
+            raise FileExistsError(place) from None
+        os.rename(temporary, place)
+    else:
+        os.unlink(temporary)
+
+
+def lock_is_held(path: str) -> bool:
+    """Whether a living process holds the lock on this file; asking changes nothing, and makes no file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -15,7 +15,7 @@ from holdfast.actions.vault_status import OPEN
 from holdfast.checkpoints.refs import STALE
 from holdfast.checkpoints.rollback_journal import RollbackJournal
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import process_alive
+from holdfast.core.files import lock_is_held, process_alive
 from holdfast.vault.lock_file import LockFile, read_locks
 
 from .finding import ADVICE, SERIOUS, Case, Finding, Repair
@@ -53,7 +53,7 @@ def _rollbacks(case: Case) -> Iterator[Finding]:
     if case.request.home:
         return
     for place, project in rolled_back_projects(case.surroundings):
-        if RollbackJournal(place).pending() and not _held(os.path.join(place, "rollback.lock")):
+        if RollbackJournal(place).pending() and not lock_is_held(os.path.join(place, "rollback.lock")):
             yield Finding(
                 "interrupted-rollback",
                 SERIOUS,
@@ -62,23 +62,6 @@ def _rollbacks(case: Case) -> Iterator[Finding]:
                 (f"Finish it or take it back: {case.command('rollback', '--dir', project)}",),
                 Repair("rollback", project, f"finishes the rollback of {project}, or takes it back"),
             )
-
-
-def _held(path: str) -> bool:
-    """Whether a living process holds a lock of ours; asking for it changes nothing."""
-    import fcntl
-
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def dead_here(lock: LockFile) -> bool:

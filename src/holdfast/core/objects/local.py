@@ -15,7 +15,14 @@ import time
 from collections.abc import Iterator, Sequence
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import TEMPORARY_PREFIX, NoRoom, fsync_directory, temporary_name, write_all
+from holdfast.core.files import (
+    TEMPORARY_PREFIX,
+    NoRoom,
+    fsync_directory,
+    link_once,
+    temporary_name,
+    write_all,
+)
 from holdfast.core.objects.base import (
     CHUNK,
     Abilities,
@@ -31,7 +38,6 @@ from holdfast.core.objects.errors import WHOLE, PlaceMissing, refused, unreachab
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 
 
 class LocalObjects(ObjectStore):
@@ -138,7 +144,7 @@ class LocalObjects(ObjectStore):
             if replace:
                 os.rename(temporary, place)
             else:
-                _link_once(temporary, place)
+                link_once(temporary, place)
             fsync_directory(directory)
         except FileExistsError:
             _remove(temporary)
@@ -240,22 +246,6 @@ class LocalObjects(ObjectStore):
             "See that the disk is mounted there and that every part of the path is a directory",
         )
         return lost
-
-
-def _link_once(temporary: str, place: str) -> None:
-    try:
-        os.link(temporary, place)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        # FAT and some network filesystems have no links: a second look has to do.
-        if os.path.lexists(place):
-            raise FileExistsError(place) from None
-        os.rename(temporary, place)
-    else:
-        os.unlink(temporary)
 
 
 def _remove(path: str) -> None:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import NoRoom, fsync_directory, process_alive, write_all
+from holdfast.core.files import NoRoom, fsync_directory, link_once, process_alive, write_all
 from holdfast.vault.errors import UNTOUCHED, VaultDamaged, VaultUnreachable
 from holdfast.vault.storage.base import (
     DIRECTORIES,
@@ -155,7 +155,7 @@ class LocalStorage(Storage):
                 os.close(descriptor)
             if kind is FileKind.CONFIG:
                 # Two inits at once: a link refuses a taken name atomically, a rename would replace it.
-                _link_once(temporary, place)
+                link_once(temporary, place)
             else:
                 # Named by the hash of its bytes: a racing writer of this name writes the same bytes.
                 os.rename(temporary, place)
@@ -286,20 +286,6 @@ def _read_exactly(descriptor: int, offset: int, wanted: int) -> bytes:
             break
         data += more
     return data
-
-
-def _link_once(temporary: str, place: str) -> None:
-    try:
-        os.link(temporary, place)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
-            raise
-        # FAT and some network filesystems have no links: the look before the write has to do.
-        os.rename(temporary, place)
-    else:
-        os.unlink(temporary)
 
 
 def _remove(path: str) -> None:
