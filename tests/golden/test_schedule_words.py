@@ -213,9 +213,9 @@ def system(tmp_path, monkeypatch, say):
     places = tuple(
         str(tmp_path / place) for place in ("etc/holdfast", "var/lib/holdfast", "var/cache/holdfast")
     )
-    monkeypatch.setattr("holdfast.settings.SYSTEM_PLACES", places)
-    monkeypatch.setattr("holdfast.settings._home_of", lambda name: str(home))
-    monkeypatch.setattr("holdfast.cli.scheduled.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
+    monkeypatch.setattr("holdfast.settings.loading.SYSTEM_PLACES", places)
+    monkeypatch.setattr("holdfast.settings.loading._home_of", lambda name: str(home))
+    monkeypatch.setattr("holdfast.settings.scheduled.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
     return tmp_path
 
 

@@ -6,6 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,17 +14,15 @@ import click
 
 from holdfast.actions.surroundings import Surroundings
 from holdfast.cli.console import Console, path_argument, path_text
-from holdfast.cli.layouts import LayoutsOnDemand
-from holdfast.cli.scheduled import notify_targets, schedule_plan
 from holdfast.cli.sealing import identities_from, passphrase_source, with_terminal
 from holdfast.core.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
+from holdfast.settings.surrounding import surroundings_of
 
 if TYPE_CHECKING:
     from holdfast.vault.keys import Secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_LONGEST_ACTOR = 60
 
 
 def common_options(function: Command) -> Command:
@@ -127,68 +126,21 @@ def source_vault() -> str:
     return str(context.meta.get(_SOURCE, "")) if context is not None else ""
 
 
-def vault_of(settings: Settings) -> str:
-    """Where this user's own vault is: a directory, or a URL as it stands in the settings."""
-    from holdfast.core.objects.address import is_address
-
-    said = settings.text("vault.path")
-    if is_address(said):
-        return said
-    return settings.path("vault.path", os.path.join(settings.data_directory, "vault"))
-
-
 def surroundings_from(settings: Settings, *, can_ask: bool = False, source: str = "") -> Surroundings:
     """What the actions need to know of this user; with `can_ask`, a passphrase may be asked for."""
-    own = os.path.join(settings.config_directory, "layouts")
-    vault = vault_of(settings)
-    key_file = settings.path("vault.key_file", os.path.join(settings.config_directory, "vault.key"))
-    directories = (*settings.texts("layouts"), *((own,) if os.path.isdir(own) else ()))
+    own = surroundings_of(settings, source=source)
     asking, given = passphrase_source(settings, can_ask)
-    return Surroundings(
-        user_home=settings.user_home,
-        data_directory=settings.data_directory,
-        layouts=LayoutsOnDemand(directories),
+    secret = own.vault_secret
+    if secret is None and can_ask:
+        secret = partial(ask_for_vault_secret, source or own.vault, own.vault_key_file)
+    return replace(
+        own,
         environment=with_terminal(settings.environment) if can_ask else settings.environment,
-        default_layout=settings.text("layout"),
-        default_home=settings.text("home"),
-        vault=vault,
-        vault_key_file=key_file,
-        cache_directory=settings.cache_directory,
-        databases=settings.text("databases"),
-        full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
-        vault_secret=_vault_secret(settings, source or vault, key_file, can_ask),
-        vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
-        source_vault=source,
-        destinations=settings.destinations,
-        actor=_actor(settings),
-        notify=notify_targets(settings),
-        schedule=schedule_plan(settings),
+        vault_secret=secret,
         identities=identities_from(settings),
         ask_passphrase=asking,
         passphrase_is_given=given,
     )
-
-
-def _actor(settings: Settings) -> str:
-    """Who calls: a person, unless whoever starts holdfast says otherwise."""
-    said = path_text(settings.environment.get("HOLDFAST_ACTOR", "").strip())
-    return said[:_LONGEST_ACTOR] or "person"
-
-
-def _vault_secret(
-    settings: Settings, vault: str, key_file: str, can_ask: bool
-) -> Callable[[], Secret] | None:
-    """Where a passphrase comes from, if from anywhere: never from the command line itself."""
-    command = settings.text("vault.passphrase_command")
-    if command:
-
-        def run() -> Secret:
-            from holdfast.actions.passphrase import secret_from_command
-
-            return secret_from_command(command)
-
-        return run
-    return partial(ask_for_vault_secret, vault, key_file) if can_ask else None
 
 
 def ask_for_vault_secret(vault: str, key_file: str) -> Secret:

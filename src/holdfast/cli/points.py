@@ -1,4 +1,4 @@
-"""Checkpoints in words: their age, what changed, what a plan leaves; and the settings that hold for them."""
+"""Checkpoints in words: their age, what changed, what a plan leaves."""
 
 from __future__ import annotations
 
@@ -12,30 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.actions.consent import ConsentNeeded
-from holdfast.actions.surroundings import Surroundings
 from holdfast.cli.console import Console, count_text, path_text
-from holdfast.core.errors import HoldfastError
-from holdfast.settings import Settings, checkpoint_policy
 
 if TYPE_CHECKING:
-    from holdfast.actions.checkpoint import CheckpointPolicy
     from holdfast.checkpoints.changes import Changes
 
 SHOWN = 10
 _NARROWEST = 10  # of a column that is cut
 _UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
-
-
-def policy_from(
-    settings: Settings, surroundings: Surroundings, home: str = "", layout: str = ""
-) -> CheckpointPolicy:
-    """What holds: ours, and where ours is silent what the Hermes home's own file says."""
-    try:
-        place = surroundings.locate(home, layout, existing=False)
-        home = place.home if place.layout.name == "hermes" else ""
-    except HoldfastError:
-        home = ""
-    return checkpoint_policy(settings, home)
 
 
 def ago(time_ns: int, now_ns: int | None = None) -> str:

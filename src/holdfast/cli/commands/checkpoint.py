@@ -8,7 +8,8 @@ import click
 
 from holdfast.cli.console import count_text, path_text, time_text
 from holdfast.cli.options import common_options, start
-from holdfast.cli.points import SHOWN, directory_of, policy_from
+from holdfast.cli.points import SHOWN, directory_of
+from holdfast.settings.policies import policy_from
 
 
 @click.command("checkpoint")

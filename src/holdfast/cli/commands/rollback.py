@@ -14,9 +14,9 @@ from holdfast.cli.points import (
     at_directory,
     changes_text,
     directory_of,
-    policy_from,
     table,
 )
+from holdfast.settings.policies import policy_from
 
 if TYPE_CHECKING:
     from holdfast.actions.checkpoint import CheckpointPolicy

@@ -6,8 +6,9 @@ import click
 
 from holdfast.actions.undo import UndoRequest, take_back
 from holdfast.cli.options import common_options, start
-from holdfast.cli.points import directory_of, policy_from
+from holdfast.cli.points import directory_of
 from holdfast.cli.undone import show_undone
+from holdfast.settings.policies import policy_from
 
 
 @click.command("undo")

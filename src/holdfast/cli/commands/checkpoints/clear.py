@@ -7,7 +7,8 @@ import click
 from holdfast.cli.commands.checkpoints.prune import show_plan, show_pruned
 from holdfast.cli.console import count_text
 from holdfast.cli.options import common_options, start
-from holdfast.cli.points import consent, policy_from
+from holdfast.cli.points import consent
+from holdfast.settings.policies import policy_from
 
 
 @click.command("clear")

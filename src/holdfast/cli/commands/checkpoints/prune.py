@@ -10,7 +10,8 @@ import click
 from holdfast.cli.console import Console, count_text, path_text, size_text
 from holdfast.cli.grace import gone_text
 from holdfast.cli.options import common_options, start
-from holdfast.cli.points import ago, consent, listing, policy_from
+from holdfast.cli.points import ago, consent, listing
+from holdfast.settings.policies import policy_from
 
 if TYPE_CHECKING:
     from holdfast.actions.checkpoints import Pruned

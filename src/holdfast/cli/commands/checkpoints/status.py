@@ -9,7 +9,8 @@ import click
 from holdfast.cli.console import Console, count_text, path_text, size_text
 from holdfast.cli.grace import moment_text
 from holdfast.cli.options import common_options, start
-from holdfast.cli.points import ago, policy_from, table
+from holdfast.cli.points import ago, table
+from holdfast.settings.policies import policy_from
 
 if TYPE_CHECKING:
     from holdfast.actions.checkpoints import CheckpointStatus, ProjectStatus

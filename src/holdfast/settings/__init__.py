@@ -1,0 +1,22 @@
+"""What this user set, and what it means; the only room besides the faces that reads environment or files."""
+
+from __future__ import annotations
+
+from .checking import SECRET, BadSetting
+from .loading import SYSTEM_PLACES, SYSTEM_USER, Settings, load_settings
+from .policies import HERMES_CHECKPOINT_KEYS, checkpoint_policy, with_hermes
+from .table import SETTINGS, Setting
+
+__all__ = [
+    "HERMES_CHECKPOINT_KEYS",
+    "SECRET",
+    "SETTINGS",
+    "SYSTEM_PLACES",
+    "SYSTEM_USER",
+    "BadSetting",
+    "Setting",
+    "Settings",
+    "checkpoint_policy",
+    "load_settings",
+    "with_hermes",
+]
