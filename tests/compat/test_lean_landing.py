@@ -369,3 +369,20 @@ def test_an_archive_is_full_unless_asked_and_a_lean_one_is_rebuilt_by_its_import
         assert rows(os.path.join(target, "state.db"), *EVERYTHING) == before
     assert sizes[True] < sizes[False] / 2
     assert drilled(here, str(tmp_path / f"True.{form}")).receipt.ok
+
+
+def test_a_bare_machine_is_rebuilt_from_a_lean_snapshot(here, home, tmp_path, monkeypatch):
+    before = rows(database_of(home), *EVERYTHING)
+    assert left_out(take(here, home)) == INDEXES
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "TMPDIR"):
+        monkeypatch.delenv(name, raising=False)
+    answer = spoken(monkeypatch, str(bare))(
+        "rebuild", here.vault, "--key-file", here.vault_key_file, "--json"
+    )
+    document = json.loads(answer.out)
+    wrong = [row for row in document.get("rows", ()) if row["state"] == "failed"]
+    assert (answer.code, wrong) == (0, []), answer.out
+    assert document["proven"] is True
+    assert rows(database_of(str(bare / ".hermes")), *EVERYTHING) == before

@@ -14,6 +14,7 @@ from holdfast.core.events import Listener
 from holdfast.core.files import NoRoom, free_bytes
 from holdfast.home.landing import Targets, land, plan_landing
 from holdfast.home.landing.items import database_of
+from holdfast.home.landing.plan import LandingPlan
 
 
 def land_in_scratch(
@@ -47,10 +48,31 @@ def land_in_scratch(
     passed_over = 0
     if chosen is not None:
         passed_over = sum(entry.kind is Kind.FILE and entry.path not in chosen for entry in subject.entries)
+    restored = as_restored(
+        plan,
+        subject,
+        source,
+        root_mode=subject.root_mode,
+        passed_over=passed_over,
+        exact_times=place.exact_times,
+    )
+    return restored, landed.created
+
+
+def as_restored(
+    plan: LandingPlan,
+    subject: Subject,
+    source: LocalDamage,
+    *,
+    exact_times: bool,
+    root_mode: int | None = None,
+    passed_over: int = 0,
+) -> Restored:
+    """What landed, beside what the store says it should be: the ground of every check, also in a rebuild."""
     folded = {database_of(path) for path, item in plan.items.items() if item.sidecar}
     # One whose search indexes were made anew is more than what was stored, too.
     folded |= {path for path, item in plan.items.items() if item.left_out}
-    restored = Restored(
+    return Restored(
         plan.home,
         subject.layout,
         {entry.path: entry for entry in subject.entries},
@@ -59,9 +81,8 @@ def land_in_scratch(
         subject.manifest,
         source.lost,
         frozenset(folded - {""}),
-        subject.root_mode,
+        root_mode,
         subject.unreadable,
         passed_over,
-        place.exact_times,
+        exact_times,
     )
-    return restored, landed.created

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 from holdfast.actions.drill_advice import RESTORE, STORE
+from holdfast.actions.drill_landing import as_restored
 from holdfast.actions.drill_source import LocalDamage
 from holdfast.actions.drill_subject import Subject
 from holdfast.actions.proof.every_check import look_at_everything
@@ -20,7 +21,6 @@ from holdfast.core.events import Listener
 from holdfast.core.files import NoRoom, free_bytes
 from holdfast.core.sqlite import SIDECARS
 from holdfast.home.landing import Targets, land, plan_landing
-from holdfast.home.landing.items import database_of
 from holdfast.home.landing.plan import existing
 
 
@@ -58,21 +58,9 @@ def build(
         )
     except NoRoom as error:
         raise no_room(ground.home, plan.needed, free_bytes(existing(ground.home))) from error
-    folded = {database_of(path) for path, item in plan.items.items() if item.sidecar}
-    restored = Restored(
-        plan.home,
-        subject.layout,
-        {entry.path: entry for entry in subject.entries},
-        plan.items,
-        plan.roots,
-        subject.manifest,
-        source.lost,
-        frozenset(folded - {""}),
-        # No mode of the home: that a secret lay open on the machine that is gone is no reason to refuse
-        # it here, where it is closed.
-        unreadable=subject.unreadable,
-        exact_times=exact_times(ground),
-    )
+    # No mode of the home: that a secret lay open on the machine that is gone is no reason to refuse it
+    # here, where it is closed.
+    restored = as_restored(plan, subject, source, exact_times=exact_times(ground))
     text = f"{plural(landed.created, 'file')} and links, landed as by a real restore"
     findings.add(RESTORE, PASSED, landed.created, text)
     _judge_store(subject, restored, findings)
