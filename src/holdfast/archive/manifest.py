@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from holdfast.archive.errors import ArchiveDamaged, damaged, too_large, unsupported
-from holdfast.core.entries import DatabaseFacts, Kind, Remark
+from holdfast.core.entries import Content, DatabaseFacts, Entry, Kind, Remark
 
 FORMAT = "holdfast-archive"
 VERSION = 1
@@ -46,6 +46,21 @@ class Record:
     target: str = ""
     database: dict[str, object] | None = None
     pieces: list[int] | None = None  # deflated size of each PIECE, where a zip member has several
+
+    def file_entry(self, content: Callable[[], Content]) -> Entry:
+        """The file as whoever unpacks it sees it; `content` opens its bytes."""
+        facts = self.database_facts
+        return Entry(
+            path=self.path,
+            kind=Kind.FILE,
+            mode=self.mode & 0o777,
+            mtime_ns=self.mtime_ns,
+            size=self.size,
+            sha256=self.sha256,
+            database=self.database is not None,
+            left_out=facts.left_out if facts is not None else 0,
+            open=content,
+        )
 
     @property
     def database_facts(self) -> DatabaseFacts | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.archive.errors import NOTHING_CHANGED
-from holdfast.archive.handle import Handle
+from holdfast.archive.handle import Handle, open_handle
 from holdfast.archive.limits import Limits
 from holdfast.archive.output import Target
 from holdfast.archive.sealing.identity import NOBODY, Ask, Identity
@@ -100,6 +100,15 @@ def sealed_kind(handle: Handle) -> str:
         return ""
     # A packet that goes beyond what was looked at is still one whose header makes sense.
     return "gpg" if found is not None or len(head) == _HEAD else ""
+
+
+def needs_key_file(path: str) -> bool:
+    """Whether a file opens with somebody's age key: not with a passphrase, nor by gpg's own keys."""
+    handle = open_handle(path)
+    try:
+        return sealed_kind(handle) == "age" and b"\n-> scrypt " not in handle.start(_HEAD)
+    finally:
+        handle.close()
 
 
 def open_sealed(handle: Handle, kind: str, identity: Identity, limits: Limits) -> Handle:

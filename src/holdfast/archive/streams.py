@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import bz2
 import lzma
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from holdfast.archive.errors import damaged, unsupported
 from holdfast.archive.handle import Handle
+from holdfast.archive.in_order import in_order
 from holdfast.archive.tar_parser import is_header
 from holdfast.core.entries import CHUNK
 
@@ -158,19 +160,10 @@ def zstd_frames(handle: Handle) -> Iterator[tuple[int, int]]:
 
 def frames(handle: Handle, offset: int, sizes: list[int], pool: ThreadPoolExecutor) -> Iterator[bytes]:
     """The content of our own frames, unpacked ahead on several threads."""
-    flying: deque[Future[bytes]] = deque()
     twins = _Twins()
-    try:
-        for size in sizes:
-            flying.append(pool.submit(twins.unpack, handle, offset, size))
-            offset += size
-            if len(flying) >= _IN_FLIGHT:
-                yield flying.popleft().result()
-        while flying:
-            yield flying.popleft().result()
-    finally:
-        for future in flying:
-            future.cancel()
+    starts = accumulate(sizes, initial=offset)
+    work = (partial(twins.unpack, handle, start, size) for start, size in zip(starts, sizes, strict=False))
+    return in_order(work, pool, _IN_FLIGHT)
 
 
 class _Twins:

@@ -40,8 +40,6 @@ from holdfast.archive.tar_records import member_header
 from holdfast.archive.tar_trailer import Trailer, read_trailer
 from holdfast.core.entries import Content, Entry, Kind, Outcome, Remark
 
-_FORMS = {"zstd": "tar.zst", "gzip": "tar.gz", "bzip2": "tar.bz2", "xz": "tar.xz", "plain": "tar"}
-
 
 class TarReader:
     """The members of one tar as entries."""
@@ -141,19 +139,7 @@ class TarReader:
             budget.add(record.size)
             book.add(name, record.kind)
             if record.kind is Kind.FILE:
-                files.append(
-                    Entry(
-                        path=name,
-                        kind=Kind.FILE,
-                        mode=record.mode & 0o777,
-                        mtime_ns=record.mtime_ns,
-                        size=record.size,
-                        sha256=record.sha256,
-                        database=record.database is not None,
-                        left_out=facts.left_out if (facts := record.database_facts) is not None else 0,
-                        open=partial(self._content, index, record),
-                    )
-                )
+                files.append(record.file_entry(partial(self._content, index, record)))
             else:
                 self._note_link(name, record.target)
                 entry = Entry(name, record.kind, record.mode, record.mtime_ns, target=record.target)

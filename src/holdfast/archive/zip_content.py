@@ -12,15 +12,16 @@ import hashlib
 import lzma
 import struct
 import time
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from isal import igzip_lib, isal_zlib
 
 from holdfast.archive.errors import damaged, unsupported
 from holdfast.archive.handle import Handle
+from holdfast.archive.in_order import in_order
 from holdfast.archive.manifest import PIECE, Record
 from holdfast.archive.zip_directory import Member
 from holdfast.archive.zip_records import (
@@ -212,22 +213,16 @@ class MemberContent(Content):
 
     def _pieces(self, offset: int, sizes: list[int], pool: ThreadPoolExecutor) -> Iterator[bytes]:
         """Pieces inflated on several threads, handed on in order."""
-        flying: deque[Future[bytes]] = deque()
         last = len(sizes) - 1
-        rest = self.size
-        try:
+
+        def work() -> Iterator[Callable[[], bytes]]:
+            start, rest = offset, self.size
             for number, deflated in enumerate(sizes):
                 size = min(PIECE, rest)
-                rest -= size
-                flying.append(pool.submit(self._piece, offset, deflated, size, number == last))
-                offset += deflated
-                if len(flying) >= _IN_FLIGHT:
-                    yield flying.popleft().result()
-            while flying:
-                yield flying.popleft().result()
-        finally:
-            for future in flying:
-                future.cancel()
+                yield partial(self._piece, start, deflated, size, number == last)
+                start, rest = start + deflated, rest - size
+
+        return in_order(work(), pool, _IN_FLIGHT)
 
     def _piece(self, offset: int, deflated: int, size: int, last: bool) -> bytes:
         if deflated > PIECE + (PIECE >> 4):

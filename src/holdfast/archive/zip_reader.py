@@ -152,17 +152,7 @@ class ZipReader:
         ):
             raise damaged(self.path, "its pieces are not those in the manifest", name)
         self._place(name, member)
-        return Entry(
-            path=name,
-            kind=Kind.FILE,
-            mode=record.mode & 0o777,
-            mtime_ns=record.mtime_ns,
-            size=record.size,
-            sha256=record.sha256,
-            database=record.database is not None,
-            left_out=facts.left_out if (facts := record.database_facts) is not None else 0,
-            open=partial(self._content, member, record),
-        )
+        return record.file_entry(partial(self._content, member, record))
 
     # -- other people's --------------------------------------------------------------------------
 

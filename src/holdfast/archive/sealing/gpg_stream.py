@@ -14,7 +14,7 @@ from holdfast.archive.handle import Handle
 from holdfast.archive.limits import Limits
 from holdfast.core.errors import HoldfastError
 
-from .errors import IdentityDoesNotFit, IdentityNeeded, gpg_failed, wrong_passphrase
+from .errors import IdentityDoesNotFit, gpg_failed, wrong_passphrase
 from .gpg import WITH_PASSPHRASE, WITHOUT_KEYS, Gpg
 from .gpg_packets import FOR_KEY, LIMIT, Opening, opening_of
 from .identity import Identity
@@ -67,7 +67,7 @@ def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
     arguments: tuple[str, ...] = ()
     by_key = bool(opening.of(FOR_KEY))
     if not by_key or (identity.unattended and identity.ask is not None):
-        secrets["--passphrase-fd"] = _passphrase(path, identity)
+        secrets["--passphrase-fd"] = identity.passphrase_of(path).encode("utf-8", "surrogateescape")
         arguments = WITH_PASSPHRASE if by_key else (WITHOUT_KEYS, *WITH_PASSPHRASE)
 
     def run(more: tuple[str, ...], hidden: Mapping[str, bytes]) -> GpgStream:
@@ -89,20 +89,6 @@ def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
     proof = prove_stream(first, check)
     session = first.session_key.encode()
     return ProvenHandle(handle, proof, lambda: run((WITHOUT_KEYS,), {"--override-session-key-fd": session}))
-
-
-def _passphrase(path: str, identity: Identity) -> bytes:
-    if identity.ask is None:
-        raise IdentityNeeded(
-            f"`{path}` is sealed with a passphrase, and none was given and there is no terminal to ask at",
-            kept=NOTHING_CHANGED,
-            next_steps=(
-                "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
-                "`--passphrase-fd N` or `--passphrase-command COMMAND`",
-            ),
-            path=path,
-        )
-    return identity.ask(f"Passphrase of `{path}`", False).encode("utf-8", "surrogateescape")
 
 
 def _judged(path: str, opening: Opening, run: Gpg) -> HoldfastError:

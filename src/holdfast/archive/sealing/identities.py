@@ -53,17 +53,7 @@ def _file_key(path: str, header: Header, identity: Identity) -> bytes:
 
 
 def _by_passphrase(path: str, stanza: Stanza, identity: Identity) -> bytes:
-    if identity.ask is None:
-        raise IdentityNeeded(
-            f"`{path}` is sealed with a passphrase, and none was given and there is no terminal to ask at",
-            kept=NOTHING_CHANGED,
-            next_steps=(
-                "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
-                "`--passphrase-fd N` or `--passphrase-command COMMAND`",
-            ),
-            path=path,
-        )
-    file_key = Passphrase(identity.ask(f"Passphrase of `{path}`", False)).unwrap(stanza)
+    file_key = Passphrase(identity.passphrase_of(path)).unwrap(stanza)
     if file_key is None:
         raise wrong_passphrase(path)
     return file_key

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from holdfast.archive.errors import NOTHING_CHANGED
+
+from .errors import IdentityNeeded
+
 #: ask(question, new) -> a passphrase; a new one is asked for twice.
 Ask = Callable[[str, bool], str]
 
@@ -19,6 +23,21 @@ class Identity:
     ask: Ask | None = None  # ask(question, new) -> a passphrase; None where nobody can be asked
     #: Whether `ask` answers without a person, so that it may unlock the keys of gpg's agent, too.
     unattended: bool = False
+
+    def passphrase_of(self, path: str) -> str:
+        """The passphrase of a sealed file, from whoever can be asked."""
+        if self.ask is None:
+            raise IdentityNeeded(
+                f"`{path}` is sealed with a passphrase, and none was given "
+                "and there is no terminal to ask at",
+                kept=NOTHING_CHANGED,
+                next_steps=(
+                    "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
+                    "`--passphrase-fd N` or `--passphrase-command COMMAND`",
+                ),
+                path=path,
+            )
+        return self.ask(f"Passphrase of `{path}`", False)
 
 
 NOBODY = Identity()
