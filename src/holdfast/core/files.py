@@ -1,20 +1,16 @@
 """Durable files: nothing under a final name is ever half written.
 
 A durable write is: temporary name in the same directory, write, fsync, rename, fsync the
-directory. Locks belong to a living process: the kernel lets go of them when it dies, so no
-leftover can wedge anything, whatever the file on disk says.
+directory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
-import json
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -27,10 +23,6 @@ if TYPE_CHECKING:
 #: Every temporary file of ours starts like this, so that sweeping can know its own.
 TEMPORARY_PREFIX = ".holdfast-tmp-"
 _SYNC_FILE_RANGE_WRITE = 2
-
-
-class AlreadyRunning(HoldfastError):
-    code, exit_code, retry = "already-running", 11, True
 
 
 class NoRoom(HoldfastError):
@@ -157,6 +149,22 @@ def durable_write(path: str, data: bytes, mode: int = 0o600) -> None:
         write_all(file.fileno(), data)
 
 
+def quick_write(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace the content of a file, atomically and not durably: for what costs little when it is lost."""
+    temporary = temporary_name(os.path.dirname(path))
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write every byte; `write` may take fewer than it was given."""
     view = memoryview(data)
@@ -172,19 +180,6 @@ def private_directory(path: str) -> None:
             private_directory(parent)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
-
-
-def swap_directories(new: str, current: str, retired: str) -> None:
-    """Put `new` where `current` is and keep the old one as `retired`; all on one filesystem."""
-    if os.path.lexists(current):
-        os.rename(current, retired)
-    try:
-        os.rename(new, current)
-    except OSError:
-        if os.path.lexists(retired) and not os.path.lexists(current):
-            os.rename(retired, current)
-        raise
-    fsync_directory(os.path.dirname(os.path.abspath(current)))
 
 
 def process_alive(pid: int) -> bool:
@@ -213,50 +208,6 @@ def sweep_temporaries(directory: str) -> list[str]:
     return swept
 
 
-@contextlib.contextmanager
-def process_lock(path: str, doing: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold a lock that dies with this process.
-
-    Raises AlreadyRunning, naming the holder, when another living process has it after `wait` seconds.
-    The file stays: unlinking a lock file opens a race between two later takers.
-    """
-    private_directory(os.path.dirname(path))
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise _held(descriptor, path) from None
-                time.sleep(0.05)
-        # Who holds it is a courtesy: on a full disk the lock holds all the same.
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(
-                descriptor, json.dumps({"pid": os.getpid(), "doing": doing, "since": time.time()}).encode(), 0
-            )
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _held(descriptor: int, path: str) -> AlreadyRunning:
-    try:
-        holder = json.loads(os.pread(descriptor, 4096, 0))
-        who = f"process {holder['pid']} ({holder['doing']})"
-    except (ValueError, KeyError, TypeError):
-        who = "another process"
-    return AlreadyRunning(
-        f"{who} is at work here",
-        kept="Nothing was changed by this command",
-        next_steps=("Wait for it to finish, then run the command again",),
-        lock=path,
-    )
-
-
 def free_bytes(path: str) -> int:
     """What an ordinary user may still write on the filesystem of `path`."""
     facts = os.statvfs(path)
@@ -282,18 +233,3 @@ def link_once(temporary: str, place: str) -> None:
         os.rename(temporary, place)
     else:
         os.unlink(temporary)
-
-
-def lock_is_held(path: str) -> bool:
-    """Whether a living process holds the lock on this file; asking changes nothing, and makes no file."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

@@ -9,10 +9,12 @@ as they are understood. Memory is bounded whatever the length of the journal or 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +64,7 @@ class Journal:
                 "facts": record.facts,
             }
         ).encode()
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = open_journal(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             _lock(descriptor)
             size = os.fstat(descriptor).st_size
@@ -74,9 +76,11 @@ class Journal:
 
     def read(self) -> Iterator[Record]:
         """Every readable record, oldest first; torn or foreign lines are passed over."""
-        if not os.path.exists(self.path):
+        try:
+            descriptor = open_journal(self.path)
+        except FileNotFoundError:
             return
-        with open(self.path, "rb") as file:
+        with os.fdopen(descriptor, "rb") as file:
             whole = True
             while line := file.readline(LONGEST):
                 record = parse_line(line) if whole else None
@@ -107,7 +111,7 @@ def _lines_backwards(path: str, words: Sequence[bytes] = (), block: int = 1 << 1
         return not words or any(word in text for word in words)
 
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_journal(path)
     except FileNotFoundError:
         return
     try:
@@ -135,6 +139,17 @@ def _lines_backwards(path: str, words: Sequence[bytes] = (), block: int = 1 << 1
             yield line
     finally:
         os.close(descriptor)
+
+
+def open_journal(path: str, flags: int = os.O_RDONLY) -> int:
+    """Its descriptor; OSError where the name belongs to a pipe or a device, which would wait for ever."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(descriptor)
+        code = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
+        raise OSError(code, "it is not a regular file", path)
+    return descriptor
 
 
 def _joined(parts: list[bytes], held: int) -> bytes:

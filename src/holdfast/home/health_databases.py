@@ -6,13 +6,16 @@ this run; one that is locked or cannot be counted is unknown, and unknown is not
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from dataclasses import replace
 
 from holdfast.core.entries import DatabaseFacts, EntryLost, Outcome
 from holdfast.core.sqlite.format import HEADER
 from holdfast.home.content import FLAGS, amount
 from holdfast.home.finding import Examination, Finding
+from holdfast.home.headers import HeaderReader
 from holdfast.home.losses import Shrinkage
 
 #: Beside the questions of the census: whether SQLite can read so much as the list of tables.
@@ -37,7 +40,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
 
     full = examination.recorded.full(path)
     try:
-        descriptor = os.open(full, FLAGS)
+        size, head = _beginning(full, examination.options.isolated)
     except OSError as error:
         return Finding(
             "database-closed",
@@ -45,10 +48,6 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
             f"{path} cannot be opened any more: {error.strerror}",
             restore_paths=(path,),
         )
-    try:
-        size, head = os.fstat(descriptor).st_size, os.read(descriptor, len(HEADER))
-    finally:
-        os.close(descriptor)
     if head != HEADER:
         return _not_a_database(path, size, head)
     queries = {
@@ -56,7 +55,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
         for count, matcher in examination.layout.counted
         if count.kind == "query" and matcher.covers(path)
     }
-    options = replace(examination.options, check=True, isolated=False)
+    options = replace(examination.options, check=True)
     try:
         return look(
             full,
@@ -74,6 +73,25 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
                 restore_paths=(path,),
             )
         return f"{path} could not be checked: {lost.remark.reason}"
+
+
+def _beginning(full: str, isolated: bool) -> tuple[int, bytes]:
+    """How large a file is, and its first bytes. `isolated`: by another process, for our locks."""
+    if not isolated:
+        descriptor = os.open(full, FLAGS)
+        try:
+            return os.fstat(descriptor).st_size, os.read(descriptor, len(HEADER))
+        finally:
+            os.close(descriptor)
+    facts = os.lstat(full)
+    if not stat.S_ISREG(facts.st_mode) or not os.access(full, os.R_OK):
+        code = errno.ELOOP if stat.S_ISLNK(facts.st_mode) else errno.EACCES
+        raise OSError(code, os.strerror(code), full)
+    reader = HeaderReader(isolated=True)
+    try:
+        return facts.st_size, reader.read(-1, os.path.basename(full), full)[: facts.st_size]
+    finally:
+        reader.close()
 
 
 def _not_a_database(path: str, size: int, head: bytes) -> Finding:

@@ -27,8 +27,10 @@ from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.snapshots import public_id
 from holdfast.vault.tags import (
     ADOPTED,
+    AUTOMATIC,
     KINDS,
     OTHER,
+    PRE_CHANGE,
     PRE_IMPORT,
     PRE_MIGRATION,
     PRE_RESTORE,
@@ -48,19 +50,23 @@ if TYPE_CHECKING:
     from holdfast.vault.repo import Repository
 
 SOUND = "sound"
+#: A bucket of its own: quick ones that nobody asked for push out none that somebody did.
+AUTOMATIC_QUICK = "automatic quick"
 
 #: What goes by itself. A kind that is not here never does.
 DEFAULT_POLICIES: Mapping[str, Policy] = {
     QUICK: Policy(last=20),
+    AUTOMATIC_QUICK: Policy(last=20),
     PRE_UPDATE: Policy(last=5),
     PRE_MIGRATION: Policy(last=5),
     PRE_IMPORT: Policy(last=5),
     PRE_RESTORE: Policy(last=5),
+    PRE_CHANGE: Policy(last=50, daily=14),
     SCHEDULED: Policy(daily=14, weekly=8, monthly=12),
 }
 
 #: Kinds that hold a part of a home only.
-_PARTS = (QUICK, ADOPTED)
+_PARTS = (QUICK, PRE_CHANGE, ADOPTED)
 
 #: The state of each database in a snapshot, by path: sound, unverified, damaged. `""` stands for all.
 Facts = Callable[[Snapshot], Mapping[str, str]]
@@ -152,7 +158,7 @@ def plan_forget(
         immune = _immune(members, now_ns, facts)
         kinds: dict[str, list[Snapshot]] = {}
         for snapshot in members:
-            kinds.setdefault(kind_of(snapshot), []).append(snapshot)
+            kinds.setdefault(_bucket(snapshot, policies), []).append(snapshot)
         for kind, bucket in kinds.items():
             for snapshot, by_policy in _by_policy(bucket, kind, policies.get(kind), now_ns):
                 reasons = (*immune.get(snapshot.id, ()), *by_policy)
@@ -164,6 +170,13 @@ def plan_forget(
     for decisions in (plan.keep, plan.forget):
         decisions.sort(key=lambda item: (item.snapshot.time_ns, item.snapshot.id), reverse=True)
     return plan
+
+
+def _bucket(snapshot: Snapshot, policies: Mapping[str, Policy]) -> str:
+    """Its kind; with a bucket of their own for automatic ones, where these policies have one."""
+    kind = kind_of(snapshot)
+    own = kind == QUICK and AUTOMATIC in snapshot.tags and AUTOMATIC_QUICK in policies
+    return AUTOMATIC_QUICK if own else kind
 
 
 def _by_policy(
@@ -186,6 +199,8 @@ def _immune(members: list[Snapshot], now_ns: int, facts: Facts) -> dict[str, lis
         if is_pinned(snapshot, now_ns):
             day = pinned_until(snapshot)
             found.setdefault(snapshot.id, []).append(f"pinned until {day}" if day else "pinned")
+    # Home points come many a day and hold little: being the newest must not cost a real one its place.
+    members = [one for one in members if kind_of(one) != PRE_CHANGE] or members
     past = [snapshot for snapshot in members if snapshot.time_ns <= now_ns]
     whole = [snapshot for snapshot in past if not is_incomplete(snapshot)]
     proven = [snapshot for snapshot in past if proven_at(snapshot) is not None]

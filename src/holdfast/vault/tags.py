@@ -23,14 +23,18 @@ PRE_UPDATE = "pre-update"
 PRE_MIGRATION = "pre-migration"
 PRE_IMPORT = "pre-import"
 PRE_RESTORE = "pre-restore"
+#: A home point: some files of a home, stored before an agent changes them.
+PRE_CHANGE = "pre-change"
 ADOPTED = "adopted"
-KINDS = (QUICK, MANUAL, SCHEDULED, PRE_UPDATE, PRE_MIGRATION, PRE_IMPORT, PRE_RESTORE, ADOPTED)
+KINDS = (QUICK, MANUAL, SCHEDULED, PRE_UPDATE, PRE_MIGRATION, PRE_IMPORT, PRE_RESTORE, PRE_CHANGE, ADOPTED)
 #: The kind of whatever restic, rustic or somebody's hand made.
 OTHER = "other"
 
 INCOMPLETE = "incomplete"
 PIN = "pin"
 FORGOTTEN = "forgotten"
+#: Taken at the end of a session, by nobody's wish.
+AUTOMATIC = "automatic"
 PROVEN = "proven"
 
 _KIND = re.compile(r"[a-z][a-z0-9-]*")

@@ -9,14 +9,12 @@ import pytest
 
 from holdfast.core.files import (
     TEMPORARY_PREFIX,
-    AlreadyRunning,
     durable_file,
     durable_write,
     private_directory,
-    process_lock,
-    swap_directories,
     sweep_temporaries,
 )
+from holdfast.core.locks import AlreadyRunning, process_lock
 
 
 def names(directory):
@@ -80,19 +78,9 @@ def test_private_directories_can_be_entered_by_their_owner_only(tmp_path):
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_swapped_directories_keep_the_old_one(tmp_path):
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "file").write_text("new")
-    (tmp_path / "current").mkdir()
-    (tmp_path / "current" / "file").write_text("old")
-    swap_directories(str(tmp_path / "new"), str(tmp_path / "current"), str(tmp_path / "retired"))
-    assert (tmp_path / "current" / "file").read_text() == "new"
-    assert (tmp_path / "retired" / "file").read_text() == "old"
-
-
 HOLDER = """
 import sys, time
-from holdfast.core.files import process_lock
+from holdfast.core.locks import process_lock
 with process_lock(sys.argv[1], "holding"):
     print("held", flush=True)
     time.sleep(60)

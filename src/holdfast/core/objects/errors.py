@@ -17,6 +17,18 @@ from __future__ import annotations
 
 from holdfast.core.errors import HoldfastError
 
+#: How the system, ssh and rclone say that nobody is there.
+_NOBODY = (
+    "connection refused",
+    "connection timed out",
+    "no answer in time",
+    "operation timed out",
+    "i/o timeout",
+    "no such host",
+    "could not resolve",
+    "no route to host",
+    "unreachable",
+)
 WHOLE = "What was stored there before is whole; nothing stands there half written"
 
 
@@ -30,6 +42,12 @@ class PlaceMissing(HoldfastError):
 
 class PlaceUnreachable(HoldfastError):
     code, retry = "place-unreachable", True
+
+    @property
+    def nobody_answered(self) -> bool:
+        """Whether there was no sign of a server at all: no connection, or none in time."""
+        reason = str(self.facts.get("reason", "")).lower()
+        return any(sign in reason for sign in _NOBODY)
 
 
 class PlaceRefused(HoldfastError):

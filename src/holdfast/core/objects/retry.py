@@ -3,6 +3,9 @@
 May be retried: no connection, a dropped one, silence, server errors, "slow down" — all of them
 PlaceUnreachable below. Never: a refusal, a missing place, a wrong answer, a taken name.
 
+A server that has never answered is given up after some seconds: it is off, or its name is wrong, and a
+person waits. One that answered before is worth waiting for.
+
 Two things need care. A write that broke off may have been stored all the same: a retry that finds the name
 taken looks whether what is there is what was sent. A broken-off stream goes on where it stopped.
 """
@@ -22,6 +25,8 @@ from holdfast.core.objects.rate import Rate
 _T = TypeVar("_T")
 _ATTEMPTS = 8
 _FIRST, _LONGEST = 0.5, 30.0  # seconds
+#: Seconds in which a server that has never answered must do so.
+FIRST_CONTACT = 10.0
 
 
 class Patience:
@@ -37,6 +42,7 @@ class Patience:
     ) -> None:
         self.seconds, self.attempts = seconds, attempts
         self.clock, self.sleep = clock, sleep
+        self.heard = False  # of the server, by any answer
 
     def begin(self) -> Attempts:
         return Attempts(self)
@@ -47,14 +53,18 @@ class Attempts:
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
-        self._deadline = patience.clock() + patience.seconds
+        self._began = patience.clock()
         self.failed = 0
 
     def again(self, error: PlaceUnreachable) -> None:
         """Wait for the next attempt; the error itself where there is none left."""
         self.failed += 1
         wait = random.uniform(0.5, 1.0) * min(_LONGEST, _FIRST * 2 ** (self.failed - 1))
-        over = self._patience.clock() + wait > self._deadline
+        self._patience.heard |= not error.nobody_answered
+        seconds = self._patience.seconds
+        if not self._patience.heard:
+            seconds = min(seconds, FIRST_CONTACT)
+        over = self._patience.clock() + wait > self._began + seconds
         if over or self.failed >= self._patience.attempts:
             if self.failed > 1:
                 error.facts["attempts"] = self.failed
@@ -98,6 +108,7 @@ class PatientObjects(ObjectStore):
             try:
                 for piece in self.place.stream(name, offset):
                     offset += len(piece)
+                    self.patience.heard = True
                     yield piece
                     if attempts.failed:
                         attempts = self.patience.begin()  # it goes on: a new patience
@@ -111,6 +122,7 @@ class PatientObjects(ObjectStore):
         while True:
             try:
                 self.place.write(name, self._limited(content), replace=replace)
+                self.patience.heard = True
                 return
             except Taken:
                 if attempts.failed and start is not None and self._is_there(name, content, start):
@@ -141,7 +153,12 @@ class PatientObjects(ObjectStore):
         attempts = self.patience.begin()
         while True:
             try:
-                return work()
+                found = work()
+                self.patience.heard = True
+                return found
+            except NotThere:
+                self.patience.heard = True
+                raise
             except PlaceUnreachable as error:
                 attempts.again(error)
 

@@ -67,7 +67,7 @@ class S3Client:
         access = self._access
         plain = access.endpoint.startswith("http://")
         client: dict[str, object] = {
-            "connect_timeout": timedelta(seconds=min(self.timeout, 20)),
+            "connect_timeout": timedelta(seconds=min(self.timeout, 10)),
             "allow_http": plain,
         }
         if use == "get":

@@ -59,6 +59,10 @@ class Host:
         return f"{self}:{self.port}" if self.port else str(self)
 
 
+#: Seconds for the connection; ssh counts the greeting of the server with it.
+_CONNECT = 15.0
+
+
 def ssh_command(host: Host, environment: Mapping[str, str], timeout: float) -> list[str]:
     """The command whose streams speak SFTP."""
     program = shutil.which("ssh", path=environment.get("PATH"))
@@ -70,7 +74,7 @@ def ssh_command(host: Host, environment: Mapping[str, str], timeout: float) -> l
             program="ssh",
         )
     command = [program, "-T", *(["-F", host.config] if host.config else [])]
-    for option in (*_OPTIONS, f"ConnectTimeout={max(1, round(timeout))}"):
+    for option in (*_OPTIONS, f"ConnectTimeout={max(1, round(min(timeout, _CONNECT)))}"):
         command += ["-o", option]
     if host.port:
         command += ["-p", str(host.port)]

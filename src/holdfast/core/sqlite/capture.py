@@ -84,8 +84,16 @@ def look(
 ) -> DatabaseFacts:
     """Judge a live database as `capture` would, without reading its bytes out. Raises EntryLost.
 
-    In this process, which must have no other handle on the database.
+    Where it is not isolated, in this process, which must have no other handle on the database.
     """
+    if options.isolated:
+        from .isolated import capture_isolated
+
+        with capture_isolated(path, name, options, queries or {}, listener) as isolated:
+            for _ in isolated.chunks():
+                pass  # the verdict comes after the last of them
+        assert isolated.database is not None
+        return isolated.database
     with capture_here(path, name, options, queries or {}, listener) as content:
         return content.judge()
 

@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import fsync_directory, private_directory, process_lock
+from holdfast.core.files import fsync_directory, private_directory
+from holdfast.core.locks import process_lock
 
 from .moving import discard
 

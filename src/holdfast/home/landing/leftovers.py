@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from dataclasses import dataclass
 
-from .area import INTENT, Area, existing_areas
+from holdfast.core.locks import lock_is_held
+
+from .area import INTENT, existing_areas
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +27,6 @@ def leftovers(home: str) -> list[Leftover]:
     found = []
     for area in existing_areas(home):
         begun = [one for one in area.all() if one.state in ("", INTENT)]
-        if begun and not _at_work(area):
+        if begun and not lock_is_held(os.path.join(area.path, "lock")):
             found += [Leftover(one.operation, one.state == INTENT, one.path) for one in begun]
     return found
-
-
-def _at_work(area: Area) -> bool:
-    """Whether a living process lands here: the lock dies with it, and asking for it changes nothing."""
-    try:
-        descriptor = os.open(os.path.join(area.path, "lock"), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from holdfast.core.entries import Kind, Source
 from holdfast.core.files import free_bytes
+from holdfast.core.spelling import shell_word
 from holdfast.home.layout import Layout
 from holdfast.home.places import HomeNotDirectory
 
@@ -110,7 +111,10 @@ def plan_landing(
         raise HomeNotDirectory(
             f"`{targets.home}` is not a directory, so nothing can be restored into it",
             kept="Nothing was changed",
-            next_steps=("Name another place: `holdfast import FILE --into DIR`",),
+            next_steps=(
+                f"Move it away first: `mv {shell_word(targets.home)} {shell_word(targets.home + '.file')}`",
+                "Name another place: `holdfast import FILE --into DIR`",
+            ),
             home=targets.home,
         )
     places = Places(targets)

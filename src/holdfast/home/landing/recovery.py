@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from holdfast.core.files import AlreadyRunning
+from holdfast.core.locks import AlreadyRunning
 
 from .area import (
     INTENT,

@@ -107,6 +107,11 @@ class Builder:
     def build(self) -> Steps:
         for unchanged in self.wish.same:
             self._still_the_same(unchanged)
+        for root, path, entry in self.wish.aways:
+            facts = self._look((root, path))
+            if facts is not None and stat.S_ISLNK(facts.st_mode):
+                # Before a directory is asked for in its place: nothing is written through a link.
+                self._take_away((root, path), entry)
         for place in sorted(self.wish.directories):
             self._directory(place)
         for wanted in sorted(self.wish.puts, key=lambda wanted: (wanted.root, wanted.path)):

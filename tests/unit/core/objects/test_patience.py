@@ -95,6 +95,41 @@ def test_there_is_an_end_by_time(clock):
     assert place.calls > 2
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "connection refused",
+        "no answer in time",
+        "there is no such host",
+        "ssh: connect to host nas port 22: Connection timed out",
+        "ssh: Could not resolve hostname nas: Name or service not known",
+        "dial tcp 192.0.2.1:443: i/o timeout",
+    ],
+)
+def test_a_server_that_never_answered_is_given_up_soon(clock, reason):
+    place = Flaky(100, error=unreachable("memory", reason))
+    with pytest.raises(PlaceUnreachable) as caught:
+        patient(place, clock).write("x", b"x")
+    assert clock.now - 1000 <= 10.0
+    assert place.calls == caught.value.facts["attempts"] >= 3
+
+
+def test_a_server_that_answered_once_is_waited_for(clock):
+    place = Flaky(0, error=unreachable("memory", "connection refused"))
+    objects = patient(place, clock)
+    objects.write("x", b"x")
+    place.failures = 7
+    objects.write("y", b"y")
+    assert clock.now - 1000 > 15.0
+
+
+@pytest.mark.parametrize("error", ["the connection was cut", "SlowDown (503)"])
+def test_a_server_that_answers_with_trouble_is_waited_for(clock, error):
+    place = Flaky(7, error=unreachable("memory", error))
+    patient(place, clock).write("x", b"x")
+    assert clock.now - 1000 > 15.0
+
+
 def test_a_refusal_is_never_tried_again(clock):
     place = Flaky(1, error=refused("memory", "write there", "no"))
     with pytest.raises(PlaceRefused):

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import AlreadyRunning
+from holdfast.core.locks import AlreadyRunning
 from holdfast.home.landing import landings, recover
 from holdfast.home.landing.area import open_area
 from landing_support import (
