@@ -32,12 +32,20 @@ _OPEN_NS = 12 * 3600 * 1_000_000_000
 
 
 def marks_amid_turns(points: Sequence[Checkpoint]) -> frozenset[str]:
-    """After-marks that were made while another agent was at its turn: what follows may be its work."""
+    """After-marks that were made while another agent was at its turn: what follows may be its work. So it
+    is where a turn has another mark before its next change: commands ran side by side, or left a process."""
     turns: dict[tuple[str, str], tuple[int, int]] = {}  # when it began, and when it ended
     seen: dict[str, tuple[str, str]] = {}  # the turn that a session is at
     marks: list[Checkpoint] = []
+    last: dict[str, Checkpoint] = {}  # of each session, where it is a mark
+    amid: set[str] = set()
     for point in sorted(points, key=lambda point: (point.time_ns, point.id)):
         key = (point.session, point.turn)
+        before_it = last.pop(point.session, None)
+        if point.kind == "after" and point.session:
+            if before_it is not None and before_it.turn == point.turn:
+                amid.add(before_it.id)
+            last[point.session] = point
         if point.kind == "after":
             marks.append(point)
             if key in turns:
@@ -48,7 +56,7 @@ def marks_amid_turns(points: Sequence[Checkpoint]) -> frozenset[str]:
                 turns[before] = (turns[before][0], point.time_ns)
             seen[point.session] = key
             turns[key] = (turns.get(key, (point.time_ns, 0))[0], point.time_ns + _OPEN_NS)
-    return frozenset(
+    return frozenset(amid) | frozenset(
         mark.id
         for mark in marks
         if any(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.core.files import process_lock
+from holdfast.core.locks import process_lock
 
 from .about import from_message
 from .checkpoint import Checkpoint

@@ -20,7 +20,7 @@ from typing import Any
 
 from isal import isal_zlib
 
-from holdfast.core.files import temporary_name, write_all
+from holdfast.core.files import quick_write, write_all
 
 from .folder import Folder
 
@@ -120,18 +120,7 @@ class Cache:
         self._absorb(fresh)
         payload = marshal.dumps((self.facts.values(), self._raw), 4)
         frame = _MAGIC + _FRAME.pack(len(payload), isal_zlib.crc32(payload)) + payload
-        temporary = temporary_name(os.path.dirname(self.path))
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                write_all(descriptor, frame)
-            finally:
-                os.close(descriptor)
-            os.rename(temporary, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        quick_write(self.path, frame)
         self._length = self._live = len(frame)
 
     def _append(self, payload: bytes) -> None:

@@ -12,9 +12,8 @@ import contextlib
 import os
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 from holdfast.core.worker import Worker
 
@@ -22,6 +21,7 @@ from .checkpoint import REASONS, Skipped
 from .git import find_git
 from .maintenance import MaintenanceSettings, start_if_due
 from .project import Root, find_root, project_id
+from .protection import Protection, failure_of
 from .state import State, read_state, write_state
 from .store import Store
 from .take import DEFAULTS, Taken, TakeSettings, TooManyFiles, take
@@ -31,32 +31,11 @@ _RETRY_NS = 3600 * 10**9
 NO_GIT = "git is not on this machine: checkpoints are taken, but the rules of .gitignore cannot be asked"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that is not protected, and why."""
-
-    project: str
-    code: str
-    what: str
-
-
-@dataclass(slots=True)
-class Protection:
-    """What one call came to."""
-
-    taken: list[Taken] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)  # named, and not covered
-    failures: list[Failure] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)  # sentences for the user, each given once
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything that was named is in a checkpoint."""
-        return not self.failures and not self.skipped
-
-
 class Checkpoints:
-    """One per agent process; `directory` is the store's. `forbidden`: homes, which are never a project."""
+    """One per agent process; `directory` is the store's. `forbidden`: homes, which are never a project.
+
+    `chosen`: resolved directories that a person called a project himself, marker or not.
+    """
 
     def __init__(
         self,
@@ -64,12 +43,13 @@ class Checkpoints:
         *,
         settings: TakeSettings = DEFAULTS,
         forbidden: Collection[str] = (),
+        chosen: Collection[str] = (),
         maintenance: MaintenanceSettings | None = None,
         listener: Listener = silent,
     ) -> None:
         self.directory, self.settings, self.listener = directory, settings, listener
         self.maintenance = maintenance  # None: nobody is started to keep the store small
-        self.forbidden = tuple(forbidden)
+        self.forbidden, self.chosen = tuple(forbidden), tuple(chosen)
         self._session = self._turn = ""
         self._touched: dict[str, Root] = {}  # projects of this turn
         self._noticed: set[str] = set()
@@ -100,14 +80,21 @@ class Checkpoints:
         try:
             self._before(protection, list(paths), reason, session, turn, shell, directory)
         except Exception as error:
-            protection.failures.append(_failure("", error))
+            protection.failures.append(failure_of("", error))
         return protection
 
     def after(
-        self, session: str = "", turn: str = "", reason: str = "after the turn", *, wait: bool = False
+        self,
+        session: str = "",
+        turn: str = "",
+        reason: str = "after the turn",
+        *,
+        wait: bool = False,
+        over: bool = True,
     ) -> Protection:
         """Call when a turn ended: marks what it left behind, off this thread unless `wait`.
 
+        Not `over`: only a command of it ended, and the end of the turn is to be marked, too.
         The answer of a call that does not wait is empty; `state.json` tells.
         """
         session, turn = session or self._session, turn or self._turn
@@ -121,9 +108,9 @@ class Checkpoints:
             try:
                 with Store.open(self.directory, listener=self.listener) as store:
                     for root in roots:
-                        self._one(store, protection, root, [], "after", reason, session, turn, True)
+                        self._one(store, protection, root, [], "after", reason, session, turn, True, over)
             except Exception as error:
-                protection.failures.append(_failure("", error))
+                protection.failures.append(failure_of("", error))
 
         if wait:
             work()
@@ -136,6 +123,12 @@ class Checkpoints:
         """Wait for after-marks that are still being made; for the end of a process."""
         return all(worker.wait(timeout) for worker in self._workers)
 
+    def _root(self, path: str) -> Root | None:
+        """The project of a path. One that a person chose stays that project, also when it is gone."""
+        if path in self.chosen:
+            return Root(path, "chosen")
+        return find_root(path, forbidden=self.forbidden)
+
     def _touched_elsewhere(self, turn: list[str]) -> list[Root]:
         """Projects that other processes touched in this turn: hooks are a process per call."""
         found: list[Root] = []
@@ -144,7 +137,7 @@ class Checkpoints:
             for name in os.listdir(place):
                 state = read_state(os.path.join(place, name))
                 if any(turn) and turn in state.turns and state.project:
-                    root = find_root(state.project, forbidden=self.forbidden)
+                    root = self._root(state.project)
                     found.append(root if root and root.path == state.project else Root(state.project, ""))
         return found
 
@@ -165,7 +158,7 @@ class Checkpoints:
         targets = [os.path.realpath(path) for path in targets if os.path.islink(path)]
         for path in [*paths, *(path for path in targets if not os.path.isdir(path))]:
             full = os.path.abspath(os.path.join(directory, path)) if "\0" not in path else ""
-            root = find_root(full, forbidden=self.forbidden) if full else None
+            root = self._root(full) if full else None
             if root is None:
                 protection.skipped.append(Skipped(path, "outside", "is not on this machine"))
                 continue
@@ -212,6 +205,7 @@ class Checkpoints:
         session: str,
         turn: str,
         full: bool,
+        over: bool = False,
     ) -> None:
         """One project; its trouble stays its own."""
         state = State()
@@ -240,14 +234,17 @@ class Checkpoints:
             for remark in taken.remarks:
                 self._notice(protection, remark)
         except Exception as error:
-            failure = _failure(root.path, error)
+            failure = failure_of(root.path, error)
             protection.failures.append(failure)
             state.failed(failure.code, failure.what)
         if place:
             with contextlib.suppress(OSError):
                 # Another session may have written since: what it says of its own turn stays.
                 state.turns = read_state(place).turns
-                (state.touched if kind == "before" else state.marked)([session, turn])
+                if kind == "before":
+                    state.touched([session, turn])
+                elif over:
+                    state.marked([session, turn])
                 write_state(place, state)
 
     def _take(
@@ -295,9 +292,3 @@ class Checkpoints:
         if text not in self._noticed:
             self._noticed.add(text)
             protection.notices.append(text)
-
-
-def _failure(project: str, error: Exception) -> Failure:
-    if isinstance(error, HoldfastError):
-        return Failure(project, error.code, error.what)
-    return Failure(project, "internal-error", f"{type(error).__name__}: {error}")

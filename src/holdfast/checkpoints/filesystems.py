@@ -1,4 +1,4 @@
-"""What is known of a filesystem: whether a directory's times tell of its names."""
+"""What is known of a filesystem: its kind, and whether a directory's times tell of its names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ _TELLING = frozenset(
 
 def names_are_told(device: int) -> bool:
     """Whether a directory's times can be trusted on the filesystem with that device number."""
+    return kind_of_filesystem(device) in _TELLING
+
+
+def kind_of_filesystem(device: int) -> str:
+    """`ext4`, `nfs4`, …; "" where the system does not say."""
     wanted = b"%d:%d" % (os.major(device), os.minor(device))
     with contextlib.suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
         for line in file:
             if line.split(b" ", 3)[2] == wanted:
-                return line.partition(b" - ")[2].split(b" ", 1)[0].decode() in _TELLING
-    return False
+                return line.partition(b" - ")[2].split(b" ", 1)[0].decode()
+    return ""

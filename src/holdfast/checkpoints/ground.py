@@ -36,12 +36,16 @@ def check_project(project: str) -> None:
     try:
         facts = os.lstat(project)
     except (FileNotFoundError, NotADirectoryError):
+        command = f"`holdfast rollback 1 --dir {shell_word(project)}`"
+        around = os.path.dirname(project)
+        if not os.path.isdir(around):  # rollback makes it only where nothing can be unmounted
+            command = f"make `{around}` again, then {command}"
         raise ProjectGone(
             f"the project `{project}` is not there any more",
             kept="Its checkpoints are all still in the store; nothing was changed",
             next_steps=(
                 "If it was moved, or its disk is not mounted, bring it back to that place",
-                f"If it was deleted, bring it back: `holdfast rollback 1 --dir {shell_word(project)}`",
+                f"If it was deleted, bring it back: {command}",
             ),
             project=project,
         ) from None

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import AlreadyRunning, free_bytes, process_lock
+from holdfast.core.files import free_bytes
+from holdfast.core.locks import AlreadyRunning, process_lock
 
 from .quarantine import maintenance_lock
 from .repository import StoreUnusable

@@ -149,8 +149,9 @@ def numbered(
     an after-mark, what happened since is the user's own, which no number undoes. One
     that is damaged has none, and is added to `damaged`. `most`: so many are enough.
     """
-    points = [point for point in points if live is None or point.id != live.id or point.numbered]
+    # Where nothing changed since the newest point, that one is also the point of now.
     newest = next((point for point in points if point.kind != "undo"), None)
+    points = [point for point in points if live is None or point.id != live.id or point.numbered]
     reference = Moment(live) if live is not None else None
     ended = newest is not None and newest.kind == "after" and newest.id not in marks_amid_turns(points)
     if newest is not None and ended and newest.full:

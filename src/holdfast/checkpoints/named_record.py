@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import temporary_name, write_all
+from holdfast.core.files import quick_write, write_all
 
 from .meta import escape, unescape
 from .store import Store
@@ -28,7 +28,6 @@ class NamedRecord:
 
     def __init__(self, store: Store, project: str, directory: str) -> None:
         self._path = os.path.join(directory, NAME)
-        self._directory = directory
         self.names: dict[bytes, None] = {}
         self._lines = 0
         try:
@@ -47,7 +46,7 @@ class NamedRecord:
         self.names.update(dict.fromkeys(fresh))
         if anew or self._lines + len(fresh) > 2 * MOST:
             self.names = dict.fromkeys(list(self.names)[-MOST:])
-            self._write(b"".join(escape(name) + b"\n" for name in self.names))
+            quick_write(self._path, b"".join(escape(name) + b"\n" for name in self.names))
             self._lines = len(self.names)
         elif fresh:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -58,18 +57,6 @@ class NamedRecord:
             finally:
                 os.close(descriptor)
             self._lines += len(fresh)
-
-    def _write(self, content: bytes) -> None:
-        temporary = temporary_name(self._directory)
-        try:
-            with open(temporary, "xb") as file:
-                os.fchmod(file.fileno(), 0o600)
-                file.write(content)
-            os.rename(temporary, self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
 
 
 def _gathered(store: Store, project: str) -> list[bytes]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from holdfast.core.files import temporary_name
+from holdfast.core.files import quick_write
 
 NAME = "packs"
 GONE = "missing"
@@ -67,13 +67,4 @@ def add_to_record(directory: str, place: str, pack: str) -> None:
 def write_record(directory: str, place: str, packs: Collection[str], mark: str) -> None:
     """Begin anew with these."""
     lines = [f"{name} {looks_of(place, name)}\n" for name in sorted(packs)]
-    temporary = temporary_name(directory)
-    try:
-        with open(temporary, "xb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(os.fsencode("".join([f"{_MARK}{mark}\n", *lines])))
-        os.rename(temporary, os.path.join(directory, NAME))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    quick_write(os.path.join(directory, NAME), os.fsencode("".join([f"{_MARK}{mark}\n", *lines])))

@@ -15,7 +15,7 @@ from .checkpoint import FileState
 from .ground import Ground
 from .placing import Change, Print
 from .proving import Damaged, Proof, checked_content, open_elsewhere, prove
-from .rollback_plan import Left, RollbackPlan, Step, file_mode, parents
+from .rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, parents
 from .spelling import alike_names
 from .store import Store
 
@@ -151,12 +151,13 @@ class Preparation:
 
     def _metadata(self, step: Step) -> None:
         assert step.then is not None
-        facts = self.ground.look(step.path)
+        path = "" if step.path == OWN else step.path
+        facts = self.ground.look(path)
         if facts is None:
-            self.out.left.append(Left(step.path, "changed", "it is gone"))
+            self.out.left.append(Left(path, "changed", "it is gone"))
             return
         old = Print.of(facts)
-        change = Change("set", step.path, old=old, action=step.action)
+        change = Change("set", path, old=old, action=step.action)
         change.mode, change.mtime_ns = file_mode(step.then), step.then.mtime_ns
         if step.then.kind == "directory":
             self.out.outsides.append(change)
@@ -242,13 +243,13 @@ class Preparation:
             if path in listed or path in self.going:
                 continue
             listed.add(path)
-            facts, state = self.ground.look(path), self.then.get(path)
+            facts, state = self.ground.look(path), self.then.get(path) if path else self.plan.root
             change = Change("set", path, old=Print.of(facts) if facts is not None else None)
             if state is not None and state.kind == "directory" and path not in spoiled:
                 change.mtime_ns = state.mtime_ns
             elif facts is not None and not busy.get(path, False):
                 change.mtime_ns = facts.st_mtime_ns
-            if path in self._made:
+            if path in self._made or (not path and self.plan.made_project):
                 change.mode = file_mode(state) if state is not None else 0o755
             self.out.outsides.append(change)
         self.out.outsides.sort(key=lambda change: -change.path.count("/") if change.path else 1)

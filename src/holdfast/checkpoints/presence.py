@@ -55,6 +55,22 @@ def presence(project_directory: str, project: str) -> Presence:
     return Presence(UNREACHABLE, "something that is not a directory lies in its place")
 
 
+def on_the_same_filesystem(project_directory: str, project: str) -> bool:
+    """Whether what is left of the way to a project that is gone lies on the filesystem that held it: then
+    nothing is unmounted, and the directories around it were deleted with it."""
+    remembered = _remembered(project_directory)
+    if remembered is None or remembered["device"] != remembered["parent_device"]:
+        return False
+    above = os.path.dirname(project)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    try:
+        left = (os.lstat(above).st_dev, os.statvfs(above).f_fsid)
+    except OSError:
+        return False
+    return left == (remembered["parent_device"], remembered["filesystem"]) and os.path.isdir(above)
+
+
 def _absent(project_directory: str, project: str) -> Presence:
     parent = os.path.dirname(project)
     remembered = _remembered(project_directory)

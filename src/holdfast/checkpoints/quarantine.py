@@ -13,7 +13,8 @@ import os
 import shutil
 from collections.abc import Iterable
 
-from holdfast.core.files import AlreadyRunning, private_directory, process_lock
+from holdfast.core.files import private_directory
+from holdfast.core.locks import AlreadyRunning, process_lock
 
 _NAME = "quarantine"
 #: A pack is found by its index, so the index goes first and comes back last.

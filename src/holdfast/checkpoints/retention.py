@@ -2,11 +2,11 @@
 
 Oldest first over all projects, down to the limit and no further. Never in a plan: the newest
 checkpoint of a project and its newest numbered one, whatever their age; undo points younger than a
-day; what a rollback in progress needs. After-marks stay as long as a numbered point before them does,
-because they are what tells the user's edits from the agent's. Points that were only taken to look at a
-project go after an hour. Orphans go whole, only on positive
-evidence, and only where a person asked. A limit that cannot be reached without breaking a rule is
-said (`still_over`), not forced, and nothing is dropped that gains nothing.
+day; what a rollback in progress needs; the first point of a session that is still at work. After-marks
+stay as long as a numbered point before them does, because they are what tells the user's edits from the
+agent's. Points that were only taken to look at a project go after an hour. Orphans go whole, only on
+positive evidence, and only where a person asked. A limit that cannot be reached without breaking a rule
+is said (`still_over`), not forced, and nothing is dropped that gains nothing.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class ProjectPoints:
     checkpoints: Sequence[Checkpoint]  # any order
     presence: Presence = field(default_factory=lambda: Presence(LIVE, ""))
     protected: frozenset[str] = frozenset()  # ids that a rollback in progress needs
+    at_work: frozenset[str] = frozenset()  # the state before each session that has not ended its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _by_count_and_age(
     each: ProjectPoints, limits: Limits, now_ns: int
 ) -> Mapping[str, tuple[Checkpoint, str]]:
     newest_first = sorted(each.checkpoints, key=_age, reverse=True)
-    immune = immune_ids(newest_first, now_ns) | each.protected
+    immune = immune_ids(newest_first, now_ns) | each.protected | each.at_work
     found: dict[str, tuple[Checkpoint, str]] = {}
     numbered = [point for point in newest_first if point.numbered]
     if limits.max_snapshots and len(numbered) > limits.max_snapshots:
@@ -163,7 +164,7 @@ def _may_go_for_size(
 ) -> list[Checkpoint]:
     waiting: list[Checkpoint] = []
     for each in projects:
-        immune = immune_ids(each.checkpoints, now_ns) | each.protected
+        immune = immune_ids(each.checkpoints, now_ns) | each.protected | each.at_work
         waiting += [p for p in each.checkpoints if p.id not in immune and p.id not in gone]
     return sorted(waiting, key=_age)
 

@@ -21,7 +21,7 @@ from .checkpoint import Checkpoint
 from .ground import Ground, check_project
 from .preparing import Preparation, Prepared
 from .rollback_journal import RollbackJournal
-from .rollback_plan import Left, RollbackPlan
+from .rollback_plan import OWN, Left, RollbackPlan
 from .rollback_planning import NothingToUndo, plan_rollback, plan_undo
 from .rollback_recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
 from .rollback_run import RollbackFailed, finish, go_back, go_forward, open_up
@@ -208,7 +208,7 @@ def _swap(
     not_made = {left.path for left in outcome.left}
     made = [change for change in outcome.made if change.path not in not_made]
     result.done = [(change.path, change.action) for change in made if change.action]
-    result.done += [(change.path, change.action) for change in outsides if change.action]
+    result.done += [(change.path or OWN, change.action) for change in outsides if change.action]
     result.done.sort()
     try:
         journal.close("done", operation, **_summary(plan, result))

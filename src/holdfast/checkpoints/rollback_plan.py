@@ -26,6 +26,8 @@ LEFT = {
     "mount": "another filesystem is mounted there",
 }
 
+#: How a plan names the project's own directory.
+OWN = "."
 #: What was left although it should have come back.
 _INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted")
 #: What stays because it is somebody's later work, or is never written by anybody but git.
@@ -91,6 +93,9 @@ class RollbackPlan:
     gone: list[Skipped] = field(default_factory=list)  # not covered then, and not there any more
     remarks: list[str] = field(default_factory=list)
     made_project: bool = False  # the project was gone, and its directory was made again
+    made: tuple[str, ...] = ()  # that directory, and those above it that were gone with it, outermost first
+    root: FileState | None = None  # the project's own directory as it was; None where that is not known
+    root_now: FileState | None = None
     then: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as it was
     now: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as the undo point holds it
 

@@ -6,18 +6,20 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
 
 from .addressing import find_checkpoint, find_files
 from .attribution import changed_by_user, marks_amid_turns
-from .checkpoint import Checkpoint, NoSuchCheckpoint
+from .checkpoint import Checkpoint, FileState, NoSuchCheckpoint
 from .deciding import Sides, plan_steps
 from .ground import Ground, check_project
 from .moment import Absence, LeftOut, States, moment_of, named_paths
+from .presence import on_the_same_filesystem
 from .rollback_journal import RollbackJournal
-from .rollback_plan import Left, RollbackPlan, substance
+from .rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, substance
 from .rollback_recovery import recover_locked, rollback_lock
 from .store import Store
 from .take import ProjectGone, TakeSettings
@@ -74,14 +76,19 @@ def plan_rollback(
                     project=project,
                     other=target.project,
                 )
-            plan = RollbackPlan(project, target, undo, made_project=made)
+            plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
             _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
         except BaseException:
-            if made:
-                with contextlib.suppress(OSError):
-                    os.rmdir(project)
+            unmake(made)
             raise
         return plan
+
+
+def unmake(made: Sequence[str]) -> None:
+    """Remove the directories that were made to plan in, as far as they are still empty."""
+    with contextlib.suppress(OSError):
+        for path in reversed(made):
+            os.rmdir(path)
 
 
 class _Filling:
@@ -130,11 +137,24 @@ class _Filling:
                 renamed=renamed,
             )
             plan.steps, plan.left = plan_steps(sides)
+        if not moment.over and not files:
+            self._own_directory(states(moment.base).root, now.root, undoing_it)
         if undoing_it is not None:
             others = undoing_it.others(self._differing(now, lambda path: True), plan.then, now)
             plan.left = sorted([*plan.left, *(Left(path, "since") for path in others)], key=lambda o: o.path)
         plan.not_covered = [one for one in left_out.items if wanted(one.path)]
         plan.gone = missed(gone, _Wanted(plan.files))
+
+    def _own_directory(self, then: FileState, now: FileState, undoing_it: Undoing | None) -> None:
+        """The project's own directory: its mode is a step, its time goes with whatever else is done."""
+        plan = self.plan
+        if not then.mtime_ns or (undoing_it is not None and undoing_it.root not in (None, now)):
+            return  # adopted from a store that does not know it; or changed since
+        if any("/" not in left.path for left in plan.left):
+            then = replace(then, mtime_ns=now.mtime_ns)  # the time of what stays in it
+        plan.root, plan.root_now = then, now
+        if file_mode(then) != file_mode(now):
+            plan.steps.insert(0, Step(OWN, "metadata", then, now))
 
     def _theirs(
         self, undoing_it: Undoing | None, wanted: Callable[[str], bool], now: TreeState
@@ -190,17 +210,35 @@ class _Wanted:
         return self._all or path in self._names or path.startswith(self._below)
 
 
-def _see_to_project(store: Store, project: str, checkpoint: Checkpoint | str, recreate: bool) -> bool:
+def _see_to_project(
+    store: Store, project: str, checkpoint: Checkpoint | str, recreate: bool
+) -> tuple[str, ...]:
+    """See that it is there; the directories that were made for it, outermost first."""
     try:
         check_project(project)
     except ProjectGone:
-        if not recreate or not os.path.isdir(os.path.dirname(project)) or not store.checkpoints(project):
+        if not recreate or not store.checkpoints(project):
             raise
+        place = store.project_directory(project)
+        if not os.path.isdir(os.path.dirname(project)) and not on_the_same_filesystem(place, project):
+            raise  # it may only be unmounted
         if isinstance(checkpoint, str):
             find_checkpoint(store, project, checkpoint, None)  # before anything is made
-        os.mkdir(project)
-        return True
-    return False
+        made = _missing_directories(project)
+        for path in made[:-1]:
+            os.mkdir(path)
+        os.mkdir(project, 0o700)  # nobody else looks in until its own mode is back
+        return made
+    return ()
+
+
+def _missing_directories(path: str) -> tuple[str, ...]:
+    """This one and those above it that are not there, outermost first."""
+    found: list[str] = []
+    while not os.path.lexists(path):
+        found.append(path)
+        path = os.path.dirname(path)
+    return tuple(reversed(found))
 
 
 def plan_undo(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
-from holdfast.core.files import process_lock
+from holdfast.core.locks import process_lock
 
 from .checkpoint import Checkpoint
 from .ground import Ground, check_project

@@ -10,6 +10,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 
 from holdfast.core.files import TEMPORARY_PREFIX
 
@@ -87,7 +89,12 @@ class Rules:
         return repr((DIRECTORIES, FILES, SECRET_FILES, SECRET_DIRECTORIES, self.excluded)).encode()
 
 
-def _union(patterns: list[str] | tuple[str, ...]) -> re.Pattern[bytes]:
+def _union(patterns: Iterable[str]) -> re.Pattern[bytes]:
     """One expression for many patterns; it matches nothing where there are none."""
+    return _expression(tuple(patterns))
+
+
+@lru_cache(maxsize=64)  # a process that answers one agent after the other makes them once
+def _expression(patterns: tuple[str, ...]) -> re.Pattern[bytes]:
     parts = [fnmatch.translate(pattern).encode("utf-8", "surrogateescape") for pattern in patterns]
     return re.compile(b"|".join(parts) if parts else rb"(?!)")

@@ -12,7 +12,7 @@ import os
 import time
 from dataclasses import asdict, dataclass, field
 
-from holdfast.core.files import temporary_name, write_all
+from holdfast.core.files import quick_write
 
 NAME = "state.json"
 #: Turns of other sessions that are remembered; those that never ended must not pile up.
@@ -68,15 +68,4 @@ def read_state(directory: str) -> State:
 
 def write_state(directory: str, state: State) -> None:
     """Replace it; atomic, not synced."""
-    temporary = temporary_name(directory)
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            write_all(descriptor, json.dumps(asdict(state)).encode())
-        finally:
-            os.close(descriptor)
-        os.rename(temporary, os.path.join(directory, NAME))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    quick_write(os.path.join(directory, NAME), json.dumps(asdict(state)).encode())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 
-from holdfast.core.files import lock_is_held
+from holdfast.core.locks import lock_is_held
 
 from .checkpoint import Checkpoint
 from .inventory import take_inventory
@@ -13,10 +14,13 @@ from .object_store import ObjectStore
 from .objects import BadObject
 from .presence import LIVE, presence, remember_place
 from .reach import Reach, weigh
-from .retention import Limits, ProjectPoints, RetentionPlan, plan_retention
+from .retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
 from .rollback_journal import RollbackJournal
 from .size import measure
+from .state import read_state
 from .store import Store
+
+_AT_WORK_NS = 7 * DAY_NS
 
 
 def survey(store: Store) -> list[ProjectPoints]:
@@ -29,8 +33,23 @@ def survey(store: Store) -> list[ProjectPoints]:
         if state.state == LIVE:
             remember_place(place, project)
         used = frozenset(point.id for point in points) if _rollback_in_progress(place) else frozenset()
-        found.append(ProjectPoints(project, points, state, used))
+        found.append(ProjectPoints(project, points, state, used, _before_sessions(place, points)))
     return found
+
+
+def _before_sessions(place: str, points: Sequence[Checkpoint]) -> frozenset[str]:
+    """The oldest point of each session whose turn was not marked as ended.
+
+    A long run of an agent takes more points than are kept, and the one that is wanted most is the first.
+    One that was killed never ends; after some days it counts as ended.
+    """
+    sessions = {turn[0] for turn in read_state(place).turns if turn and turn[0]}
+    since = time.time_ns() - _AT_WORK_NS
+    oldest: dict[str, Checkpoint] = {}
+    for point in points:  # newest first
+        if point.numbered and point.session in sessions:
+            oldest[point.session] = point
+    return frozenset(point.id for point in oldest.values() if point.time_ns > since)
 
 
 def make_plan(

@@ -17,6 +17,7 @@ class Undoing:
     """One rollback seen from later: the paths it changed, and how it left them."""
 
     left_as: dict[str, FileState | None]
+    root: FileState | None = None  # how it left the project's own directory; None where nobody knows
 
     def changed(self, path: str) -> bool:
         return path in self.left_as
@@ -65,6 +66,6 @@ def undoing(
         for path, _, state in store.difference(undo, mark):
             unseen = state is None and hides.reason(path)
             found[path] = aim.get(path) if unseen and aim is not None else state
-        return Undoing(found)
+        return Undoing(found, after.root)
     except CheckpointDamaged:
         return None

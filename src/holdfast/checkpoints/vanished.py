@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from holdfast.core.files import TEMPORARY_PREFIX
+
 from .checkpoint import FileState, Skipped
 from .tree_state import TreeState
 
-#: Left out for these reasons, a path is worth a word when it is gone; the rest makes itself again.
-_MISSED = ("git", "ignored", "oversize", "secret", "unreadable", "limit", "database", "changing")
+#: Left out for these reasons, a path is worth a word when it is gone.
+_MISSED = ("git", "ignored", "oversize", "secret", "unreadable", "limit", "database", "changing", "excluded")
+#: Of what is excluded, these make themselves again; a film or an archive does not.
+_MAKE_THEMSELVES = (
+    "__pycache__ .cache .pytest_cache .mypy_cache .ruff_cache .next .nuxt .coverage .DS_Store Thumbs.db"
+).split()
 _MOVABLE = ("ignored", "oversize", "secret", "unreadable", "limit", "excluded")
 #: Nobody's keys are larger.
 _LARGEST_SECRET = 1 << 20
@@ -27,7 +33,15 @@ def vanished(then: TreeState, now: TreeState, on_disk: Callable[[str], int]) -> 
 
 def missed(gone: Sequence[Skipped], wanted: Callable[[str], bool]) -> list[Skipped]:
     """Those that a person wants to hear of."""
-    return [one for one in gone if one.reason in _MISSED and wanted(one.path)]
+    return [one for one in gone if one.reason in _MISSED and wanted(one.path) and not _remade(one)]
+
+
+def _remade(one: Skipped) -> bool:
+    name = _last(one.path)
+    bytecode = name.endswith((".pyc", ".pyo"))
+    return one.reason == "excluded" and (
+        name in _MAKE_THEMSELVES or bytecode or name.startswith(TEMPORARY_PREFIX)
+    )
 
 
 class Renamed:

@@ -84,6 +84,16 @@ def test_what_a_rollback_in_progress_needs_is_immune():
     assert gone(plan) == ["a-3", "a-2"]
 
 
+def test_the_state_before_a_session_that_is_still_at_work_stays_whatever_the_limits_say():
+    points = project("a", 1, 2, 3, 4, 5).checkpoints
+    held = ProjectPoints("a", points, at_work=frozenset({"a-5"}))
+    limits = Limits(max_snapshots=2, max_total_bytes=1, retention_days=0.1)
+    plan = plan_retention([held], limits, NOW, total_bytes=100, weigh=ten_each)
+    assert "a-5" not in gone(plan) and {"a-2", "a-3", "a-4"} <= set(gone(plan))
+    orphan = dataclasses.replace(held, presence=Presence(ORPHAN, "deleted"))
+    assert "a-5" in gone(plan_retention([orphan], limits, NOW, drop_orphans=True))
+
+
 def test_47612_going_back_to_the_oldest_does_not_prune_it_first():
     """The undo point that a rollback takes makes one too many; the target is pinned while it runs."""
     each = project("a", *range(1, 22))

@@ -31,7 +31,7 @@ from holdfast.checkpoints.survey import make_plan, survey
 from holdfast.checkpoints.take import take
 from holdfast.checkpoints.tidy import Tidy
 from holdfast.checkpoints.writing import nobody_writes, writing
-from holdfast.core.files import AlreadyRunning, process_lock
+from holdfast.core.locks import AlreadyRunning, process_lock
 
 NOW = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0)
 
@@ -478,3 +478,23 @@ def test_after_everything_was_cleared_the_next_checkpoint_is_whole_again(store, 
     run_maintenance(store.directory, NOW, thorough=True)
     assert held_now(store, project) == [held]
     fsck(store)
+
+
+def test_the_first_point_of_a_long_session_outlives_the_limit_until_the_session_ends(store, project):
+    from holdfast.checkpoints.checkpoints import Checkpoints
+
+    put(os.path.join(project, "package.json"), "{}")
+    door = Checkpoints(store.directory)
+    first = ""
+    for number in range(8):
+        put(os.path.join(project, "a"), f"{number}")
+        taken = door.before([project], "", "long", f"{number}", shell=True, directory=project).taken
+        first = first or taken[0].checkpoint.id
+    limits = Limits(max_snapshots=3)
+
+    def dropped():
+        return {drop.checkpoint.id for drop in make_plan(store, survey(store), limits, time.time_ns()).drop}
+
+    assert len(dropped()) == 4 and first not in dropped()
+    door.after("long", "7", wait=True)
+    assert first in dropped()

@@ -232,3 +232,16 @@ def test_a_rollback_of_one_file_takes_no_numbers_away(project):
     points = [point for point in project.store.checkpoints(project.path) if point.id != live.id]
     assert [point.id for point in numbered(project.store, points, live)][-1] in (first.id, second.id)
     assert project.back(second, overwrite_mine=True).complete
+
+
+def test_a_rollback_that_was_taken_back_can_be_done_again_by_the_same_number(project):
+    manual = project.take("manual")
+    project.write("a.txt", "changed\n")
+    project.back("1")
+    project.undo()
+    assert project.read("a.txt") == b"changed\n"
+    # Nothing changed since the last mark, so that mark is the point of now.
+    points = project.store.checkpoints(project.path)
+    assert [point.id for point in numbered(project.store, points, points[0])] == [manual.id]
+    project.back("1")
+    assert project.read("a.txt") == b"0\n"

@@ -192,3 +192,17 @@ def test_what_was_not_covered_then_and_is_gone_now_is_said(project):
     found = {one.path: one.reason for one in result.plan.gone}
     assert found == {"results": "ignored", "lib/.git": "git", "big": "oversize"}
     assert {one["path"] for one in result.as_dict()["gone"]} == found.keys()
+
+
+def test_what_was_excluded_and_is_gone_is_said_unless_it_makes_itself_again(project):
+    for name in ("talk.mp4", "build/out.js", "__pycache__/main.pyc", ".DS_Store"):
+        project.write(name, "x")
+    point = project.before()
+    for name in ("talk.mp4", "build", "__pycache__", ".DS_Store"):
+        project.delete(name)
+    project.after()
+    done = project.back(point)
+    assert [(one.path, one.reason) for one in done.plan.gone] == [
+        ("build", "excluded"),
+        ("talk.mp4", "excluded"),
+    ]
