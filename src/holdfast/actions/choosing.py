@@ -12,10 +12,10 @@ from collections.abc import Callable
 from holdfast.actions.listing import SHORT, UNDO_POINTS, Listed, Listing
 from holdfast.vault.errors import NoSuchSnapshot
 from holdfast.vault.snapshots import is_number, pick
-from holdfast.vault.tags import ADOPTED, QUICK
+from holdfast.vault.tags import ADOPTED, PRE_CHANGE, QUICK
 
 #: Kinds that hold a part of a home only.
-PARTS = (QUICK, ADOPTED)
+PARTS = (QUICK, PRE_CHANGE, ADOPTED)
 
 
 def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:

@@ -1,8 +1,8 @@
 """The snapshots of a home: numbered, newest first.
 
 One enumeration for every command, so that a number means the same snapshot everywhere. A snapshot that
-was forgotten has no number, nor has one of another machine while this one has its own; one that cannot
-be read is named, and hides no other.
+was forgotten has no number, nor has one of another machine while this one has its own, nor a home point,
+of which a busy agent makes many a day; one that cannot be read is named, and hides no other.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holdfast.vault.repo import Repository
 from holdfast.vault.snapshot import Snapshot
 from holdfast.vault.snapshots import list_snapshots, public_id
 from holdfast.vault.tags import (
+    PRE_CHANGE,
     PRE_IMPORT,
     PRE_RESTORE,
     forgotten_at,
@@ -34,7 +35,7 @@ from holdfast.vault.times import format_time
 #: As many characters as are shown; no two snapshots of a list share them, or more are shown.
 SHORT = 8
 #: Kinds that were taken only to take something back.
-UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE)
+UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE, PRE_CHANGE)
 #: Clocks may differ by so much before a time counts as one that has not come yet.
 _SKEW = 120 * 1_000_000_000
 
@@ -100,6 +101,7 @@ class Listing:
     home: str
     shown: list[Listed] = field(default_factory=list)  # of this home, not forgotten, newest first
     away: list[Listed] = field(default_factory=list)  # of this home's path, made on other machines
+    points: list[Listed] = field(default_factory=list)  # home points: parts of it, without numbers
     forgotten: list[Listed] = field(default_factory=list)
     elsewhere: list[Listed] = field(default_factory=list)  # of other homes
     damaged: dict[str, str] = field(default_factory=dict)
@@ -107,11 +109,12 @@ class Listing:
     @property
     def of_home(self) -> list[Listed]:
         """Everything of this home's path that is not forgotten, whichever machine made it; newest first."""
-        return _newest_first([*self.shown, *self.away])
+        return _newest_first([*self.shown, *self.away, *self.points])
 
     @property
     def all(self) -> list[Listed]:
-        return _newest_first([*self.shown, *self.away, *self.forgotten, *self.elsewhere])
+        every = [*self.shown, *self.away, *self.points, *self.forgotten, *self.elsewhere]
+        return _newest_first(every)
 
 
 def list_home(
@@ -142,6 +145,8 @@ def listing_of(
         forgotten = forgotten_at(snapshot)
         if forgotten is not None:
             listing.forgotten.append(_listed(snapshot, 0, now_ns, host, forgotten))
+        elif is_of(snapshot, home) and kind_of(snapshot) == PRE_CHANGE:
+            listing.points.append(_listed(snapshot, 0, now_ns, host, None))
         elif is_of(snapshot, home):
             ours.append(snapshot)
         else:

@@ -8,6 +8,7 @@ Snapshots that were taken only to undo something are no generations: they neithe
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from holdfast.core.events import Event, Listener
 from holdfast.core.journal import Record
 from holdfast.core.spelling import shell_word
 from holdfast.home.losses import Counts, Shrinkage, places_of, shrunk
-from holdfast.vault.tags import PRE_IMPORT, PRE_RESTORE
+from holdfast.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 if TYPE_CHECKING:
     from holdfast.vault.repo import Repository
@@ -31,7 +32,7 @@ PIN_DAYS = 30
 _WAIT = 10.0
 #: So many older snapshots are asked for a count that the newer ones do not know.
 _LOOK_BACK = 50
-_UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE)
+_UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE, PRE_CHANGE)
 
 
 @dataclass(slots=True)
@@ -145,7 +146,15 @@ def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listen
 
 def restore_command(surroundings: Surroundings, home: str, snapshot: str, paths: Iterable[str]) -> str:
     """A command that runs as printed and brings these paths back; no paths: the whole home."""
-    return " ".join(["holdfast", *map(shell_word, restore_words(surroundings, home, snapshot, paths))])
+    words = restore_words(surroundings, home, snapshot, paths)
+    return set_aside_first(home) + " ".join(["holdfast", *map(shell_word, words)])
+
+
+def set_aside_first(home: str) -> str:
+    """What has to be done before that command where a plain file is in the place of the home."""
+    if not os.path.isfile(home):
+        return ""
+    return f"mv {shell_word(home)} {shell_word(home + '.file')} && "
 
 
 def restore_words(

@@ -16,7 +16,7 @@ MOST_BYTES = 8 << 20
 STORED = ("done", "incomplete")
 ENDED_BADLY = ("failed", "interrupted")
 #: Snapshots of these kinds hold what a home was, not what it is.
-OF_THE_PAST = frozenset({"pre-import", "pre-restore", "adopted"})
+OF_THE_PAST = frozenset({"pre-import", "pre-restore", "pre-change", "adopted"})
 _VERBS = ("snapshot", "backup", "push", "vault-check", "vault-repair", "vault-kit")
 _WORDS = tuple(f'"{verb}"'.encode() for verb in _VERBS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.actions.projects import checkpoint_directory, need_project
@@ -17,6 +17,7 @@ from holdfast.actions.surroundings import Surroundings
 from holdfast.actions.timeline import (
     Difference,
     Timeline,
+    add_home_points,
     difference_since,
     difference_to_nothing,
     seen,
@@ -33,6 +34,7 @@ from holdfast.checkpoints.rollback import (
     recover,
     roll_back,
 )
+from holdfast.checkpoints.rollback_planning import unmake
 from holdfast.checkpoints.store import Store
 from holdfast.checkpoints.take import TakeSettings
 from holdfast.core.errors import HoldfastError
@@ -56,6 +58,8 @@ class RollbackRequest:
     dry_run: bool = False
     session: str = ""  # who asks, for the record
     settings: TakeSettings | None = None
+    #: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
+    agreed: Callable[[RollbackPlan], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +97,13 @@ def rollback(
             project = need_project(store, request.directory, surroundings)
             plan = _plan(store, project, request, listener)
             if request.dry_run:
-                if plan.made_project:
-                    with contextlib.suppress(OSError):
-                        os.rmdir(project)
+                _leave_as_found(plan)
                 return RollbackOutcome(operation, plan, None)
+            _ask_whether_agreed(request, plan)
             done = roll_back(
                 store, plan, settings=request.settings, session=request.session, listener=listener
             )
+            sessions = _sessions(store, project) if done.done else ()
     except BaseException as error:
         if not request.dry_run:
             failed = "failed" if isinstance(error, Exception) else "interrupted"
@@ -110,6 +114,8 @@ def rollback(
     facts = {**_facts(project, done), "seconds": round(time.monotonic() - began, 3)}
     state = "done" if done.complete else "incomplete"
     record(surroundings, Record(operation, verb, state, facts=facts), listener)
+    if done.done:
+        _tell_agents(surroundings, plan, request.undo, sessions)
     return RollbackOutcome(operation, plan, done)
 
 
@@ -140,6 +146,20 @@ def _plan(store: Store, project: str, request: RollbackRequest, listener: Listen
     )
 
 
+def _ask_whether_agreed(request: RollbackRequest, plan: RollbackPlan) -> None:
+    try:
+        if request.agreed is not None:
+            request.agreed(plan)
+    except BaseException:
+        _leave_as_found(plan)
+        raise
+
+
+def _leave_as_found(plan: RollbackPlan) -> None:
+    """A project that was gone is gone again: its directory was made to plan in."""
+    unmake(plan.made)
+
+
 def _facts(project: str, done: RolledBack) -> dict[str, object]:
     """What the journal keeps: counts and ids, not ten thousand paths."""
     return {
@@ -153,6 +173,24 @@ def _facts(project: str, done: RolledBack) -> dict[str, object]:
         "left": len(done.left),
         "seconds": done.seconds,
     }
+
+
+def _sessions(store: Store, project: str) -> tuple[str, ...]:
+    """Those that worked there, as far as its points tell, the latest first."""
+    with contextlib.suppress(HoldfastError, OSError):
+        return tuple(dict.fromkeys(point.session for point in store.checkpoints(project)))
+    return ()
+
+
+def _tell_agents(
+    surroundings: Surroundings, plan: RollbackPlan, undo: bool, sessions: tuple[str, ...]
+) -> None:
+    from holdfast.actions.host_sessions import sessions_in
+    from holdfast.actions.rollback_news import RollbackNews, leave_news
+
+    point = f"checkpoint {plan.target.id}"
+    news = RollbackNews(plan.project, point, plan.target.reason, plan.files, undo=undo)
+    leave_news(surroundings, news, (*sessions, *sessions_in(surroundings.data_directory, plan.project)))
 
 
 def list_timeline(
@@ -169,7 +207,7 @@ def list_timeline(
     with checkpoint_store(surroundings, listener) as store:
         with contextlib.suppress(HoldfastError):
             recover(store, need_project(store, directory, surroundings), settings=settings, listener=listener)
-        return timeline(
+        found = timeline(
             store,
             directory,
             surroundings,
@@ -179,6 +217,8 @@ def list_timeline(
             every=every,
             listener=listener,
         )
+    add_home_points(surroundings, found, session=session, turn=turn, every=every)
+    return found
 
 
 def list_everything(surroundings: Surroundings, listener: Listener = silent) -> list[Checkpoint]:

@@ -61,6 +61,7 @@ class SnapshotRequest:
     isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
     now_ns: int = 0  # the time it is taken at, as a schedule's clock says; 0: what the clock says
     full: bool = False  # every byte of every database, whatever the settings say
+    tags: tuple[str, ...] = ()  # beside those that say its kind, label and state
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
         tags.append(INCOMPLETE)
     if request.pin:
         tags.append(request.pin)
-    return tuple(tags)
+    return (*tags, *request.tags)
 
 
 def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.actions.home_point import HomePoint
+from holdfast.actions.home_timeline import HomeTimeline
 from holdfast.actions.projects import Near, find_project, near
 from holdfast.actions.surroundings import Surroundings
 from holdfast.checkpoints.addressing import find_files
@@ -27,6 +29,8 @@ from holdfast.core.events import Listener, silent
 Pair = tuple[str, FileState | None, FileState | None]
 #: What changed is counted for so many rows; nobody reads further down.
 _COUNTED = 40
+#: Of the home's points, so many stand beside those of a project.
+_HOME_POINTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,30 @@ class Timeline:
     rows: list[Row] = field(default_factory=list)
     hidden: int = 0  # marks, undo points and such that were not asked for
     near: Near = field(default_factory=lambda: Near((), ()))
+    #: Files of agents' homes that were kept in the same time; they have no number here.
+    home_points: list[HomePoint] = field(default_factory=list)
+    home: HomeTimeline | None = None  # where the directory lies in an agent's home and in no project
+
+    @property
+    def in_order(self) -> list[Row | HomePoint]:
+        """Both kinds of points, newest first."""
+        return sorted(
+            [*self.rows, *self.home_points],
+            key=lambda one: one.time_ns if isinstance(one, HomePoint) else one.checkpoint.time_ns,
+            reverse=True,
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        points = self.home.rows if self.home is not None else self.home_points
+        return {
+            "directory": self.directory,
+            "project": self.project,
+            "home": self.home.home if self.home is not None else None,
+            "checkpoints": [row.as_dict() for row in self.rows],
+            "home_points": [point.as_dict() for point in points],
+            "below": list(self.near.below),
+            "above": list(self.near.above),
+        }
 
 
 @contextlib.contextmanager
@@ -126,6 +154,28 @@ def timeline(
     shown = {point.id for point in chosen}
     hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
     return Timeline(directory, project, rows, hidden)
+
+
+def add_home_points(
+    surroundings: Surroundings, found: Timeline, *, session: str = "", turn: str = "", every: bool = False
+) -> None:
+    """Home points of the time that the list covers; or, standing in a home, that home's own list.
+
+    What keeps the vault shut keeps no checkpoint from being listed.
+    """
+    from holdfast.actions.home_timeline import home_around, home_points, home_timeline
+
+    home = home_around(surroundings, found.directory) if found.project is None else ""
+    if home:
+        with contextlib.suppress(HoldfastError, OSError):
+            shown = home_timeline(surroundings, home, session=session, turn=turn, every=every)
+            found.home = shown if shown.rows or shown.hidden else None
+        return
+    points = home_points(surroundings, session=session, turn=turn, every=every)
+    if not every:
+        since = min((row.checkpoint.time_ns for row in found.rows), default=0)
+        points = [point for point in points if point.time_ns >= since][:_HOME_POINTS]
+    found.home_points = points
 
 
 def _amounts(

@@ -33,7 +33,7 @@ from holdfast.actions.second_way import NoKitYet, NoSecondWay, acknowledge_kit
 from holdfast.actions.vault import make_vault, open_vault
 from holdfast.actions.vault_place import SeveralVaults
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import AlreadyRunning
+from holdfast.core.locks import AlreadyRunning
 from holdfast.core.objects.memory import MemoryObjects
 from holdfast.core.worker import Worker
 from holdfast.vault import keys as vault_keys

@@ -9,7 +9,7 @@ import pytest
 from holdfast.actions import rebuild_ground
 from holdfast.actions.rebuild_ground import HomeNotMovable, building, look_at_ground, put_in_place
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import AlreadyRunning
+from holdfast.core.locks import AlreadyRunning
 from surroundings import throwaway
 
 

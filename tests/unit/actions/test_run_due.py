@@ -24,7 +24,7 @@ from holdfast.actions.notify import NotifyTargets
 from holdfast.actions.schedule import ClockNotSet, RunRequest, last_run, next_run, pasts, plan_due, run_due
 from holdfast.actions.schedule_steps import ABSENT, DONE, INCOMPLETE, Ended
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import AlreadyRunning, process_lock
+from holdfast.core.locks import AlreadyRunning, process_lock
 from holdfast.schedule.cadence import Cadence
 from holdfast.schedule.plan import Plan
 from holdfast.schedule.power import Power
