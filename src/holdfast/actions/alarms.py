@@ -10,6 +10,7 @@ Verbs of the journal, all with the state `done`: `alarm` (raised; the operation 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from holdfast.actions.record import record
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
-from holdfast.core.journal import Record, new_id
+from holdfast.core.journal import Record, new_id, open_journal
 from holdfast.home.losses import Shrinkage
 
 LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"
@@ -152,7 +153,7 @@ def _ever_raised(journal: str) -> bool:
     """Whether the journal can hold an alarm at all: most never do, and are searched much faster."""
     word = f'"{RAISED}"'.encode()
     try:
-        with open(journal, "rb") as file:
+        with os.fdopen(open_journal(journal), "rb") as file:
             rest = b""
             while block := file.read(1 << 20):
                 if word in rest + block:

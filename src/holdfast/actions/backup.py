@@ -52,6 +52,7 @@ class BackupRequest:
     measure: bool = False  # count first, so that progress knows its end
     seal: tuple[str, ...] = ()  # whom it is sealed to, as `--seal` takes them; nobody: it lies open
     now: float = 0.0  # the time it is made at, as a schedule's clock says; 0: what the clock says
+    isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
     lean: bool = False  # without what can be rebuilt in databases; Hermes itself would not rebuild it
 
 
@@ -233,7 +234,7 @@ def _scan(
         request.place.layout,
         request.selection,
         # The command line holds no handle on any database, so it may capture in its own process.
-        capture=CaptureOptions(scratch=copies, deadline=request.deadline, isolated=False),
+        capture=CaptureOptions(scratch=copies, deadline=request.deadline, isolated=request.isolated),
         avoid=(output, surroundings.data_directory),
         user_home=surroundings.user_home,
         own_archive=known,

@@ -68,7 +68,7 @@ def take_checkpoint(
             reason=reason or "taken by hand",
             session=session,
             turn=turn,
-            named=tuple(os.path.abspath(os.path.join(directory, name)) for name in files) or None,
+            named=_named(project, directory, files) or None,
             settings=policy.take,
             always=True,
             listener=listener,
@@ -83,6 +83,14 @@ def take_checkpoint(
     record(surroundings, Record(operation, "checkpoint", "done", facts=facts), listener)
     start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
     return CheckpointTaken(operation, project, taken)
+
+
+def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...]:
+    """The files in full. Whoever writes to a link changes what it leads to: that is taken with it."""
+    names = [os.path.abspath(os.path.join(directory, name)) for name in files]
+    targets = [os.path.realpath(name) for name in names if "\0" not in name and os.path.islink(name)]
+    inside = [path for path in targets if path.startswith(project + os.sep) and not os.path.isdir(path)]
+    return tuple(dict.fromkeys([*names, *inside]))
 
 
 def project_around(surroundings: Surroundings, directory: str, *, named: bool = False) -> str:

@@ -18,6 +18,7 @@ from holdfast.actions.drill_landing import land_in_scratch
 from holdfast.actions.drill_place import DrillPlace, bases, drill_place, sweep
 from holdfast.actions.drill_source import choose_small
 from holdfast.actions.drill_subject import (
+    ARCHIVE_ENDINGS,
     Subject,
     archives_only,
     is_archive,
@@ -98,7 +99,7 @@ class _Work:
             with self._opened() as subject:
                 self._prove(subject)
         except HoldfastError as error:
-            if not is_damage(error):
+            if not is_damage(error) or self._is_mistaken(error):
                 raise
             # The store itself is broken: that is a result, not an inability.
             self.findings.add(STORE, FAILED, 0, error.what)
@@ -115,6 +116,20 @@ class _Work:
         if self.request.destination:
             return DESTINATION
         return ARCHIVE if is_archive(self.request.word) else SNAPSHOT
+
+    def _is_mistaken(self, error: HoldfastError) -> bool:
+        """A file that is no archive and is not called like one was named by mistake, unless it was one
+        of ours when it was written."""
+        if error.code != "archive-unknown" or self.request.destination:
+            return False
+        path = os.path.abspath(os.path.expanduser(self.request.word))
+        if path.endswith(ARCHIVE_ENDINGS):
+            return False  # what is called an archive and is none was spoilt
+        try:
+            written = self.surroundings.journal.backwards("backup")
+            return not any(entry.facts.get("archive") == path for entry in written)
+        except OSError:
+            return True
 
     def _opened(self) -> contextlib.AbstractContextManager[Subject]:
         request, surroundings = self.request, self.surroundings

@@ -265,10 +265,12 @@ def _root_mode(source: Any) -> int | None:
 
 def _older(listing: Listing, chosen: Listed) -> str:
     """The next older one of the whole home that may be tried instead."""
+    from holdfast.actions.choosing import PARTS
+
     older = [
         one
         for one in listing.shown
-        if one.snapshot.time_ns < chosen.snapshot.time_ns and one.kind not in ("quick", "adopted")
+        if one.snapshot.time_ns < chosen.snapshot.time_ns and one.kind not in PARTS
     ]
     return older[0].short if older else ""
 

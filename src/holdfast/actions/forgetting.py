@@ -60,18 +60,19 @@ def plan_forgetting(
     named = list(words)
     plan = Forgetting(listing)
     facts = states_in(repository)
+    own = [*listing.shown, *listing.points]
     if named:
         chosen = {one.id: one for one in (choose(listing, word) for word in named)}
         pinned = [one.snapshot for one in chosen.values() if one.pinned]
         if pinned:
             raise SnapshotPinned.of(pinned)
-        immune = plan_forget([one.snapshot for one in listing.shown], {}, now_ns=now_ns, facts=facts)
+        immune = plan_forget([one.snapshot for one in own], {}, now_ns=now_ns, facts=facts)
         reasons = {public_id(item.snapshot): _beyond_kind(item.reasons) for item in immune.keep}
         plan.go = [(one, reasons.get(one.id, ())) for one in chosen.values()]
         return plan
-    by_id = {one.snapshot.id: one for one in listing.shown}
+    by_id = {one.snapshot.id: one for one in own}
     wanted = {name: rule for name, rule in policies.items() if not kind or name == kind}
-    found = plan_forget([one.snapshot for one in listing.shown], wanted, now_ns=now_ns, facts=facts)
+    found = plan_forget([one.snapshot for one in own], wanted, now_ns=now_ns, facts=facts)
     plan.go = [(by_id[item.snapshot.id], item.reasons) for item in found.forget]
     plan.stay = [(by_id[item.snapshot.id], item.reasons) for item in found.keep]
     if kind:

@@ -7,8 +7,9 @@ comes after it whatever became of it, reads only what changed, and never changes
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from holdfast.actions.guard_check import after
 from holdfast.actions.guarded import Guarded, GuardRequest
@@ -39,9 +40,29 @@ def guard(
     Raises CommandNotFound, CommandNotExecutable or NotProtected where the command was not run.
     """
     find_program(request.command[0], surroundings.environment.get("PATH", ""))
+    with guarding(surroundings, request, listener, protected=protected) as guarded:
+        guarded.ended = run_in_foreground(request.command)
+        ended(guarded.ended)
+    return guarded
+
+
+@contextlib.contextmanager
+def guarding(
+    surroundings: Surroundings,
+    request: GuardRequest,
+    listener: Listener = silent,
+    *,
+    protected: Callable[[Protection], None] = lambda protection: None,
+    check_raised: bool = False,
+) -> Iterator[Guarded]:
+    """The same around anything: what stands in the `with` block says by `ended` how it went.
+
+    What the block raises passes through; with `check_raised` the home is checked before that all the same.
+    """
     operation, home, began = new_id(), request.place.home, time.monotonic()
     facts: dict[str, object] = {"home": home, "command": request.shown, "kind": request.chosen_kind}
     record(surroundings, Record(operation, "guard", "begun", facts=facts), listener)
+    raised: BaseException | None = None
     with recording_failure(surroundings, operation, "guard", facts, listener):
         protection, recorded = _protect(surroundings, request, listener)
         facts["protection"] = protection.outcome
@@ -50,10 +71,15 @@ def guard(
         protected(protection)
         if protection.outcome == FAILED and not request.anyway:
             raise _not_protected(protection, request)
-        end = run_in_foreground(request.command)
-        facts |= {"status": end.status, "command_seconds": round(end.seconds, 3)}
-        ended(end)
-        guarded = Guarded(operation, request, protection, end)
+        guarded = Guarded(operation, request, protection, Ended(0))
+        try:
+            yield guarded
+        except BaseException as error:
+            if not check_raised:
+                raise
+            raised = error
+            facts["raised"] = type(error).__name__
+        facts |= {"status": guarded.ended.status, "command_seconds": round(guarded.ended.seconds, 3)}
         after(surroundings, guarded, recorded, listener)
     if guarded.health is not None:
         facts |= {"findings": [one.as_dict() for one in guarded.findings], "notes": guarded.health.notes}
@@ -65,7 +91,8 @@ def guard(
     whole = guarded.health is not None and not guarded.findings
     state = "done" if whole or protection.outcome != DONE else "incomplete"
     record(surroundings, Record(operation, "guard", state, facts=facts), listener)
-    return guarded
+    if raised is not None:
+        raise raised
 
 
 def _protect(
@@ -82,6 +109,7 @@ def _protect(
         selection=request.selection,
         check="recent",
         deadline=request.deadline,
+        isolated=request.isolated,
         listener=listener,
     )
     taken = protection.snapshot

@@ -5,6 +5,8 @@ Whatever goes wrong here, the command has run: it is said, and never raised.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holdfast.actions.alarms import LOSS, Alarm, end_losses, raise_alarm
 from holdfast.actions.guarded import Guarded
 from holdfast.actions.loss_watch import pin_for_a_while, restore_command
@@ -20,6 +22,9 @@ from holdfast.core.spelling import shown
 from holdfast.core.sqlite.capture import CaptureOptions
 from holdfast.home.health import Finding, examine
 from holdfast.home.recorded import Recorded
+
+if TYPE_CHECKING:
+    from holdfast.actions.restore import Restored
 
 #: So many findings are named in one line.
 _NAMED = 3
@@ -52,7 +57,9 @@ def _check(
     listener: Listener,
 ) -> None:
     options = CaptureOptions(
-        scratch=_scratch(surroundings), deadline=guarded.request.deadline, isolated=False
+        scratch=_scratch(surroundings),
+        deadline=guarded.request.deadline,
+        isolated=guarded.request.isolated,
     )
     listener(Event("check"))
     with StoredSnapshotState(surroundings, taken.snapshot, listener) as stored:
@@ -85,16 +92,23 @@ def _bring_back(
         keep_days=guarded.request.keep_days,
     )
     try:
-        with prepare_restore(surroundings, request, listener) as prepared:
-            done = prepared.carry_out(listener)
+        if guarded.request.bring_back is not None:
+            guarded.undo, missed = guarded.request.bring_back(request)
+        else:
+            with prepare_restore(surroundings, request, listener) as prepared:
+                done = prepared.carry_out(listener)
+            guarded.undo, missed = done.operation, missed_by(done)
     except HoldfastError as error:
         guarded.problem = problem_of(error)
         return
-    guarded.undo = done.operation
-    missed = {path for path, _ in done.lost} | {
+    guarded.restored = [one for one in sure if not missed.intersection(one.restore_paths)]
+
+
+def missed_by(done: Restored) -> set[str]:
+    """What a restore could not bring back."""
+    return {path for path, _ in done.lost} | {
         one.path for one in done.landed.remarks if one.outcome is Outcome.UNREADABLE
     }
-    guarded.restored = [one for one in sure if not missed.intersection(one.restore_paths)]
 
 
 def _tell(surroundings: Surroundings, guarded: Guarded, taken: SnapshotResult, listener: Listener) -> None:

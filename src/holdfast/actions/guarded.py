@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from holdfast.actions.alarms import Alarm
 from holdfast.actions.pre_update import Protection
@@ -12,6 +14,9 @@ from holdfast.actions.surroundings import Place
 from holdfast.core.foreground import Ended
 from holdfast.home.health import Finding, Health
 from holdfast.home.scan import Selection
+
+if TYPE_CHECKING:
+    from holdfast.actions.restore import RestoreRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,9 @@ class GuardRequest:
     keep: int = 0
     deadline: float = 30.0
     keep_days: int = 14
+    isolated: bool = False  # capture in a helper process: this one may have databases of the home open
+    #: Does a restore elsewhere, for the same reason: its operation, and what it could not bring back.
+    bring_back: Callable[[RestoreRequest], tuple[str, set[str]]] | None = None
 
     @property
     def chosen_kind(self) -> str:

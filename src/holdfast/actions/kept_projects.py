@@ -20,7 +20,7 @@ from holdfast.checkpoints.rollback_journal import RollbackJournal
 from holdfast.checkpoints.size import measure
 from holdfast.checkpoints.state import read_state
 from holdfast.checkpoints.upkeep import read_upkeep
-from holdfast.core.files import lock_is_held
+from holdfast.core.locks import lock_is_held
 
 _TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
 

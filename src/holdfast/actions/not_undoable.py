@@ -102,6 +102,10 @@ _REASONS: dict[str, tuple[str, str]] = {
         "the command that was guarded did the changing",
         "Go back to the snapshot before it: `holdfast snapshot list`",
     ),
+    "run": (
+        "the agent that ran did the changing",
+        "Go back to a checkpoint before or within it, in its project: `holdfast rollback`",
+    ),
 }
 _OUTCOMES = {
     "begun": "has not come to an end",

@@ -60,9 +60,9 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """The home or project that it was about; else the vault or destination."""
+        """The home or project that it was about; else the vault or destination, or the agent connected."""
         facts = self.facts
-        names = ("home", "project", "destination", "vault")
+        names = ("home", "project", "destination", "vault", "agent")
         return next((str(facts[name]) for name in names if facts.get(name)), "")
 
     @property

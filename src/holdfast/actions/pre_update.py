@@ -62,6 +62,7 @@ def protect_before(
     selection: Selection | None = None,
     check: str = "always",
     deadline: float = 30.0,
+    isolated: bool = False,
     listener: Listener = silent,
 ) -> Protection:
     """Take a restore point of a home before it is changed; never raises.
@@ -79,7 +80,13 @@ def protect_before(
             protection = Protection(OPTED_OUT, kind, place, chosen)
         else:
             request = SnapshotRequest(
-                place, kind, label, selection or Selection(), check=check, deadline=deadline
+                place,
+                kind,
+                label,
+                selection or Selection(),
+                check=check,
+                deadline=deadline,
+                isolated=isolated,
             )
             protection = _protect(
                 surroundings, request, chosen, max(keep, 1) if keep else wanted.keep, listener

@@ -30,8 +30,9 @@ from holdfast.actions.second_way import acknowledge_kit, require_second_way
 from holdfast.actions.surroundings import Surroundings
 from holdfast.actions.vault import open_vault, vault_exists
 from holdfast.core.events import Event, Listener, silent
-from holdfast.core.files import NoRoom, process_lock
+from holdfast.core.files import NoRoom
 from holdfast.core.journal import Record, new_id
+from holdfast.core.locks import process_lock, sweep_locks
 from holdfast.core.objects.base import ObjectStore
 from holdfast.vault.errors import VaultUnreachable
 from holdfast.vault.mirror import (
@@ -166,7 +167,9 @@ def _outcome(result: PushResult) -> dict[str, object]:
 def _one_at_a_time(surroundings: Surroundings, setting: DestinationSetting) -> Iterator[None]:
     """Two pushes to one place would do no harm, only everything twice."""
     name = hashlib.sha256(setting.url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    with process_lock(os.path.join(surroundings.data_directory, f"push-{name}.lock"), "push"):
+    path = os.path.join(surroundings.data_directory, f"push-{name}.lock")
+    with process_lock(path, "push", remove=True):
+        sweep_locks(surroundings.data_directory, "push-")  # of places that nobody pushes to any more
         yield
 
 

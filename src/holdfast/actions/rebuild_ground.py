@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from holdfast.actions.own_places import refuse_unsafe_target, within
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import durable_write, fsync_directory, process_lock
+from holdfast.core.files import durable_write, fsync_directory
+from holdfast.core.locks import process_lock
 from holdfast.home.landing.area import LandingNotPermitted, existing_areas, not_permitted, owner_of
 from holdfast.home.landing.holding import HeldDatabase, describe, who_holds
 from holdfast.home.landing.moving import discard

@@ -16,7 +16,8 @@ from holdfast.actions.schedule_steps import RunRequest, tasks_of
 from holdfast.actions.surroundings import Surroundings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Listener, silent
-from holdfast.core.files import process_alive, process_lock
+from holdfast.core.files import process_alive
+from holdfast.core.locks import process_lock
 from holdfast.schedule.power import Power, look
 from holdfast.schedule.state import RunNote, read_state
 from holdfast.schedule.tasks import Past, Task, due_at, seen

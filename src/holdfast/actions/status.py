@@ -16,6 +16,8 @@ from holdfast.actions.ages import moment
 from holdfast.actions.alarms import Alarm, open_alarms
 from holdfast.actions.destination_status import DestinationStatus, destination_statuses
 from holdfast.actions.home_status import HomeStatus, home_status
+from holdfast.actions.host_sessions import switched_off
+from holdfast.actions.host_status import HostStatus
 from holdfast.actions.kept_projects import KeptProjects, kept_projects
 from holdfast.actions.listing import as_stored
 from holdfast.actions.own_places import known_homes
@@ -26,6 +28,7 @@ from holdfast.actions.vault_status import SHUT, VaultStatus, VaultView, vault_vi
 from holdfast.actions.verdict import Verdict, judge
 from holdfast.actions.verdict_levels import PUSH_STALE_HOURS, STALE_HOURS
 from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
 from holdfast.home.places import recognise_home
 from holdfast.vault.tags import forgotten_at, layout_of
 
@@ -82,6 +85,8 @@ class Status:
     schedule: ScheduleStatus = field(default_factory=ScheduleStatus)
     alarms: tuple[Alarm, ...] = ()  # all that are open, those of no home among them; newest first
     journal: JournalStatus = field(default_factory=lambda: JournalStatus(""))
+    hosts: tuple[HostStatus, ...] = ()  # agent programs that are here or were connected
+    off: tuple[str, ...] = ()  # where checkpoints are switched off, in sentences
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -97,6 +102,8 @@ class Status:
             "schedule": self.schedule.as_dict(),
             "alarms": [one.as_dict() for one in self.alarms],
             "journal": self.journal.as_dict(),
+            **({"hosts": [one.as_dict() for one in self.hosts]} if self.hosts else {}),
+            **({"checkpoints_off": list(self.off)} if self.off else {}),
         }
 
 
@@ -107,13 +114,19 @@ def look(
     *,
     stale_hours: float = STALE_HOURS,
     now: float | None = None,
+    hosts: tuple[HostStatus, ...] = (),
+    listener: Listener = silent,
 ) -> Status:
-    """How everything is; of one home where it is named. Raises only where the home cannot be told."""
+    """How everything is; of one home where it is named. Raises only where the home cannot be told.
+
+    `hosts` is what a face found out about agent programs and their settings. `listener` hears of what
+    opening the vault made right.
+    """
     now = time.time() if now is None else now
     found = recent(surroundings)
     alarms = open_alarms(surroundings)
     receipts = [one for one in read_receipts(surroundings) if one.subject != CHECKPOINTS]
-    with vault_view(surroundings, found, now) as view:
+    with vault_view(surroundings, found, now, listener) as view:
         places = _homes(surroundings, view, found, home, layout)
         default = _default(surroundings)
         homes = tuple(
@@ -137,6 +150,7 @@ def look(
     plan = surroundings.schedule
     push_hours = plan.push_overdue_days * 24 if plan is not None else PUSH_STALE_HOURS
     shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))
+    agents = tuple(one for one in hosts if one.here and not home)
     return Status(
         now,
         os.uname().nodename,
@@ -150,6 +164,7 @@ def look(
             stale_hours=stale_hours,
             push_stale_hours=push_hours,
             journal_problem=found.problem,
+            hosts=agents,
             now=now,
         ),
         vault,
@@ -160,6 +175,8 @@ def look(
         _schedule(surroundings, now),
         shown,
         JournalStatus(surroundings.journal.path, found.problem, found.unreadable, found.newer),
+        agents,
+        switched_off(surroundings.data_directory, surroundings.environment),
     )
 
 

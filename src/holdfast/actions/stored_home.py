@@ -41,7 +41,7 @@ class Stored:
 
 
 @contextlib.contextmanager
-def reading(repository: Repository, listener: Listener, wait: float = _WAIT) -> Iterator[None]:
+def reading(repository: Repository, listener: Listener, wait: float | None = None) -> Iterator[None]:
     """While content is read no prune may take it away.
 
     A vault that cannot be written, or has no room for a lock, is read without one: a prune that takes
@@ -51,7 +51,7 @@ def reading(repository: Repository, listener: Listener, wait: float = _WAIT) -> 
         yield
         return
     try:
-        lock = repository.lock(wait=wait)
+        lock = repository.lock(wait=_WAIT if wait is None else wait)
     except (VaultUnreachable, NoRoom) as error:
         listener(Event("lock", text=f"Note: the vault is read without a lock: {error.what}"))
         yield

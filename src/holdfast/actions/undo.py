@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.actions.rollback import RollbackOutcome
     from holdfast.actions.undo_dropping import BroughtBack
     from holdfast.actions.undo_session import SessionUndone
+    from holdfast.checkpoints.rollback_plan import RollbackPlan
     from holdfast.checkpoints.take import TakeSettings
 
 _KEPT = "Nothing was changed"
@@ -56,6 +58,8 @@ class UndoRequest:
     deadline: float = 30.0
     keep_days: float = 14.0
     settings: TakeSettings | None = None  # how the point before an undone rollback is taken
+    #: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
+    agreed: Callable[[Undone], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,8 @@ def _landing(surroundings: Surroundings, change: Change, request: UndoRequest, l
     plan = plan_undo(change.home, change.operation)
     if request.dry_run:
         return Undone("", change, plan)
+    if request.agreed is not None:
+        request.agreed(Undone("", change, plan))
     known = {"home": change.home, "undoes": change.operation}
     with recording_failure(surroundings, new_id(), "undo", known, listener):
         landed = undo(change.home, change.operation, deadline=request.deadline, listener=listener)
@@ -246,12 +252,20 @@ def _landing(surroundings: Surroundings, change: Change, request: UndoRequest, l
     }
     record(surroundings, Record(landed.operation, "undo", "done", facts=facts), listener)
     expire(change.home, request.keep_days)
+    if change.facts.get("home_point"):
+        from holdfast.actions.rollback_news import leave_undone_home
+
+        leave_undone_home(surroundings, change.home)
     return Undone(landed.operation, change, plan, landed)
 
 
 def _rollback(surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener) -> Undone:
-    from holdfast.actions.rollback import RollbackRequest, rollback
+    from holdfast.actions.rollback import RollbackOutcome, RollbackRequest, rollback
     from holdfast.checkpoints.checkpoint import NoSuchCheckpoint
+
+    def agreed(plan: RollbackPlan) -> None:
+        if request.agreed is not None:
+            request.agreed(Undone("", change, rollback=RollbackOutcome("", plan, None)))
 
     try:
         outcome = rollback(
@@ -262,6 +276,7 @@ def _rollback(surroundings: Surroundings, change: Change, request: UndoRequest, 
                 undo=True,
                 dry_run=request.dry_run,
                 settings=request.settings,
+                agreed=agreed,
             ),
             listener,
         )

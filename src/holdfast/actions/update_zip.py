@@ -37,6 +37,7 @@ def write_update_zip(
             form="zip",
             selection=request.selection,
             deadline=request.deadline,
+            isolated=request.isolated,
         ),
         listener,
     )

@@ -22,8 +22,8 @@ from holdfast.actions.surroundings import Surroundings
 from holdfast.actions.vault_place import is_remote, storage_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
-from holdfast.core.files import process_lock
 from holdfast.core.journal import Record, new_id
+from holdfast.core.locks import process_lock
 from holdfast.core.objects.errors import PlaceMissing
 from holdfast.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
 from holdfast.vault.opening import no_config, refuse_taken

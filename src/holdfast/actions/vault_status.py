@@ -20,6 +20,7 @@ from holdfast.actions.second_way import second_way
 from holdfast.actions.surroundings import Surroundings
 from holdfast.actions.vault import open_vault, vault_exists
 from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Listener, silent
 from holdfast.core.files import free_bytes
 from holdfast.core.objects.address import is_address
 from holdfast.vault.lock_file import read_locks
@@ -122,7 +123,9 @@ class VaultView:
 
 
 @contextlib.contextmanager
-def vault_view(surroundings: Surroundings, recent: Recent, now: float) -> Iterator[VaultView]:
+def vault_view(
+    surroundings: Surroundings, recent: Recent, now: float, listener: Listener = silent
+) -> Iterator[VaultView]:
     """Look at the vault; it stays open inside the `with`. Never raises for what is wrong with the vault."""
     place = surroundings.vault
     with contextlib.ExitStack() as stack:
@@ -130,7 +133,7 @@ def vault_view(surroundings: Surroundings, recent: Recent, now: float) -> Iterat
             if not known_vault(surroundings) and not vault_exists(surroundings) and not _something(place):
                 view = VaultView(VaultStatus(place, NONE))
             else:
-                repository = stack.enter_context(open_vault(surroundings))
+                repository = stack.enter_context(open_vault(surroundings, listener=listener))
                 view = _look(surroundings, repository, recent, now)
         except HoldfastError as error:
             shut = VaultStatus(place, SHUT, error.as_dict(), check=_check(recent), kit=_kit(recent))

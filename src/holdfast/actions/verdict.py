@@ -6,7 +6,7 @@ Rules, in the order of their weight:
   that is gone or half way through a restore, a database that was damaged when it was last stored, a drill
   that failed, a copy off this host that nobody could open if this host were lost;
 * not protected: the last snapshot is missing, too old, failed since, or lacks what was selected; a copy
-  off this host is too old; checkpoints of a project fail;
+  off this host is too old; checkpoints of a project fail; a connected agent calls in vain or not at all;
 * protected: none of these. What rules leave out is shown beside it and does not count.
 """
 
@@ -19,6 +19,7 @@ from holdfast.actions.ages import seconds_text
 from holdfast.actions.alarms import DRILL, LOSS, Alarm
 from holdfast.actions.destination_status import DestinationStatus
 from holdfast.actions.home_status import HomeStatus
+from holdfast.actions.host_status import FAILED, GONE, NO_PROGRAM, HostStatus
 from holdfast.actions.kept_projects import KeptProjects
 from holdfast.actions.last_copies import DAMAGED
 from holdfast.actions.vault_status import SHUT, VaultStatus
@@ -92,6 +93,7 @@ def judge(
     stale_hours: float = STALE_HOURS,
     push_stale_hours: float = PUSH_STALE_HOURS,
     journal_problem: str = "",
+    hosts: Sequence[HostStatus] = (),
     now: float,
 ) -> Verdict:
     """Weigh everything that was found."""
@@ -103,6 +105,7 @@ def judge(
         *(reason for home in homes for reason in _of_home(home, alarms, stale_hours, now)),
         *_of_destinations(destinations, push_stale_hours, now),
         *_of_projects(projects),
+        *_of_hosts(hosts),
     ]
     # Sorting is stable: within a level the order above stays.
     reasons.sort(key=lambda reason: reason.level != ALARM)
@@ -124,6 +127,18 @@ def _protected(
     if not vault.second_way and not vault.kit:
         step = "Keep the key elsewhere, too: `holdfast vault kit`"
     return Verdict(PROTECTED, f"Protected, on this machine only: {age}", next=(step,))
+
+
+def _of_hosts(hosts: Iterable[HostStatus]) -> Iterator[Reason]:
+    """What a person believes to be at work and is not; what they switched off themselves is no reason."""
+    for host in hosts:
+        for kind, text, step in host.troubles:
+            if kind in (GONE, NO_PROGRAM, FAILED):
+                given_up = (
+                    f"Or, where that is meant: {step.replace('holdfast connect', 'holdfast disconnect')}"
+                )
+                steps = (step, given_up) if kind == GONE else (step,)
+                yield Reason(f"connection-{kind}", NOT_PROTECTED, text, steps)
 
 
 def _of_alarms(alarms: Iterable[Alarm]) -> Iterator[Reason]:

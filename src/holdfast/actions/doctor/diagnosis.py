@@ -14,6 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Listener, silent
 
 from .clutter import look_at_clutter
+from .connected import look_at_connections
 from .databases import look_at_databases
 from .finding import ADVICE, SERIOUS, Case, DoctorRequest, Family, Finding
 from .interrupted import look_at_interrupted
@@ -26,6 +27,7 @@ FAMILIES: tuple[tuple[str, Family], ...] = (
     ("what was cut off", look_at_interrupted),
     ("databases", look_at_databases),
     ("protection", look_at_protection),
+    ("connected agents", look_at_connections),
     ("permissions", look_at_permissions),
     ("schedule", look_at_schedule),
     ("room", look_at_room),
@@ -76,7 +78,14 @@ def examine(
     request = request or DoctorRequest()
     began, now = time.monotonic(), time.time()
     key_mode = mode_of(surroundings.vault_key_file)  # opening the vault closes a key to others
-    status = look(surroundings, request.home, request.layout, stale_hours=request.stale_hours, now=now)
+    status = look(
+        surroundings,
+        request.home,
+        request.layout,
+        stale_hours=request.stale_hours,
+        now=now,
+        hosts=request.hosts,
+    )
     case = Case(surroundings, request, status, now, listener, key_mode)
     findings: list[Finding] = []
     for name, family in FAMILIES:

@@ -14,6 +14,7 @@ from holdfast.core.events import Listener, silent
 from holdfast.core.spelling import shell_line
 
 if TYPE_CHECKING:
+    from holdfast.actions.host_status import HostStatus
     from holdfast.actions.status import Status
     from holdfast.actions.surroundings import Surroundings
 
@@ -74,6 +75,7 @@ class DoctorRequest:
     passphrase_command: str = ""
     stale_hours: float = 26.0
     deadline: float = 30.0  # for a database that is locked
+    hosts: tuple[HostStatus, ...] = ()  # agent programs on this machine, and what stands in their settings
 
 
 @dataclass(frozen=True, slots=True)

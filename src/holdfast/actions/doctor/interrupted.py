@@ -15,7 +15,8 @@ from holdfast.actions.vault_status import OPEN
 from holdfast.checkpoints.refs import STALE
 from holdfast.checkpoints.rollback_journal import RollbackJournal
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import lock_is_held, process_alive
+from holdfast.core.files import process_alive
+from holdfast.core.locks import lock_is_held
 from holdfast.vault.lock_file import LockFile, read_locks
 
 from .finding import ADVICE, SERIOUS, Case, Finding, Repair

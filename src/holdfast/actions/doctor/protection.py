@@ -94,6 +94,8 @@ def _evidence(case: Case, reason: Reason) -> tuple[str, ...]:
 
 
 def _drills(case: Case) -> Iterator[Finding]:
+    if case.status.vault.state != OPEN:
+        return  # what does not open cannot be drilled, and that it does not is said already
     for home in case.status.homes:
         if home.last is None or (home.drill is not None and not home.drill.ok):
             continue  # nothing to drill, or said already

@@ -20,7 +20,7 @@ from holdfast.actions.proof.files import (
 )
 from holdfast.actions.proof.hermes import AGENT, prove_agent
 from holdfast.actions.proof.restored import Findings, Restored, named
-from holdfast.actions.receipts import LEFT_OUT, PASSED, UNKNOWN, Row
+from holdfast.actions.receipts import FAILED, LEFT_OUT, PASSED, UNKNOWN, Row
 from holdfast.actions.scope import losses
 from holdfast.core.events import Event, Listener
 
@@ -72,7 +72,9 @@ def look_at_everything(
 def prove_complete(manifest: Mapping[str, Any] | None, files: int, findings: Findings) -> None:
     """The row `complete`: what it says of itself."""
     lacking = losses(manifest)
-    if lacking:
+    if any(row.check == STORE and row.state == FAILED for row in findings.rows):
+        findings.add(COMPLETE, UNKNOWN, 0, "the store is damaged, so nobody can say")
+    elif lacking:
         findings.add(COMPLETE, LEFT_OUT, len(lacking), f"by its own account: {named(lacking)}")
     elif manifest is None:
         findings.add(COMPLETE, UNKNOWN, 0, "it does not say what it was asked to hold")
