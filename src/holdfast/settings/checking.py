@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.flags import FLAGS
 
 from .table import BY_NAME, Setting
 
@@ -19,25 +20,13 @@ def parsed(setting: Setting, raw: str) -> object:
         between = "," if setting.name == "backup.seal" else os.pathsep  # `gpg:KEY` has a colon
         return [part.strip() for part in raw.split(between) if part.strip()]
     if setting.kind is bool:
-        return _FLAGS.get(raw.strip().lower(), raw)
+        return FLAGS.get(raw.strip().lower(), raw)
     if setting.kind in (int, float):
         try:
             return setting.kind(raw)
         except ValueError:
             return raw
     return raw
-
-
-_FLAGS = {
-    "1": True,
-    "true": True,
-    "yes": True,
-    "on": True,
-    "0": False,
-    "false": False,
-    "no": False,
-    "off": False,
-}
 
 
 def is_kind(setting: Setting, value: object) -> bool:

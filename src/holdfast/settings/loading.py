@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from .checking import bad, checked, parsed
@@ -72,33 +72,44 @@ def _home_of(user: str) -> str:
         ) from None
 
 
+def _own_home() -> str:
+    """Of whoever runs this, whatever the environment says; "/" for a user whom nobody knows."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def _place(environment: Mapping[str, str], name: str, otherwise: Callable[[], str]) -> str:
+    """A directory that a variable names. A relative one would be another place wherever one stands, and is
+    as good as none, as the XDG specification wants it."""
+    said = environment.get(name, "")
+    return said if os.path.isabs(said) else otherwise()
+
+
 def load_settings(environment: Mapping[str, str]) -> Settings:
     """Read the file and the environment; a wrong name or value is an error that says which."""
-    user_home = environment.get("HOME") or os.path.expanduser("~")
-    config = os.path.join(
-        environment.get("XDG_CONFIG_HOME") or os.path.join(user_home, ".config"), "holdfast"
-    )
-    data = os.path.join(
-        environment.get("XDG_DATA_HOME") or os.path.join(user_home, ".local", "share"), "holdfast"
-    )
-    cache = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.join(user_home, ".cache"), "holdfast")
+    bare = default_settings(environment)
+    file = _from_file(os.path.join(bare.config_directory, "config.toml"))
+    destinations = cast("tuple[DestinationSetting, ...]", file.pop("destination", ()))
+    said = {**file, **_from_environment(environment)}
+    return replace(bare, values={**bare.values, **said}, given=frozenset(said), destinations=destinations)
+
+
+def default_settings(environment: Mapping[str, str]) -> Settings:
+    """What holds where nothing that the user said can be read: this user's places, and the defaults."""
+    user_home = _place(environment, "HOME", _own_home)
+    config = _place(environment, "XDG_CONFIG_HOME", lambda: os.path.join(user_home, ".config"))
+    data = _place(environment, "XDG_DATA_HOME", lambda: os.path.join(user_home, ".local", "share"))
+    cache = _place(environment, "XDG_CACHE_HOME", lambda: os.path.join(user_home, ".cache"))
+    config, data, cache = (os.path.join(place, "holdfast") for place in (config, data, cache))
     if owner := environment.get(SYSTEM_USER):
         user_home = _home_of(owner)
         config, data, cache = (os.path.join(place, owner) for place in SYSTEM_PLACES)
     values = {setting.name: setting.default for setting in SETTINGS}
-    file = _from_file(os.path.join(config, "config.toml"))
-    destinations = cast("tuple[DestinationSetting, ...]", file.pop("destination", ()))
-    said = {**file, **_from_environment(environment)}
-    return Settings(
-        {**values, **said},
-        user_home,
-        config,
-        data,
-        cache,
-        environment,
-        given=frozenset(said),
-        destinations=destinations,
-    )
+    return Settings(values, user_home, config, data, cache, environment)
 
 
 def _from_file(path: str) -> dict[str, object]:

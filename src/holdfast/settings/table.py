@@ -106,6 +106,12 @@ SETTINGS = (
         [],
         "patterns of files to leave out of checkpoints, beside the usual ones",
     ),
+    Setting(
+        "integrations.session_snapshot_hours",
+        float,
+        4.0,
+        "hours after which the end of an agent's session is worth a quick snapshot of its home; 0: never",
+    ),
     Setting("schedule.at", str, "03:30", "when regular work is due: times of the day, or `hourly`"),
     Setting(
         "schedule.homes", list, [], "the homes to look after; empty means the one that is meant by default"
