@@ -1,3 +1,26 @@
-from holdfast.cli.main import main
+"""`holdfast …` and `python -m holdfast …`: hooks and prompts by the lean way, the rest by the front door."""
 
-main()
+import os
+import sys
+
+
+def main() -> None:
+    """The entry point."""
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in ("hook", "status"):
+        from holdfast.integrations.entry import lean
+
+        code = lean(arguments)
+        if code is not None:
+            os._exit(code)  # nothing is open, and nobody waits for an interpreter to be taken apart
+    if sys.flags.no_site:
+        from holdfast.integrations.entry import with_packages
+
+        with_packages()
+    from holdfast.cli.main import main as front_door
+
+    front_door()
+
+
+if __name__ == "__main__":
+    main()
