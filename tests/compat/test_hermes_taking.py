@@ -1,10 +1,11 @@
 """What went wrong in the field when checkpoints were taken, here and on Hermes 0.19.0's own manager.
 
 Every scenario runs twice: with holdfast, where it must pass, and with Hermes's `CheckpointManager`, where
-it is a strict expected failure, so that a fix there shows here. Rows of facts/field-failures.md F, H
-and I that are about other components (#11409, #69737, #79625, #68772: wiring of front ends; #113518:
-container back ends; #97606: Windows; #13104: reflinks; openclaw #72130) have no scenario of their own;
-`Checkpoints.before` is the one door all front ends go through.
+it is a strict expected failure, so that a fix there shows here. Rows of facts/field-failures.md F that
+are about the wiring of front ends (#11409, #69737, #79625, #68772) and container back ends (#113518) are
+in test_field_failures_wiring.py; rows of F, H and I about other components (#97606: Windows; #13104:
+reflinks; openclaw #72130) have no scenario of their own. `Checkpoints.before` is the one door all front
+ends go through.
 """
 
 from __future__ import annotations

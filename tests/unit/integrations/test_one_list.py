@@ -1,0 +1,88 @@
+"""What is said in two places is the same in both: hosts, tools that only read, markers of projects."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+from ruamel.yaml import YAML
+
+from holdfast.checkpoints import project
+from holdfast.core.flags import FLAGS
+from holdfast.integrations import entry
+from holdfast.integrations.connecting import hosts as connecting
+from holdfast.integrations.connecting.program import Program
+from holdfast.integrations.helper import client
+from holdfast.integrations.hermes.plugin import elsewhere, link
+from holdfast.integrations.hermes.plugin.hooks import Hooks
+from holdfast.integrations.hermes.plugin.voice import Voice
+from holdfast.integrations.hosts import HOSTS
+from holdfast.integrations.hosts.event import Event
+from holdfast.integrations.hosts.handling import find_host
+from surroundings import throwaway
+
+PROGRAM = Program(("/usr/bin/holdfast",))
+
+
+def test_every_host_that_can_be_connected_has_a_hook_by_the_lean_way_and_no_other():
+    assert set(entry.HOSTS) == set(HOSTS) == set(connecting.HOSTS)
+    for name in HOSTS:
+        found = find_host(name)
+        assert found is not None and found.name == name == connecting.HOSTS[name].name
+
+
+def test_the_plugin_knows_a_project_by_the_same_markers():
+    assert elsewhere.MARKERS == project.MARKERS
+
+
+def test_the_lean_client_takes_the_same_words_for_no():
+    assert [word for word in FLAGS if not client.wanted({"HOLDFAST_HELPER": word})] == [
+        word for word, flag in FLAGS.items() if not flag
+    ]
+
+
+def test_the_plugin_announces_the_hooks_that_it_registers():
+    with open(os.path.join(os.path.dirname(link.__file__), "plugin.yaml"), encoding="utf-8") as file:
+        announced = YAML(typ="safe", pure=True).load(file)["provides_hooks"]
+    registered = [name for name, _ in Hooks(link.Link(Voice()), Voice()).callbacks()]
+    assert sorted(announced) == sorted([*registered, "pre_gateway_dispatch"])
+
+
+def written(tmp_path, name: str) -> str:
+    [file] = connecting.HOSTS[name].files(throwaway(tmp_path), "")
+    return file.put(None, PROGRAM).decode()
+
+
+@pytest.mark.parametrize("name", ["claude-code", "gemini"])
+def test_a_matcher_leaves_out_what_the_hook_would_let_through_and_nothing_else(tmp_path, name):
+    before = {"claude-code": "PreToolUse", "gemini": "BeforeTool"}[name]
+    matcher = re.compile(json.loads(written(tmp_path, name))["hooks"][before][0]["matcher"])
+    answering = find_host(name)
+    assert not [tool for tool in answering.tools.reads if matcher.search(tool)]
+    for tool in (*answering.tools.writes, "a_tool_that_nobody_knows", "TaskForce", "Reads"):
+        assert matcher.search(tool) and answering.tools.touched(tool, Event({}, " ")).anything, tool
+    # What a subagent's tools do is told by themselves.
+    assert name != "claude-code" or not (matcher.search("Task") or matcher.search("Agent"))
+
+
+def test_the_matcher_of_cursor_has_every_tool_that_changes_something(tmp_path):
+    [entry_] = json.loads(written(tmp_path, "cursor"))["hooks"]["preToolUse"]
+    matcher, tools = re.compile(f"^(?:{entry_['matcher']})$"), find_host("cursor").tools
+    for tool in (*tools.writes, *tools.patches, "Shell", "MCP:anything"):
+        assert matcher.search(tool), tool
+    assert not [tool for tool in tools.reads if matcher.search(tool)]
+
+
+def test_the_file_for_opencode_asks_for_everything_but_what_only_reads(tmp_path):
+    text = written(tmp_path, "opencode")
+    found = re.search(r"^const reading = new Set\((\[.*\])\)$", text, re.MULTILINE)
+    assert set(json.loads(found[1])) == find_host("opencode").tools.reads
+    assert f", {link.DEADLINE * 1000:.0f})" in text and "MILLISECONDS" not in text
+
+
+def test_every_host_waits_as_long_as_the_plugin_does(tmp_path):
+    for name, unit in (("claude-code", 1), ("codex", 1), ("cursor", 1), ("gemini", 1000)):
+        found = re.findall(r'"timeout": (\d+)', written(tmp_path, name))
+        assert found and set(map(int, found)) == {int(link.DEADLINE * unit)}
