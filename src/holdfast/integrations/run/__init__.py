@@ -1,0 +1,1 @@
+"""Watching an agent that has no hooks: `holdfast run -- AGENT` keeps its project while it works."""
