@@ -40,6 +40,9 @@ TOOLS = {
     "/usr/sbin/sshd": "openssh-server",
     "/usr/sbin/cron": "cron",
     "systemd-analyze": "systemd",
+    "zsh": "zsh",
+    "fish": "fish",
+    "mandoc": "mandoc",
 }
 
 #: Settings of pip that would send the packages somewhere else than into the environment.

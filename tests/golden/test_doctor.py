@@ -576,6 +576,9 @@ def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(her
     assert "vault-shut" in codes and diagnosis.exit_code == 4
     (one,) = [each for each in diagnosis.findings if each.code == "database-damaged"]
     assert one.evidence[-1] == "no verified generation of it is known" and first not in str(one)
+    # Nothing of a vault that does not open can be restored to prove it: opening it comes first.
+    assert "not-proven" not in codes
+    assert not any("`holdfast drill" in step for each in diagnosis.findings for step in each.fix)
 
 
 def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch):

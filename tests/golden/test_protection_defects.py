@@ -188,7 +188,7 @@ def test_nobody_says_protected_while_the_alarms_cannot_be_read(say, user):
     os.mkdir(journal)
     said = say("status", "--check")
     assert said.code == 3
-    assert "Not protected: the journal cannot be read (Is a directory)" in said.out
+    assert "Not protected: the journal cannot be read (it is not a regular file)" in said.out
     said = say("status", "--acknowledge")
     assert said.code == 1 and "No alarm is open" not in said.out and "journal-unreadable" in said.err
     said = say("doctor")

@@ -205,7 +205,7 @@ def test_archives_there_and_back(say, pushed, tmp_path):
     assert "1 snapshot" in shown.out
     back = say("pull", "disk", "--archive", "latest", "--into", str(tmp_path / "back"))
     assert back.code == 0
-    assert f"`holdfast import {tmp_path}/back/{path.name}`" in back.out
+    assert f"`holdfast import {tmp_path}/back/{path.name} --identity KEYFILE`" in back.out
     plain = tmp_path / "plain.zip"
     plain.write_bytes(b"PK\x03\x04")
     assert "error: archive-unsealed" in say("push", "disk", "--archive", str(plain)).err

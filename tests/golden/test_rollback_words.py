@@ -216,3 +216,13 @@ def _at_terminal(words: list[str], cwd: str, environment: dict[str, str], column
         process.wait()
         os.close(leader)
     return shown.decode().replace("\r", "").split("\n")
+
+
+def test_a_file_that_grew_beyond_the_limit_stays_and_the_way_to_the_old_one_is_said(run, project, data):
+    turn(data, project, 1, "x" * (11 << 20))
+    done = run("rollback", "1")
+    assert done.returncode == 3 and "main.py: larger than the limit" in done.stdout
+    assert "what stands there now is in none: move it away, then go back" in done.stdout
+    os.rename(os.path.join(project, "main.py"), os.path.join(project, "..", "aside"))
+    assert run("rollback", "1").returncode == 0
+    assert read(project, "main.py") == "one\n"

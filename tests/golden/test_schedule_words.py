@@ -86,7 +86,7 @@ def test_a_dead_destination_is_exit_code_3(say, user, tmp_path):
 
 
 def test_while_another_run_works_there_is_nothing_to_complain_about(say, user):
-    from holdfast.core.files import process_lock
+    from holdfast.core.locks import process_lock
 
     place = os.path.join(user, ".local", "share", "holdfast", "schedule", "lock")
     with process_lock(place, "scheduled work"):

@@ -57,7 +57,7 @@ def test_a_snapshot_does_without_a_cache_that_cannot_be_made(holdfast, here, tmp
 
 def test_a_key_file_that_everybody_can_read_is_closed_and_that_is_said(holdfast, here):
     assert holdfast("snapshot").returncode == 0
-    for words in (("snapshot",), ("vault", "stats"), ("snapshot", "list")):
+    for words in (("snapshot",), ("vault", "stats"), ("snapshot", "list"), ("status",), ()):
         os.chmod(here.vault_key_file, 0o644)
         done = holdfast(*words)
         assert done.returncode == 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 Table = Mapping[str, tuple[str, str]]
@@ -32,10 +35,27 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*ctx.help_option_names, *(name for option in self.params for name in option.opts)}
-        if self.default and (not args or (args[0].startswith("-") and args[0] not in own)):
+        alone = not args and not ctx.resilient_parsing  # whoever completes a line may still name a command
+        if self.default and (alone or (args and args[0].startswith("-") and args[0] not in own)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Its commands by the table, none of them imported; and the options that belong here."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=summary)
+            for name, (_, summary) in self.table.items()
+            if name.startswith(incomplete)
+        ]
+        if self.default and incomplete.startswith("-"):
+            command = self.get_command(ctx, self.default)
+            assert command is not None
+            with command.make_context(self.default, [], parent=ctx, resilient_parsing=True) as below:
+                found += command.shell_complete(below, incomplete)
+        return found + click.Command.shell_complete(self, ctx, incomplete)

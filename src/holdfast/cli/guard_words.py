@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from holdfast.actions.guarded import Guarded, GuardRequest
-from holdfast.actions.loss_watch import restore_words
+from holdfast.actions.loss_watch import restore_words, set_aside_first
 from holdfast.actions.pre_update import DONE, FAILED, OPTED_OUT, Protection
 from holdfast.actions.surroundings import Surroundings
 from holdfast.cli.console import Console, at_words, count_text, path_text, screen_width, time_text
+from holdfast.cli.report_file import write_report_file
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event
-from holdfast.core.files import durable_write
 from holdfast.core.foreground import Ended
 from holdfast.home.finding import Finding
 
@@ -142,7 +141,8 @@ class GuardWords:
         whole = any(one.whole for one in findings)
         paths = [] if whole else list(dict.fromkeys(path for one in findings for path in one.restore_paths))
         home = guarded.request.place.home
-        return self._command(*restore_words(self._surroundings, home, guarded.snapshot.id, paths))
+        words = restore_words(self._surroundings, home, guarded.snapshot.id, paths)
+        return set_aside_first(home) + self._command(*words)
 
     # -- the report ------------------------------------------------------------------------
 
@@ -214,8 +214,4 @@ class GuardWords:
 
 def write_guard_report(console: Console, path: str, document: dict[str, object]) -> None:
     """The command has run by now, so a report that cannot be written is said and no more."""
-    try:
-        durable_write(path, json.dumps(document, indent=1).encode() + b"\n")
-    except (HoldfastError, OSError) as error:
-        reason = error.what if isinstance(error, HoldfastError) else error.strerror or str(error)
-        console.say(f"Guard: the report {path_text(path)} could not be written: {reason}")
+    write_report_file(path, document, lambda text: console.say(f"Guard: {text}"))

@@ -35,6 +35,9 @@ COMMANDS = {
     "checkpoint": ("holdfast.cli.commands.checkpoint", "Keep a project as it is now."),
     "checkpoints": ("holdfast.cli.commands.checkpoints", "Look after the checkpoints of all projects."),
     "rollback": ("holdfast.cli.commands.rollback", "Undo what an agent did to a project."),
+    "run": ("holdfast.cli.commands.run", "Keep a project while an agent without hooks works in it."),
+    "connect": ("holdfast.cli.commands.connect", "Let an agent call holdfast before each change."),
+    "disconnect": ("holdfast.cli.commands.disconnect", "Take that out of the agent's settings again."),
     "guard": ("holdfast.cli.commands.guard", "Run a risky command between a snapshot and a check."),
     "drill": ("holdfast.cli.commands.drill", "Prove that a backup restores, by restoring it."),
     "push": ("holdfast.cli.commands.push", "Take copies of the vault and archives off this host."),
@@ -42,11 +45,16 @@ COMMANDS = {
     "rebuild": ("holdfast.cli.commands.rebuild", "The machine is gone: bring the home back on a bare one."),
     "destinations": ("holdfast.cli.commands.destinations", "The places off this host: see and test them."),
     "fleet": ("holdfast.cli.commands.fleet", "Every host of a destination or a vault at a glance."),
+    "hook": ("holdfast.cli.commands.hook", "What an agent's host runs before and after its tools."),
+    "helper": ("holdfast.cli.commands.helper", "The process that answers hooks quickly: see it, end it."),
     "log": ("holdfast.cli.commands.log", "See what was done, by whom, and how it ended."),
     "undo": ("holdfast.cli.commands.undo", "Take the last import, restore or rollback back."),
     "doctor": ("holdfast.cli.commands.doctor", "Find what threatens your protection, and the exact fix."),
     "schedule": ("holdfast.cli.commands.schedule", "Do all of it every night, without you."),
     "notify": ("holdfast.cli.commands.notify", "Who hears of it when something is wrong."),
+    "mcp": ("holdfast.cli.commands.mcp", "Serve an agent over the Model Context Protocol."),
+    "completion": ("holdfast.cli.commands.completion", "Let your shell complete commands and ids."),
+    "manual": ("holdfast.cli.commands.manual", "Write the manual pages."),
     "demo": ("holdfast.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
 }
 #: Commands that may carry gigabytes through memory, a piece at a time.
@@ -96,11 +104,14 @@ def cli(ctx: click.Context) -> None:
 
 
 def program() -> str:
-    """How this program was called: the launcher, or plain `holdfast` where that is on the PATH."""
+    """How this program was called: by its own path, or plain `holdfast` where that is on the PATH."""
     import shlex
     import shutil
 
     launcher = os.environ.get("HOLDFAST_LAUNCHER", "")
+    called = sys.argv[0] if sys.argv else ""
+    if not launcher and os.path.basename(called) == "holdfast" and os.path.dirname(called):
+        launcher = called  # installed where no PATH leads, as in an environment that is not activated
     if not launcher or shutil.which("holdfast"):
         return "holdfast"
     return shlex.quote(launcher)

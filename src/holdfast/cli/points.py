@@ -68,6 +68,15 @@ def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False
         console.line("  " + "  ".join(cells).rstrip(), **({"dim": True} if number == 0 else {}))
 
 
+def styled(line: str) -> dict[str, object]:
+    """How a line of a difference is shown."""
+    if line.startswith("+"):
+        return {"bold": True} if line.startswith("+++") else {"fg": "green"}
+    if line.startswith("-"):
+        return {"bold": True} if line.startswith("---") else {"fg": "red"}
+    return {"fg": "cyan"} if line.startswith("@@") else {}
+
+
 def listing(console: Console, label: str, lines: Iterable[str]) -> None:
     """A label and the first few of many lines."""
     found = list(lines)

@@ -37,7 +37,7 @@ def show_outcome(console: Console, outcome: RollbackOutcome, where: list[str], u
         listing(console, "Restored", done.paths("restore", "recreate", "replace-directory"))
         listing(console, "Removed", done.paths("remove", "replace-by-directory"))
         _show_modes(console, "Set", plan, done.paths("metadata"))
-    _show_left(console, left)
+    _show_left(console, plan, left)
     _show_gone(console, plan)
     uncovered = Counter(one.reason for one in plan.not_covered if one.reason != "git")
     if uncovered:
@@ -65,7 +65,8 @@ def _show_modes(console: Console, label: str, plan: RollbackPlan, paths: list[st
     """What only had its mode or time put back. Times of directories are not worth a line."""
     lines, times = [], 0
     for path in paths:
-        then, now = plan.then.get(path), plan.now.get(path)
+        own = path == "."  # the project's own directory
+        then, now = (plan.root, plan.root_now) if own else (plan.then.get(path), plan.now.get(path))
         if then is None or now is None or then.mode == now.mode:
             times += then is not None and then.kind != "directory"
             continue
@@ -83,7 +84,8 @@ def _show_gone(console: Console, plan: RollbackPlan) -> None:
         console.fact("", "not covered then, and gone now: no checkpoint can bring that back")
 
 
-def _show_left(console: Console, left: list[Left]) -> None:
+def _show_left(console: Console, plan: RollbackPlan, left: list[Left]) -> None:
+    from holdfast.checkpoints.checkpoint import REASONS
     from holdfast.checkpoints.rollback_plan import LEFT
 
     mine = [one for one in left if one.reason == "mine"]
@@ -99,3 +101,8 @@ def _show_left(console: Console, left: list[Left]) -> None:
     others = [one for one in left if one.reason not in ("mine", "since")]
     lines = [f"{one.path}: {LEFT[one.reason]}" + (f" ({one.detail})" if one.detail else "") for one in others]
     listing(console, "Left", lines)
+    if any(one.path in plan.then and one.reason in REASONS and one.reason != "git" for one in others):
+        console.fact(
+            "",
+            "the checkpoint has an older state; what stands there now is in none: move it away, then go back",
+        )

@@ -13,6 +13,7 @@ from holdfast.actions.status import Status
 from holdfast.actions.vault_status import NONE, OPEN
 from holdfast.actions.verdict import Reason
 from holdfast.actions.verdict_levels import ALARM, PROTECTED
+from holdfast.cli.connecting import host_lines
 from holdfast.cli.console import count_text, path_text, size_text
 from holdfast.cli.lean_words import lean_brief
 from holdfast.cli.screen import Screen
@@ -79,6 +80,9 @@ def show(screen: Screen, status: Status) -> None:
     screen.console.line()
     _show_vault(screen, status)
     _show_projects(screen, status)
+    for text in status.off:
+        screen.fact("", text)
+    _show_agents(screen, status)
     _show_rest(screen, status)
 
 
@@ -237,7 +241,10 @@ def _key(screen: Screen, status: Status) -> str:
 def _show_projects(screen: Screen, status: Status) -> None:
     kept = status.projects
     if not kept.projects:
-        screen.fact("Projects", "no checkpoints yet", top=True)
+        waiting = [] if any(host.places for host in status.hosts) else [host.host for host in status.hosts]
+        command = screen.console.command("connect", *(waiting if len(waiting) == 1 else []))
+        advice = f": `{command}`" if waiting else ""
+        screen.fact("Projects", f"no checkpoints yet{advice}", top=True)
         return
     last = f", the last checkpoint {_ago(kept.last, status.time)}" if kept.last else ""
     names = count_text(len(kept.projects), "project")
@@ -249,6 +256,21 @@ def _show_projects(screen: Screen, status: Status) -> None:
         screen.fact("", f"{screen.path(one.project)} {word}: {what}")
     if len(troubled) > _TROUBLED:
         screen.fact("", f"… and {len(troubled) - _TROUBLED:,} more: `holdfast checkpoints status`")
+
+
+def _show_agents(screen: Screen, status: Status) -> None:
+    """Who calls holdfast, and who could; what the verdict has said is not said again."""
+    if not status.projects.projects and not any(host.places for host in status.hosts):
+        return  # said beside the projects
+    told = {reason.text for reason in status.verdict.reasons}
+    label = "Agents"
+    for host in status.hosts:
+        first, *more = host_lines(screen.console, host, status.time)
+        screen.fact(label, f"{host.host} {screen.text(first)}", top=bool(label))
+        label = ""
+        for line, (_, text, _) in zip(more, host.troubles, strict=True):
+            if text not in told:
+                screen.fact("", screen.text(line))
 
 
 def _show_rest(screen: Screen, status: Status) -> None:

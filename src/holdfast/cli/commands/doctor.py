@@ -34,6 +34,7 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
     from holdfast.actions.doctor.diagnosis import examine
     from holdfast.actions.doctor.finding import DoctorRequest
     from holdfast.actions.doctor.repairs import carry_out
+    from holdfast.integrations.connecting.overview import host_statuses
 
     settings, surroundings, console = start(as_json)
     recipients = settings.values.get("backup.seal")
@@ -45,6 +46,7 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
         passphrase_command=settings.text("vault.passphrase_command"),
         stale_hours=settings.number("status.stale_hours"),
         deadline=settings.number("database.deadline"),
+        hosts=host_statuses(surroundings),
     )
     found = examine(surroundings, request, console.listener())
     console.finish()

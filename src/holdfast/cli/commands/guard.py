@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from holdfast.actions.guard import guard
 from holdfast.actions.guarded import GuardRequest
 from holdfast.cli.guard_words import GuardWords, write_guard_report
 from holdfast.cli.options import start
+from holdfast.cli.report_file import refuse_unwritable
 from holdfast.home.scan import Selection
 
 
@@ -52,7 +51,7 @@ def command(
     """
     settings, surroundings, console = start(False)
     if report:
-        _refuse_unwritable(report)
+        report = refuse_unwritable(report, "the command was not run")
     request = GuardRequest(
         surroundings.locate(home, layout, existing=False),
         command,
@@ -79,9 +78,3 @@ def command(
     if report:
         write_guard_report(console, report, words.document(guarded))
     return guarded.exit_code
-
-
-def _refuse_unwritable(report: str) -> None:
-    directory = os.path.dirname(os.path.abspath(report))
-    if os.path.isdir(report) or not os.access(directory, os.W_OK | os.X_OK):
-        raise click.UsageError(f"The report cannot be written to {report!r}; the command was not run.")

@@ -44,11 +44,21 @@ def command(place: str, archive: str, host: str, into: str, mend: bool, dry_run:
     result = pull(surroundings, request, console.listener())
     console.finish()
     console.document(result.as_dict())
-    _show(console, result, request)
+    _show(console, result, request, not surroundings.identities)
     return 0 if result.complete else 3
 
 
-def _show(console: Console, result: PullResult, request: PullRequest) -> None:
+def _opens_with_key(path: str) -> bool:
+    from holdfast.archive.seal import needs_key_file
+    from holdfast.core.errors import HoldfastError
+
+    try:
+        return needs_key_file(path)
+    except HoldfastError:
+        return False  # it is whole, and importing it will say what is wrong with it
+
+
+def _show(console: Console, result: PullResult, request: PullRequest, key_file_wanted: bool) -> None:
     if request.dry_run:
         console.heading(f"Would fetch from {path_text(result.destination)}")
         console.fact("To", path_text(result.path))
@@ -64,7 +74,11 @@ def _show(console: Console, result: PullResult, request: PullRequest) -> None:
         console.fact("Time", time_text(result.seconds))
         for note in result.notes:
             console.line(f"Note: {note}")
-        console.line(f"Restore with: `{console.command('import', result.path)}`")
+        key_file = key_file_wanted and _opens_with_key(result.path)
+        identity = ("--identity", "KEYFILE") if key_file else ()
+        console.line(f"Restore with: `{console.command('import', result.path, *identity)}`")
+        if key_file:
+            console.line("KEYFILE holds the private half of the key that it was sealed to")
         return
     _show_vault(console, result, request)
 

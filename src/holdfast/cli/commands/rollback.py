@@ -14,6 +14,7 @@ from holdfast.cli.points import (
     at_directory,
     changes_text,
     directory_of,
+    styled,
     table,
 )
 from holdfast.settings.policies import policy_from
@@ -62,6 +63,9 @@ def command(
     `rollback 1` undoes the last change. It shows what it does and does it, without asking: what it
     replaces is kept first, and `rollback --undo` brings that back. With FILE only those files. Files
     that you changed after the agent's last turn stay as they are, and are listed.
+
+    Files of an agent's own home (skills, jobs, memories) that were kept before a change are in the same
+    list, without a number: their ID brings them back. In the home itself they have numbers.
     """
     if undo and (files or diff):
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
@@ -72,9 +76,14 @@ def command(
     place = directory_of(directory)
     if all_projects:
         return show_everything(console, surroundings, session, turn, every)
+    from holdfast.actions.home_timeline import named_point
+    from holdfast.cli.home_rollback import difference_home, go_back_home, undo_home
+
     if diff:
         if target and not files and not _is_address(target):
             target, files = "1", (target,)
+        if point := named_point(surroundings, place, target or "1"):
+            return difference_home(console, surroundings, point, place, files)
         return _difference(console, surroundings, place, target or "1", files, policy)
     if not target and not undo:
         from holdfast.actions.rollback import list_timeline
@@ -83,6 +92,13 @@ def command(
             surroundings, place, settings=policy.take, session=session, turn=turn, every=every
         )
         return _show_timeline(console, found, at_directory(directory), every, bool(session or turn))
+    from holdfast.actions.home_rollback import last_home_rollback
+
+    if undo and not target and (operation := last_home_rollback(surroundings, place)):
+        return undo_home(console, surroundings, operation, dry_run)
+    if not undo and (point := named_point(surroundings, place, target)):
+        days = settings.number("import.keep_days")
+        return go_back_home(console, surroundings, point, place, files, dry_run, session, days)
     from holdfast.actions.rollback import RollbackRequest, rollback
 
     request = RollbackRequest(
@@ -103,47 +119,52 @@ def command(
 
 
 def _is_address(word: str) -> bool:
+    from holdfast.actions.home_point import may_be_point
     from holdfast.checkpoints.checkpoint import SHORTEST_PREFIX, is_checkpoint_id
 
-    return word.isdecimal() or is_checkpoint_id(word.lower(), SHORTEST_PREFIX)
+    word = word.lower()
+    return word.isdecimal() or is_checkpoint_id(word, SHORTEST_PREFIX) or may_be_point(word)
 
 
 # ── lists ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _show_timeline(console: Console, found: Timeline, where: list[str], every: bool, filtered: bool) -> int:
-    console.document(
-        {
-            "directory": found.directory,
-            "project": found.project,
-            "checkpoints": [row.as_dict() for row in found.rows],
-            "hidden": found.hidden,
-            "below": list(found.near.below),
-            "above": list(found.near.above),
-        }
-    )
+    from holdfast.actions.timeline import Row
+    from holdfast.cli.home_points import point_row, show_home
+
+    hidden = found.home.hidden if found.home is not None else found.hidden
+    console.document({**found.as_dict(), "hidden": hidden})
+    if found.home is not None:
+        return show_home(console, found.home, where, every, filtered)
     if found.project is None:
         return _show_near(console, found)
-    if not found.rows:
+    if not found.rows and not found.home_points:
         what = "match" if filtered else "to go back to: nothing changed since the last one"
         console.line(f"No checkpoints of {path_text(found.project)} {what}")
     else:
         console.heading(f"Checkpoints of {path_text(found.project)}")
         rows: list[tuple[str, ...]] = [("#", "ID", "WHEN", "THEN CHANGED", "SESSION", "REASON")]
-        shown = found.rows if every else found.rows[:_ROWS]
-        rows += [
-            _row(row.number, row.checkpoint, "DAMAGED" if row.damaged else changes_text(row.changes))
-            for row in shown
-        ]
+        points = found.in_order
+        shown = points if every else points[:_ROWS]
+        for row in shown:
+            if isinstance(row, Row):
+                changed = "DAMAGED" if row.damaged else changes_text(row.changes)
+                rows.append(_row(row.number, row.checkpoint, changed))
+            else:
+                rows.append(point_row(row))
         table(console, rows, cut=True)
-        if len(shown) < len(found.rows):
-            console.line(f"  … and {len(found.rows) - len(shown):,} older ones: --all")
+        if len(shown) < len(points):
+            console.line(f"  … and {len(points) - len(shown):,} older ones: --all")
         first = next((row.number for row in found.rows if row.number), 0)
         if first:
             console.line(
                 f"Undo everything since one of them: `{console.command('rollback', str(first), *where)}`"
             )
             console.line(f"See it first: `{console.command('rollback', str(first), '--diff', *where)}`")
+        if found.home_points:
+            newest = console.command("rollback", found.home_points[0].short)
+            console.line(f"Bring files of the agent's home back by the id: `{newest}`")
     if any(row.damaged for row in found.rows):
         console.line(f"Part of it is missing from the store: `{console.command('checkpoints', 'status')}`")
     if found.hidden and not every:
@@ -168,6 +189,8 @@ def _row(number: int, point: Checkpoint, changed: str) -> tuple[str, ...]:
 
 
 def _show_near(console: Console, found: Timeline) -> int:
+    from holdfast.cli.home_points import show_points
+
     console.line(f"There are no checkpoints of {path_text(found.directory)}")
     for title, projects in (("Below it", found.near.below), ("Around it", found.near.above)):
         for number, project in enumerate(projects[:SHOWN]):
@@ -175,6 +198,7 @@ def _show_near(console: Console, found: Timeline) -> int:
             console.fact(title if number == 0 else "", f"{path_text(project)}   `{command}`")
     if not found.near.all:
         console.line(f"Take one: `{console.command('checkpoint')}`")
+    show_points(console, found.home_points)
     console.line(f"Those of every project: `{console.command('rollback', '--all-projects')}`")
     return 0
 
@@ -183,7 +207,10 @@ def show_everything(
     console: Console, surroundings: Surroundings, session: str, turn: str, every: bool
 ) -> int:
     """The points of all projects in one timeline."""
+    from holdfast.actions.home_point import HomePoint
+    from holdfast.actions.home_timeline import home_points
     from holdfast.actions.rollback import list_everything
+    from holdfast.cli.home_points import point_row
 
     points = [
         point
@@ -192,20 +219,35 @@ def show_everything(
         and (not turn or point.turn == turn)
         and (every or point.numbered)
     ]
-    console.document({"checkpoints": [point.as_dict() for point in points]})
-    if not points:
+    at_home = home_points(surroundings, session=session, turn=turn, every=every)
+    console.document(
+        {
+            "checkpoints": [point.as_dict() for point in points],
+            "home_points": [point.as_dict() for point in at_home],
+        }
+    )
+    if not points and not at_home:
         console.line("There are no checkpoints")
         return 0
-    shown = points if every else points[:_ROWS]
+    both: list[Checkpoint | HomePoint] = [*points, *at_home]
+    both.sort(key=lambda one: one.time_ns, reverse=True)
+    shown = both if every else both[:_ROWS]
     rows = [("ID", "WHEN", "PROJECT", "SESSION", "REASON")]
     for point in shown:
-        _, name, when, _, who, reason = _row(0, point, "")
-        rows.append((name, when, path_text(point.project), who, reason))
+        if isinstance(point, HomePoint):
+            place, (_, name, when, _, who, reason) = point.home, point_row(point)
+        else:
+            place, (_, name, when, _, who, reason) = point.project, _row(0, point, "")
+        rows.append((name, when, path_text(place), who, reason))
     table(console, rows, cut=True)
-    if len(shown) < len(points):
-        console.line(f"  … and {len(points) - len(shown):,} older ones: --all")
-    newest = console.command("rollback", points[0].id, "--dir", points[0].project)
-    console.line(f"Go back to one in its project: `{newest}`")
+    if len(shown) < len(both):
+        console.line(f"  … and {len(both) - len(shown):,} older ones: --all")
+    if points:
+        newest = console.command("rollback", points[0].id, "--dir", points[0].project)
+        console.line(f"Go back to one in its project: `{newest}`")
+    if at_home:
+        back = console.command("rollback", at_home[0].short)
+        console.line(f"Bring files of an agent's home back: `{back}`")
     return 0
 
 
@@ -228,13 +270,6 @@ def _difference(
         console.line(f"Nothing changed since checkpoint {found.checkpoint.id}")
         return 0
     for line in found.lines:
-        style: dict[str, object] = {}
-        if line.startswith("+"):
-            style = {"bold": True} if line.startswith("+++") else {"fg": "green"}
-        elif line.startswith("-"):
-            style = {"bold": True} if line.startswith("---") else {"fg": "red"}
-        elif line.startswith("@@"):
-            style = {"fg": "cyan"}
-        console.line(line, **style)
+        console.line(line, **styled(line))
     console.line(f"{count_text(len(found.pairs), 'file')} changed since checkpoint {found.checkpoint.id}")
     return 0

@@ -63,8 +63,16 @@ def command(
     from holdfast.actions.status import look
     from holdfast.cli.screen import Screen
     from holdfast.cli.status_screen import show, show_verdict
+    from holdfast.integrations.connecting.overview import host_statuses
 
-    status = look(surroundings, home, layout, stale_hours=settings.number("status.stale_hours"))
+    status = look(
+        surroundings,
+        home,
+        layout,
+        stale_hours=settings.number("status.stale_hours"),
+        hosts=host_statuses(surroundings),
+        listener=console.notes(),
+    )
     console.finish()
     code = status.verdict.exit_code if check else 0
     if prometheus:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.amounts import Amount
 from holdfast.cli.console import Console, count_text, path_text, size_text
 from holdfast.cli.grace import gone_text
 from holdfast.cli.options import common_options, start
@@ -29,10 +30,8 @@ _REASONS = {
 
 
 @click.command("prune")
-@click.option("--retention-days", metavar="N", type=click.FloatRange(min=0), help="Drop older ones; 0: none.")
-@click.option(
-    "--max-size-mb", metavar="N", type=click.FloatRange(min=0), help="Drop down to N MB; 0: no limit."
-)
+@click.option("--retention-days", metavar="N", type=Amount(min=0), help="Drop older ones; 0: none.")
+@click.option("--max-size-mb", metavar="N", type=Amount(min=0), help="Drop down to N MB; 0: no limit.")
 @click.option("--keep-orphans", is_flag=True, help="Keep those of deleted projects.")
 @click.option("--now", is_flag=True, help="For good: without the days in which they can be brought back.")
 @click.option("--undo", is_flag=True, help="Bring back whatever was dropped and is still kept.")

@@ -42,7 +42,7 @@ def command(
     snapshot failed or is not complete; 1: a snapshot failed.
     """
     from holdfast.actions.schedule import plan_due, run_due
-    from holdfast.core.files import AlreadyRunning
+    from holdfast.core.locks import AlreadyRunning
     from holdfast.schedule.priority import step_back
 
     settings, surroundings, console = begin(as_json, system, user_name, home)

@@ -25,7 +25,8 @@ def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool
     """See the snapshots of a home: number, id, age, kind, label, files, size, what it added, verified.
 
     The number counts from the newest and moves on with every snapshot; the id stays. One that another
-    machine made of the same path has no number while this machine has its own. `verified` says whether the
+    machine made of the same path has no number while this machine has its own; nor has a home point, which
+    an agent's change of its own files left. `verified` says whether the
     databases in it were checked: a snapshot may reuse a check of some hours ago. One that a drill restored
     whole is `proven`.
     """
