@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name in OF_THE_USER or name.startswith(("HOLDFAST_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
             del os.environ[name]
+    # A hook leaves a helper behind for the next one; a test that wants one starts and stops it itself.
+    os.environ["HOLDFAST_HELPER"] = "0"
 
 
 HOME = pytest.StashKey[str]()

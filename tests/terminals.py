@@ -40,7 +40,13 @@ class Terminal:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        os.close(self._master)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
 
     def until(self, text: str) -> None:
         """Read until this was seen; a minute of silence, or the end, is a failure."""

@@ -137,3 +137,14 @@ def test_without_a_new_enough_python_it_says_what_to_install(checkout, tmp_path)
     assert "needs Python 3.11 or newer" in result.stderr
     assert "apt-get install python3 python3-venv" in result.stderr
     assert "Nothing was changed" in result.stderr
+
+
+def test_hooks_and_prompts_take_the_lean_way_and_fall_back_to_the_whole_program(checkout, tmp_path):
+    place = {"HOME": str(tmp_path), "HOLDFAST_HELPER": "0"}
+    silent = call(checkout, "hook", "claude-code", **place)
+    assert (silent.returncode, silent.stdout) == (0, "")
+    prompt = call(checkout, "status", "--short", **place)
+    assert (prompt.returncode, prompt.stdout) == (0, "holdfast: not protected: no snapshot yet\n")
+    document = call(checkout, "status", "--short", "--json", **place)
+    assert '"not-protected"' in document.stdout, "options go the ordinary way, with its packages"
+    assert "Usage: holdfast hook" in call(checkout, "hook", "--help", **place).stdout

@@ -252,7 +252,7 @@ def test_a_stale_lock_of_a_killed_git_wedges_nothing(tmp_path, name):
 
 def test_a_taker_that_hangs_is_named_and_one_that_died_is_not_waited_for(tmp_path):
     from holdfast.checkpoints.take import project_lock
-    from holdfast.core.files import AlreadyRunning
+    from holdfast.core.locks import AlreadyRunning
 
     project = make_project(str(tmp_path / "project"))
     with Store.open(str(tmp_path / "data")) as store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -182,3 +183,63 @@ def test_an_empty_name_or_a_word_too_many_changes_nothing(chat, line):
     reply = ask(chat, line)
     assert not reply.ok and "/rollback N|ID [FILE ...]" in reply.text
     assert content(chat, "main.py") == "broken\n"
+
+
+# ── /holdfast, /checkpoint and the other names ─────────────────────────────────────────────────────
+
+
+def test_the_switch_holds_for_its_session_and_says_what_it_means(chat):
+    assert ask(chat, "/holdfast").text.startswith("Checkpoints are on in this session.")
+    off = ask(chat, "/holdfast off")
+    assert off.ok and off.data == {"on": False, "by": "session", "session": "s1"}
+    assert "cannot be undone" in off.text and "`/holdfast on`" in off.text
+    status = ask(chat, "/holdfast status")
+    assert status.data["on"] is False and status.text.startswith("Checkpoints are off in this session (/hol")
+    assert dispatch(dataclasses.replace(chat, session="s2"), "/holdfast").data["on"] is True
+    assert ask(chat, "/holdfast on").data["on"] is True
+    assert ask(chat, "holdfast").data["on"] is True
+
+
+def test_the_variable_is_named_where_it_decides(chat):
+    surroundings = dataclasses.replace(chat.surroundings, environment={"HOLDFAST_CHECKPOINTS": "0"})
+    reply = dispatch(dataclasses.replace(chat, surroundings=surroundings), "/holdfast")
+    assert reply.data["on"] is False and "(HOLDFAST_CHECKPOINTS)" in reply.text
+
+
+def test_holdfast_says_how_many_points_the_project_has(chat):
+    assert f"{chat.directory}: 0 checkpoints." in ask(chat, "/holdfast").text
+    before(chat)
+    reply = ask(chat, "/holdfast")
+    assert f"{chat.directory}: 1 checkpoint, the last one 0 s ago." in reply.text
+    assert reply.data["checkpoints"] == 1
+
+
+@pytest.mark.parametrize("line", ["/holdfast maybe", "/holdfast on please"])
+def test_a_word_that_the_switch_does_not_know_changes_nothing(chat, line):
+    reply = ask(chat, line)
+    assert (
+        not reply.ok
+        and reply.text.startswith("I do not know `")
+        and "/holdfast [status|on|off]" in reply.text
+    )
+    assert ask(chat, "/holdfast").data["by"] == ""
+
+
+def test_a_checkpoint_by_hand_is_one_that_can_be_gone_back_to(chat):
+    reply = ask(chat, '/checkpoint before the "big step"')
+    assert reply.ok, reply.text
+    point = reply.data["checkpoint"]
+    assert (point["reason"], point["session"], point["kind"]) == ("before the big step", "s1", "manual")
+    put(os.path.join(chat.directory, "main.py"), "broken\n")
+    assert ask(chat, f"/rewind {point['id']}").ok
+    assert content(chat, "main.py") == "one\n"
+
+
+def test_the_names_that_no_front_end_reserves_mean_the_same(chat):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "broken\n")
+    assert ask(chat, "/rewind").text == ask(chat, "/rollback").text
+    assert ask(chat, "/rewind diff").text == ask(chat, "/rollback diff").text
+    assert ask(chat, "/restore 1").text == ask(chat, "/snapshot restore 1").text
+    for line in ("/restore", "/restore help", "/checkpoint help", "/holdfast help", "/rewind help"):
+        assert ask(chat, line).text == ask(chat, "/rollback help").text
