@@ -58,16 +58,16 @@ class ThroughHermes(Door):
     def fresh(self) -> str:
         project = super().fresh()
         self.hermes("enter", os.path.dirname(project))
-        self.task = f"task-{self._serial}"  # with a shell of its own, which stands in the project
-        self.hermes("workspace", self.task, project)
         return project
 
     def act(self, action: Action) -> None:
         self.turn += 1
-        words = {"session_id": "session", "turn_id": f"turn-{self.turn}", "task_id": self.task}
+        task = f"task-{self.turn}"  # with a shell of its own, which stands in the project
+        self.hermes("workspace", task, self.project)
+        words = {"session_id": "session", "turn_id": f"turn-{self.turn}", "task_id": task}
         self.hermes("hook", "pre_llm_call", **words, user_message="do it", platform="cli")
         tool, given = hermes_tool(action)
-        said = self.hermes.tool(tool, given, task=self.task, turn=words["turn_id"])
+        said = self.hermes.tool(tool, given, task=task, turn=words["turn_id"])
         assert not said.get("error") and not said.get("exit_code"), said
         self.hermes("hook", "on_session_end", **words, completed=True, interrupted=False, platform="cli")
 

@@ -178,7 +178,12 @@ def a_session_is_taken_back(door, seed, count):
             continue  # several actions at once
         went = door.back(points[number])
         allowed = [path for action in chosen for path in action.stays]
-        same_but_for(states[number], look(door.project), allowed, went.listed)
+        counted = []
+        if any(action.name.startswith("hide the traces") for action in chosen[:number]):
+            # Rules that stood when the point was taken hold for its pass: what they hide is counted and
+            # not named, since nobody knows whether it changed. The points before have it.
+            counted.append("src/untracked.py")
+        same_but_for(states[number], look(door.project), allowed + counted, (*went.listed, *counted))
 
 
 def test_a_session_of_bad_actions_is_taken_back_one_by_one(doors):
