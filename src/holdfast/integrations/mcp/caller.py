@@ -76,8 +76,15 @@ class Caller:
             home=home,
         )
 
-    def planned(self, answer: Answer, token: str, fingerprint: str) -> Answer | None:
-        """The answer where the plan may not be carried out, with a token to agree to it; or None."""
+    def planned(
+        self, answer: Answer, token: str, fingerprint: str, *, differs: object = True
+    ) -> Answer | None:
+        """The answer where the plan may not be carried out, with a token to agree to it; or None.
+        `differs`: whether it would change anything; where it would not there is nothing to agree to."""
+        if not differs:
+            answer.data["changed"] = False
+            answer.add("Nothing would be changed, so there is nothing to confirm.")
+            return answer
         refusal = self.confirmations.refusal(token, fingerprint) if token else ""
         if token and not refusal:
             return None

@@ -42,11 +42,7 @@ def roll_home_back(caller: Caller, place: str, point: str, files: Sequence[str],
     plan = roll_back_home(caller.surroundings, request(True), caller.listener)
     caller.home(plan.point.home, existing=False)
     answer = _plan(plan)
-    if not plan.differs:
-        answer.data["changed"] = False
-        answer.add("Nothing would be changed, so there is nothing to confirm.")
-        return answer
-    unconfirmed = caller.planned(answer, confirm, of_home_rollback(plan))
+    unconfirmed = caller.planned(answer, confirm, of_home_rollback(plan), differs=plan.differs)
     if unconfirmed is not None:
         return unconfirmed
     return _done(roll_back_home(caller.surroundings, request(False), caller.listener))

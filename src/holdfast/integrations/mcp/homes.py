@@ -150,12 +150,9 @@ def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, conf
     with prepare_restore(caller.surroundings, request, caller.listener) as prepared:
         plan = prepared.plan
         answer = _restore_plan(prepared)
-        if not (plan.create or plan.replace or plan.remove):
-            answer.data["changed"] = False
-            answer.add("Nothing would be changed, so there is nothing to confirm.")
-            return answer
+        differs = plan.create or plan.replace or plan.remove
         fingerprint = of_restore(prepared)
-        unconfirmed = caller.planned(answer, confirm, fingerprint)
+        unconfirmed = caller.planned(answer, confirm, fingerprint, differs=differs)
         if unconfirmed is not None:
             return unconfirmed
         caller.spending(confirm)(of_restore(prepared))

@@ -180,11 +180,7 @@ def roll_back(
 
     plan = rollback(caller.surroundings, request(True), caller.listener).plan
     answer = rollback_plan(plan)
-    if not plan.steps:
-        answer.data["changed"] = False
-        answer.add("Nothing would be changed, so there is nothing to confirm.")
-        return answer
-    unconfirmed = caller.planned(answer, confirm, of_rollback(plan))
+    unconfirmed = caller.planned(answer, confirm, of_rollback(plan), differs=plan.steps)
     if unconfirmed is not None:
         return unconfirmed
     return rolled_back(rollback(caller.surroundings, request(False), caller.listener))
