@@ -29,7 +29,7 @@ from measure import Run, measured  # noqa: E402
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
 HERMES_PYTHON = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "python")
-HOLDFAST = os.path.join(CHECKOUT, "holdfast")
+SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 MEGABYTE = 1_000_000
 
 
@@ -112,12 +112,12 @@ class Arena:
         self.record("hermes backup", run, output)
         return output
 
-    def holdfast_archive(self, form: str) -> str:
-        output = os.path.join(self.fresh("holdfast"), f"home.{form}")
-        command = [HOLDFAST, "backup", "--format", form, "-o", output]
+    def safekept_archive(self, form: str) -> str:
+        output = os.path.join(self.fresh("safekept"), f"home.{form}")
+        command = [SAFEKEPT, "backup", "--format", form, "-o", output]
         with self.agent():
             run = measured(command, self.environment(self.home.path))
-        self.record(f"holdfast backup {form}", run, output)
+        self.record(f"safekept backup {form}", run, output)
         return output
 
     def tar_zstd(self) -> str:
@@ -134,9 +134,9 @@ class Arena:
         self.check_import(target)
         self.record("hermes import", run)
 
-    def holdfast_import(self, archive: str, name: str) -> None:
-        target = self.fresh("holdfast-target")
-        run = measured([HOLDFAST, "import", archive, "-f"], self.environment(target))
+    def safekept_import(self, archive: str, name: str) -> None:
+        target = self.fresh("safekept-target")
+        run = measured([SAFEKEPT, "import", archive, "-f"], self.environment(target))
         self.check_import(target)
         self.record(name, run)
 
@@ -158,15 +158,15 @@ class Arena:
 
         making = [
             keep("hermes", self.hermes_zip),
-            keep("zip", lambda: self.holdfast_archive("zip")),
+            keep("zip", lambda: self.safekept_archive("zip")),
             keep("tar", self.tar_zstd),
-            keep("tar.zst", lambda: self.holdfast_archive("tar.zst")),
+            keep("tar.zst", lambda: self.safekept_archive("tar.zst")),
         ]
         taking = [
             lambda: self.hermes_import(archives["hermes"]),
-            lambda: self.holdfast_import(archives["zip"], "holdfast import zip"),
-            lambda: self.holdfast_import(archives["tar.zst"], "holdfast import tar.zst"),
-            lambda: self.holdfast_import(archives["hermes"], "holdfast import Hermes's zip"),
+            lambda: self.safekept_import(archives["zip"], "safekept import zip"),
+            lambda: self.safekept_import(archives["tar.zst"], "safekept import tar.zst"),
+            lambda: self.safekept_import(archives["hermes"], "safekept import Hermes's zip"),
         ]
         for jobs in (making, taking):
             for job in jobs if number % 2 == 0 else reversed(jobs):
@@ -195,17 +195,17 @@ class Verdict:
 
 
 def verdicts(results: dict[str, Result]) -> list[Verdict]:
-    hermes, ours = results["hermes backup"], results["holdfast backup zip"]
-    peer, tar = results["tar | zstd, zstd -t"], results["holdfast backup tar.zst"]
-    back, imported = results["hermes import"], results["holdfast import zip"]
-    most = max(result.peak for name, result in results.items() if name.startswith("holdfast")) / MEGABYTE
+    hermes, ours = results["hermes backup"], results["safekept backup zip"]
+    peer, tar = results["tar | zstd, zstd -t"], results["safekept backup tar.zst"]
+    back, imported = results["hermes import"], results["safekept import zip"]
+    most = max(result.peak for name, result in results.items() if name.startswith("safekept")) / MEGABYTE
     return [
         Verdict("zip: times faster than Hermes's backup", hermes.seconds / ours.seconds, 8, True),
         Verdict("zip: size relative to Hermes's", ours.size / hermes.size, 1.06, False),
         Verdict("tar.zst: time relative to tar | zstd -T0 -3, zstd -t", tar.seconds / peer.seconds, 1, False),
         Verdict("tar.zst: size relative to theirs", tar.size / peer.size, 1.06, False),
         Verdict("import: times faster than Hermes's import", back.seconds / imported.seconds, 2, True),
-        Verdict("peak memory of every holdfast command", most, 200, False, " MB"),
+        Verdict("peak memory of every safekept command", most, 200, False, " MB"),
     ]
 
 
@@ -270,7 +270,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--growth", default="0.1,0.5,1,2", help="sizes for the growth curve; empty for none")
     parser.add_argument(
-        "--directory", default="/tmp/holdfast-bench", help="where homes are kept and work is done"
+        "--directory", default="/tmp/safekept-bench", help="where homes are kept and work is done"
     )
     options = parser.parse_args()
 

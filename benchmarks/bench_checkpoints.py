@@ -33,7 +33,7 @@ STEPBACK_VERSION = "0.2.0"
 PYTHONS = {
     "hermes": os.path.join(CHECKOUT, ".setup", "hermes", "bin", "python"),
     "stepback": os.path.join(STEPBACK, "bin", "python"),
-    "holdfast": os.path.join(CHECKOUT, ".venv", "bin", "python"),
+    "safekept": os.path.join(CHECKOUT, ".venv", "bin", "python"),
 }
 MEGABYTE = 1_000_000
 
@@ -212,7 +212,7 @@ class Arena:
 
     def many_projects(self, projects: int) -> tuple[float, float]:
         """Medians of one-file turns: with one project in the store, and with many."""
-        with self.contender("holdfast") as runner:
+        with self.contender("safekept") as runner:
             project = self.project(1000)
             runner.take(project)
             alone, among = Series(), Series()
@@ -234,7 +234,7 @@ class Arena:
         subprocess.run([*git, "add", "-A"], check=True)
         subprocess.run([*git, "commit", "-q", "-m", "all"], check=True)
         ours, theirs = Series(), []
-        with self.contender("holdfast") as runner:
+        with self.contender("safekept") as runner:
             runner.take(project)
             for _ in range(rounds):
                 path = self.change(project, files)
@@ -314,7 +314,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./bench checkpoints", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
     parser.add_argument("--quick", action="store_true", help="small sizes, for trying")
-    parser.add_argument("--directory", default="/tmp/holdfast-bench", help="where work is done")
+    parser.add_argument("--directory", default="/tmp/safekept-bench", help="where work is done")
     options = parser.parse_args()
 
     def say(text: str) -> None:
@@ -341,20 +341,20 @@ def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[
     race = {}
     for files in sizes.race:
         say(f"{files:,} files: the race ...")
-        found = arena.race(files, sizes.rounds, ["hermes", "stepback", "holdfast"])
+        found = arena.race(files, sizes.rounds, ["hermes", "stepback", "safekept"])
         race[files] = {
             name: {job: series.as_dict() for job, series in jobs.items()} for name, jobs in found.items()
         }
     say("crossing the caps ...")
     caps = {
         "hermes count": arena.crossing("hermes", sizes.cap_files, 5, 2, max_snapshots=5),
-        "holdfast count": arena.crossing("holdfast", sizes.cap_files, 5, 8, max_snapshots=5, interval=1.0),
+        "safekept count": arena.crossing("safekept", sizes.cap_files, 5, 8, max_snapshots=5, interval=1.0),
         "hermes size": arena.crossing_size("hermes", 20),
-        "holdfast size": arena.crossing_size("holdfast", 40),
+        "safekept size": arena.crossing_size("safekept", 40),
     }
     say(f"{sizes.turns} turns ...")
     ours, our_bytes, store = arena.long_run(
-        "holdfast", 1000, sizes.turns, max_snapshots=0, max_total_size_mb=0, interval=1.0
+        "safekept", 1000, sizes.turns, max_snapshots=0, max_total_size_mb=0, interval=1.0
     )
     share = metadata_share(store)
     theirs, their_bytes, _ = arena.long_run(
@@ -362,7 +362,7 @@ def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[
     )
     part = max(5, sizes.turns // 10)
     say(f"{sizes.largest:,} files ...")
-    large = arena.race(sizes.largest, 3, ["holdfast"])["holdfast"]
+    large = arena.race(sizes.largest, 3, ["safekept"])["safekept"]
     say("named files and many projects ...")
     named, slowest_named, status = arena.named(sizes.named, max(sizes.rounds, 9))
     alone, among = arena.many_projects(sizes.projects)
@@ -371,17 +371,17 @@ def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[
         "caps": caps,
         "turns": {
             "number": sizes.turns,
-            "holdfast": ours.as_dict(),
+            "safekept": ours.as_dict(),
             "hermes": theirs.as_dict(),
             "p99": ours.percentile(0.99),
             "early": statistics.median(ours.seconds[:part]),
             "late": statistics.median(ours.seconds[-part:]),
-            "holdfast_bytes": our_bytes,
+            "safekept_bytes": our_bytes,
             "hermes_bytes": their_bytes,
             "metadata_share": share,
         },
         "largest": {"files": sizes.largest, **{job: series.as_dict() for job, series in large.items()}},
-        "named": {"files": sizes.named, "holdfast": named, "slowest": slowest_named, "git_status": status},
+        "named": {"files": sizes.named, "safekept": named, "slowest": slowest_named, "git_status": status},
         "projects": {"number": sizes.projects, "alone": alone, "among": among},
     }
 

@@ -26,16 +26,16 @@ from bench_archive import HERMES_PYTHON, machine  # noqa: E402
 from datasets import Language, make_home  # noqa: E402
 from days import live_one_day  # noqa: E402
 from fault_proxy import FaultProxy, Request  # noqa: E402
-from holdfast.actions.destination import DestinationSetting  # noqa: E402
-from holdfast.actions.fleet import FleetRequest, look_at_fleet  # noqa: E402
-from holdfast.actions.listing import list_home  # noqa: E402
-from holdfast.actions.push import PushRequest, push  # noqa: E402
-from holdfast.actions.surroundings import Surroundings  # noqa: E402
-from holdfast.actions.vault import open_vault  # noqa: E402
-from holdfast.actions.vault_prune import plan_vault_prune, prune_vault  # noqa: E402
-from holdfast.vault.forget import forget  # noqa: E402
-from holdfast.vault.index import RECORD  # noqa: E402
-from holdfast.vault.storage.base import FileKind  # noqa: E402
+from safekept.actions.destination import DestinationSetting  # noqa: E402
+from safekept.actions.fleet import FleetRequest, look_at_fleet  # noqa: E402
+from safekept.actions.listing import list_home  # noqa: E402
+from safekept.actions.push import PushRequest, push  # noqa: E402
+from safekept.actions.surroundings import Surroundings  # noqa: E402
+from safekept.actions.vault import open_vault  # noqa: E402
+from safekept.actions.vault_prune import plan_vault_prune, prune_vault  # noqa: E402
+from safekept.vault.forget import forget  # noqa: E402
+from safekept.vault.index import RECORD  # noqa: E402
+from safekept.vault.storage.base import FileKind  # noqa: E402
 from servers import Place, S3Server  # noqa: E402
 from snapshots import take  # noqa: E402
 from surroundings import throwaway  # noqa: E402
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=0.05, help="of each home")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="holdfast-fleet-")
+    directory = tempfile.mkdtemp(prefix="safekept-fleet-")
     s3 = S3Server(directory)
     try:
         found = run(directory, options.agents, options.days, options.gigabytes, s3)

@@ -19,14 +19,14 @@ from dataclasses import asdict
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HERMES_PYTHON, HOLDFAST, Result, Verdict, machine, read_through  # noqa: E402
+from bench_archive import HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, read_through  # noqa: E402
 from datasets import Home, kept_home  # noqa: E402
 from measure import Run, measured  # noqa: E402
 
 MEGABYTE = 1_000_000
 ROUNDS = 9
-UNCHANGED, GUARD, ALONE = "holdfast snapshot, unchanged", "holdfast guard -- true", "true"
-ALWAYS, TOUCHED = "holdfast snapshot --kind pre-update", "holdfast guard -- one row written"
+UNCHANGED, GUARD, ALONE = "safekept snapshot, unchanged", "safekept guard -- true", "true"
+ALWAYS, TOUCHED = "safekept snapshot --kind pre-update", "safekept guard -- one row written"
 #: What an update may do to a database: one transaction.
 WRITE = (
     "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
@@ -64,7 +64,7 @@ class Arena:
         return run
 
     def guarded(self, name: str, *words: str) -> None:
-        run = self.run(name, HOLDFAST, "guard", "--", *words)
+        run = self.run(name, SAFEKEPT, "guard", "--", *words)
         if "nothing was lost" not in run.output:
             raise SystemExit(f"the guard did not check:\n{run.output}")
 
@@ -74,10 +74,10 @@ def race(home: Home, place: str, rounds: int, say: Callable[[str], None]) -> dic
     say("the first snapshot, and one more to settle ...")
     read_through(arena.home)
     for _ in range(2):
-        measured([HOLDFAST, "snapshot", "create", "--json"], arena.environment())
+        measured([SAFEKEPT, "snapshot", "create", "--json"], arena.environment())
     say("unchanged ...")
     jobs: list[Callable[[], object]] = [
-        lambda: arena.run(UNCHANGED, HOLDFAST, "snapshot", "create", "--json"),
+        lambda: arena.run(UNCHANGED, SAFEKEPT, "snapshot", "create", "--json"),
         lambda: arena.guarded(GUARD, "true"),
         lambda: arena.run(ALONE, "true"),
     ]
@@ -87,7 +87,7 @@ def race(home: Home, place: str, rounds: int, say: Callable[[str], None]) -> dic
     say("beside it: with every database checked, and with one that the command wrote to ...")
     database = os.path.join(arena.home, "state.db")
     for _ in range(3):
-        arena.run(ALWAYS, HOLDFAST, "snapshot", "create", "--kind", "pre-update", "--json")
+        arena.run(ALWAYS, SAFEKEPT, "snapshot", "create", "--kind", "pre-update", "--json")
     for _ in range(2):
         arena.guarded(TOUCHED, sys.executable, "-c", WRITE, database)
     return arena.results
@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each is run")
     parser.add_argument("--growth", default="0.1,0.5,2", help="sizes for the curve; empty for none")
     parser.add_argument(
-        "--directory", default="/tmp/holdfast-bench", help="where homes are kept and work is done"
+        "--directory", default="/tmp/safekept-bench", help="where homes are kept and work is done"
     )
     options = parser.parse_args()
 

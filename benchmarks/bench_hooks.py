@@ -24,7 +24,7 @@ from typing import Any
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
 
-from bench_archive import HERMES_PYTHON, HOLDFAST, machine  # noqa: E402
+from bench_archive import HERMES_PYTHON, SAFEKEPT, machine  # noqa: E402
 from hook_report import (  # noqa: E402
     AFTER,
     ALONE,
@@ -93,7 +93,7 @@ class Agent:
         return seconds
 
     def close(self) -> None:
-        subprocess.run([HOLDFAST, "helper", "stop"], env=self.environment, capture_output=True)
+        subprocess.run([SAFEKEPT, "helper", "stop"], env=self.environment, capture_output=True)
 
 
 class HermesAgent(Agent):
@@ -105,7 +105,7 @@ class HermesAgent(Agent):
         with open(os.path.join(self.environment["HERMES_HOME"], "config.yaml"), "w") as file:
             file.write("checkpoints:\n  enabled: false\n")
         if plugin:
-            self.run(HOLDFAST, "connect", "hermes", "--yes")
+            self.run(SAFEKEPT, "connect", "hermes", "--yes")
         self._process = subprocess.Popen(
             [HERMES_PYTHON, CONTENDER, kind],
             env={**self.environment, "TERMINAL_CWD": project},
@@ -147,11 +147,11 @@ class HookAgent(Agent):
     def __init__(self, place: str, project: str, *, helper: bool) -> None:
         super().__init__(place, project)
         if not helper:
-            self.environment["HOLDFAST_HELPER"] = "0"
+            self.environment["SAFEKEPT_HELPER"] = "0"
 
     def said(self, event: str, turn: str, **more: object) -> float:
         document = {"session_id": "bench", "prompt_id": turn, "cwd": self.project, "hook_event_name": event}
-        return self.run(HOLDFAST, "hook", "claude-code", text=json.dumps({**document, **more}))
+        return self.run(SAFEKEPT, "hook", "claude-code", text=json.dumps({**document, **more}))
 
     def turn(self, turn: str, path: str) -> tuple[float, float]:
         """Seconds of the hook before and after a shell command."""
@@ -164,7 +164,7 @@ class HookAgent(Agent):
 
     def points(self) -> int:
         done = subprocess.run(
-            [HOLDFAST, "rollback", "--all", "--json", "--dir", self.project],
+            [SAFEKEPT, "rollback", "--all", "--json", "--dir", self.project],
             env=self.environment,
             capture_output=True,
         )
@@ -248,7 +248,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, for trying")
     parser.add_argument("--files", default="", help="sizes, such as 1000,10000")
     parser.add_argument("--rounds", type=int, default=0)
-    parser.add_argument("--directory", default="/tmp/holdfast-bench", help="where work is done")
+    parser.add_argument("--directory", default="/tmp/safekept-bench", help="where work is done")
     options = parser.parse_args()
     sizes = {1000: 8, 4000: 8} if options.quick else {1000: 100, 10_000: 60, 40_000: 30}
     if options.files:

@@ -24,7 +24,7 @@ from dataclasses import asdict
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HERMES_PYTHON, HOLDFAST, Result, Verdict, machine, table  # noqa: E402
+from bench_archive import HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
 from bench_vault import tree_bytes  # noqa: E402
 from datasets import DATABASE_SHARE, SMALL_SHARE, Home, Language, kept_home, message  # noqa: E402
 from measure import Run, measured  # noqa: E402
@@ -76,14 +76,14 @@ class Arena:
             "LANG": "C.UTF-8",
             "HOME": user,
             "HERMES_HOME": self.home,
-            "HOLDFAST_DATABASES": FULL if name == FULL else LEAN,
+            "SAFEKEPT_DATABASES": FULL if name == FULL else LEAN,
             "RESTIC_REPOSITORY": os.path.join(user, "repository"),
             "RESTIC_PASSWORD": "not-a-secret",
             **{f"XDG_{kind}_HOME": os.path.join(user, kind.lower()) for kind in ("CONFIG", "DATA", "CACHE")},
         }
 
     def store_of(self, name: str) -> str:
-        below = "repository" if name == RESTIC else os.path.join("data", "holdfast", "vault")
+        below = "repository" if name == RESTIC else os.path.join("data", "safekept", "vault")
         return os.path.join(self.place, name, below)
 
     def record(self, name: str, run: Run, size: int = 0) -> None:
@@ -97,7 +97,7 @@ class Arena:
         names = [LEAN, FULL, RESTIC] if self.day % 2 else [RESTIC, FULL, LEAN]
         for name in names:
             before = tree_bytes(self.store_of(name)) if os.path.exists(self.store_of(name)) else 0
-            command = [HOLDFAST, "snapshot", "--json"]
+            command = [SAFEKEPT, "snapshot", "--json"]
             if name == RESTIC:
                 command = ["restic", "backup", "-q", self.home]
             run = measured(command, self.environment(name))
@@ -129,14 +129,14 @@ class Arena:
         for name in (FULL, LEAN):
             target = os.path.join(self.place, f"restored-{name}")
             run = measured(
-                [HOLDFAST, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"],
+                [SAFEKEPT, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"],
                 self.environment(name),
             )
             self.record(f"{name} restore", run)
 
     def rebuild_seconds(self) -> float:
         """The part of the last lean restore that made the indexes anew."""
-        journal = os.path.join(self.place, LEAN, "data", "holdfast", "journal.jsonl")
+        journal = os.path.join(self.place, LEAN, "data", "safekept", "journal.jsonl")
         with open(journal) as file:
             records = [json.loads(line) for line in file]
         landed = [one for one in records if one.get("verb") == "restore" and one.get("state") == "done"]
@@ -148,10 +148,10 @@ def captures(database: str, scratch: str) -> dict[str, list[float]]:
     sys.path.insert(0, os.path.join(CHECKOUT, "src"))
     from blake3 import blake3
 
-    from holdfast.core.events import silent
-    from holdfast.core.sqlite.capture import CaptureOptions, capture_here
-    from holdfast.core.sqlite.lean_wish import LeanWish
-    from holdfast.home.layout import load_layouts
+    from safekept.core.events import silent
+    from safekept.core.sqlite.capture import CaptureOptions, capture_here
+    from safekept.core.sqlite.lean_wish import LeanWish
+    from safekept.home.layout import load_layouts
 
     recipes = load_layouts()["hermes"].recipes("state.db")
     known: dict[str, str] = {}
@@ -217,7 +217,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
     parser.add_argument("--size", type=float, default=1.0, help="gigabytes of the home")
     parser.add_argument("--days", type=int, default=DAYS, help="days of change")
-    parser.add_argument("--directory", default="/tmp/holdfast-bench", help="where homes are kept")
+    parser.add_argument("--directory", default="/tmp/safekept-bench", help="where homes are kept")
     options = parser.parse_args()
 
     def say(text: str) -> None:

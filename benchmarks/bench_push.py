@@ -20,7 +20,7 @@ from dataclasses import asdict
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HOLDFAST, Result, Verdict, machine, table  # noqa: E402
+from bench_archive import SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
 from measure import measured  # noqa: E402
 from servers import KEY, SECRET, Place, S3Server, SshServer, find_program  # noqa: E402
 
@@ -37,7 +37,7 @@ class Arena:
         self.user = os.path.join(place, "user")
         self.home = os.path.join(place, "agent")
         os.makedirs(self.home)
-        os.makedirs(os.path.join(self.user, "config", "holdfast"))
+        os.makedirs(os.path.join(self.user, "config", "safekept"))
         self.results: dict[str, Result] = {}
         self.random = random.Random(5)
         self.places: dict[tuple[str, str], Place] = {}
@@ -46,11 +46,11 @@ class Arena:
 
     @property
     def vault(self) -> str:
-        return os.path.join(self.user, "data", "holdfast", "vault")
+        return os.path.join(self.user, "data", "safekept", "vault")
 
     @property
     def key_file(self) -> str:
-        return os.path.join(self.user, "config", "holdfast", "vault.key")
+        return os.path.join(self.user, "config", "safekept", "vault.key")
 
     def environment(self) -> dict[str, str]:
         kinds = ("CONFIG", "DATA", "STATE", "CACHE")
@@ -73,20 +73,20 @@ class Arena:
             with open(os.path.join(self.home, f"noise-{self.serial}"), "wb") as file:
                 file.write(self.random.randbytes(size))
             left -= size
-        command = [HOLDFAST, "snapshot", "--home", self.home, "--layout", "generic", "--json"]
+        command = [SAFEKEPT, "snapshot", "--home", self.home, "--layout", "generic", "--json"]
         measured(command, self.environment())
 
     def acknowledge(self) -> None:
         """The kit is kept elsewhere, as a person would say once."""
-        measured([HOLDFAST, "vault", "kit", "--json"], self.environment())
+        measured([SAFEKEPT, "vault", "kit", "--json"], self.environment())
         first = os.path.join(self.place, "first")
-        command = [HOLDFAST, "push", f"file:{first}", "--acknowledge-kit", "--json"]
+        command = [SAFEKEPT, "push", f"file:{first}", "--acknowledge-kit", "--json"]
         self.destinations([f'[[destination]]\nname = "first"\nurl = "file:{first}"\nsame_disk = true\n'])
         measured(command, self.environment())
         shutil.rmtree(first)
 
     def destinations(self, tables: list[str]) -> None:
-        with open(os.path.join(self.user, "config", "holdfast", "config.toml"), "w") as file:
+        with open(os.path.join(self.user, "config", "safekept", "config.toml"), "w") as file:
             file.write("\n".join(tables))
 
     def fresh(self, kind: str, contender: str) -> Place:
@@ -96,14 +96,14 @@ class Arena:
 
     # ── the contenders ──
 
-    def holdfast(self, kind: str, place: Place) -> list[str]:
+    def safekept(self, kind: str, place: Place) -> list[str]:
         options = f'ssh_config = "{place.options.ssh_config}"\n'
         if kind == "s3":
             options = f'endpoint = "{place.options.endpoint}"\nregion = "us-east-1"\n'
         self.destinations(
             [f'[[destination]]\nname = "far"\nurl = "{place.url}"\ntakes = ["vault"]\n{options}']
         )
-        return [HOLDFAST, "push", "far", "--json"]
+        return [SAFEKEPT, "push", "far", "--json"]
 
     def rclone_copy(self, kind: str, place: Place) -> list[str]:
         below = f"far:{place.url.removeprefix('s3://')}" if kind == "s3" else f"far:{place.directory}"
@@ -161,8 +161,8 @@ class Arena:
         """One contender does one job; a first time goes to a place that nobody used before."""
         place = self.fresh(kind, contender) if job == "first" else self.places[kind, contender]
         name = f"{contender} {kind} {job}"
-        if contender == "holdfast":
-            self.record(name, self.holdfast(kind, place), self.environment(), place.directory)
+        if contender == "safekept":
+            self.record(name, self.safekept(kind, place), self.environment(), place.directory)
         elif contender == "rclone copy":
             settings = {**self.environment(), **self.rclone_settings(kind)}
             self.record(name, self.rclone_copy(kind, place), settings, place.directory)
@@ -177,7 +177,7 @@ class Arena:
             self.record(name, [*command, "copy", "-q"], settings, place.directory)
 
 
-CONTENDERS = ("holdfast", "rclone copy", "restic copy")
+CONTENDERS = ("safekept", "rclone copy", "restic copy")
 
 
 def tree_bytes(path: str) -> int:
@@ -208,12 +208,12 @@ def verdicts(results: dict[str, Result], kinds: list[str]) -> list[Verdict]:
     found = []
     for kind in kinds:
         fastest = min(results[f"{one} {kind} first"].seconds for one in CONTENDERS[1:])
-        first = fastest / results[f"holdfast {kind} first"].seconds
+        first = fastest / results[f"safekept {kind} first"].seconds
         found.append(Verdict(f"{kind}, first: speed relative to the fastest peer", first, 1, True))
-        if f"holdfast {kind} night" in results:
-            night = results[f"rclone copy {kind} night"].seconds / results[f"holdfast {kind} night"].seconds
+        if f"safekept {kind} night" in results:
+            night = results[f"rclone copy {kind} night"].seconds / results[f"safekept {kind} night"].seconds
             found.append(Verdict(f"{kind}, a night of 10 MB: speed relative to rclone copy", night, 1, True))
-    peak = max(result.peak for name, result in results.items() if name.startswith("holdfast"))
+    peak = max(result.peak for name, result in results.items() if name.startswith("safekept"))
     found.append(Verdict("peak memory of every push", peak / MEGABYTE, PEAK, False, " MB"))
     return found
 
@@ -225,7 +225,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="how often the whole vault is sent")
     parser.add_argument("--nights", type=int, default=5, help="nights of 10 MB; 0 for none")
     parser.add_argument("--kinds", default="s3,sftp", help="s3, sftp, or both")
-    parser.add_argument("--directory", default="/tmp/holdfast-bench", help="where the work is done")
+    parser.add_argument("--directory", default="/tmp/safekept-bench", help="where the work is done")
     options = parser.parse_args()
     kinds = options.kinds.split(",")
 

@@ -21,8 +21,8 @@ sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "te
 
 from bench_archive import (  # noqa: E402
     HERMES_PYTHON,
-    HOLDFAST,
     MEGABYTE,
+    SAFEKEPT,
     Arena,
     Result,
     Verdict,
@@ -80,16 +80,16 @@ class SealArena(Arena):
 
     def sealed(self, to: str, form: str) -> str:
         kind = "gpg" if to.startswith("gpg") else "age"
-        output = os.path.join(self.fresh("holdfast"), f"home.{form}.{kind}")
-        command = [HOLDFAST, "backup", "--format", form, "--seal", to, "-o", output]
+        output = os.path.join(self.fresh("safekept"), f"home.{form}.{kind}")
+        command = [SAFEKEPT, "backup", "--format", form, "--seal", to, "-o", output]
         with self.agent():
             run = measured(command, self.environment(self.home.path))
-        self.record(f"holdfast backup {form}, {kind}", run, output)
+        self.record(f"safekept backup {form}, {kind}", run, output)
         return output
 
     def open_archive(self, form: str) -> str:
         """The same archive without a seal, to see what sealing itself costs."""
-        return self.holdfast_archive(form)
+        return self.safekept_archive(form)
 
     def gpg_tar(self, archive: str) -> None:
         target = self.fresh("peer-target")
@@ -99,12 +99,12 @@ class SealArena(Arena):
         self.record(PEER_BACK, run)
 
     def opened(self, archive: str) -> None:
-        target = self.fresh("holdfast-target")
+        target = self.fresh("safekept-target")
         form, kind = os.path.basename(archive).removeprefix("home.").rsplit(".", 1)
-        command = [HOLDFAST, "import", archive, "-f", "--identity", self.keys.identity]
+        command = [SAFEKEPT, "import", archive, "-f", "--identity", self.keys.identity]
         run = measured(command, self.environment(target))
         self.check_import(target)
-        self.record(f"holdfast import {form}, {kind}", run)
+        self.record(f"safekept import {form}, {kind}", run)
 
     def round(self, number: int) -> None:
         """Every contender once; the order turns around from round to round."""
@@ -133,17 +133,17 @@ class SealArena(Arena):
 
 def verdicts(results: dict[str, Result]) -> list[Verdict]:
     peer = results[PEER]
-    most = max(result.peak for name, result in results.items() if name.startswith("holdfast")) / MEGABYTE
+    most = max(result.peak for name, result in results.items() if name.startswith("safekept")) / MEGABYTE
     found = [
         Verdict(
             f"{kind}: times faster than tar -cz | gpg --encrypt",
-            peer.seconds / results[f"holdfast backup tar.zst, {kind}"].seconds,
+            peer.seconds / results[f"safekept backup tar.zst, {kind}"].seconds,
             5,
             True,
         )
         for kind in ("age", "gpg")
     ]
-    return [*found, Verdict("peak memory of every holdfast command", most, 200, False, " MB")]
+    return [*found, Verdict("peak memory of every safekept command", most, 200, False, " MB")]
 
 
 def main() -> int:
@@ -151,7 +151,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
     parser.add_argument("--size", type=float, default=1.0, help="gigabytes of the home")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--directory", default="/tmp/holdfast-bench", help="where homes are kept")
+    parser.add_argument("--directory", default="/tmp/safekept-bench", help="where homes are kept")
     options = parser.parse_args()
     os.makedirs(options.directory, exist_ok=True)
     home = kept_home(options.directory, options.size, HERMES_PYTHON)

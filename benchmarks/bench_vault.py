@@ -20,7 +20,7 @@ from dataclasses import asdict
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HERMES, HERMES_PYTHON, HOLDFAST, Result, Verdict, machine, table  # noqa: E402
+from bench_archive import HERMES, HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
 from datasets import Home, Language, kept_home  # noqa: E402
 from days import live_one_day  # noqa: E402
 from homes import LiveWriter  # noqa: E402
@@ -81,10 +81,10 @@ class Arena:
 
     # ── the jobs ──
 
-    def holdfast_snapshot(self, name: str) -> None:
+    def safekept_snapshot(self, name: str) -> None:
         before = tree_bytes(self.vault)
-        run = measured([HOLDFAST, "snapshot", "create", "--json"], self.environment())
-        self.record(f"holdfast {name}", run, tree_bytes(self.vault) - before)
+        run = measured([SAFEKEPT, "snapshot", "create", "--json"], self.environment())
+        self.record(f"safekept {name}", run, tree_bytes(self.vault) - before)
 
     def restic_snapshot(self, name: str, *, live: bool) -> None:
         """Restic cannot capture a live database: it is given a copy, and the copying is counted."""
@@ -112,8 +112,8 @@ class Arena:
     def restore(self, name: str) -> None:
         target = os.path.join(self.place, f"restored-{name}-{len(os.listdir(self.place))}")
         command = (
-            [HOLDFAST, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"]
-            if name == "holdfast"
+            [SAFEKEPT, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"]
+            if name == "safekept"
             else ["restic", "restore", "-q", "latest", "--target", target]
         )
         run = measured(command, self.environment())
@@ -128,7 +128,7 @@ class Arena:
 
     @property
     def vault(self) -> str:
-        return os.path.join(self.user, "data", "holdfast", "vault")
+        return os.path.join(self.user, "data", "safekept", "vault")
 
 
 def tree_bytes(path: str) -> int:
@@ -150,15 +150,15 @@ def race(home: Home, place: str, days: int, say: Callable[[str], None]) -> dict[
     say("first snapshots ...")
     in_turn(
         1,
-        lambda: arena.holdfast_snapshot("first"),
+        lambda: arena.safekept_snapshot("first"),
         lambda: arena.restic_snapshot("first", live=False),
     )
     say("unchanged ...")
-    arena.holdfast_snapshot("settling")  # files as young as the first snapshot are looked at once more
+    arena.safekept_snapshot("settling")  # files as young as the first snapshot are looked at once more
     for number in range(5):
         in_turn(
             number,
-            lambda: arena.holdfast_snapshot("unchanged"),
+            lambda: arena.safekept_snapshot("unchanged"),
             lambda: arena.restic_snapshot("unchanged", live=False),
         )
     arena.restic_snapshot("with a copied database", live=True)  # its copy's first time is not a day's price
@@ -171,7 +171,7 @@ def race(home: Home, place: str, days: int, say: Callable[[str], None]) -> dict[
         with arena.agent():
             in_turn(
                 number,
-                lambda: arena.holdfast_snapshot("day"),
+                lambda: arena.safekept_snapshot("day"),
                 lambda: arena.restic_snapshot("day", live=True),
             )
     if days:
@@ -179,17 +179,17 @@ def race(home: Home, place: str, days: int, say: Callable[[str], None]) -> dict[
         arena.hermes_zip()
     say("restores ...")
     for number in range(2):
-        in_turn(number, lambda: arena.restore("holdfast"), lambda: arena.restore("restic"))
+        in_turn(number, lambda: arena.restore("safekept"), lambda: arena.restore("restic"))
     return arena.results
 
 
 def verdicts(results: dict[str, Result], peak: int) -> list[Verdict]:
     def ratio(theirs: str, ours: str) -> float:
-        return results[theirs].seconds / results[f"holdfast {ours}"].seconds
+        return results[theirs].seconds / results[f"safekept {ours}"].seconds
 
-    ours, theirs = sum(results["holdfast day"].output_bytes), sum(results["restic day"].output_bytes)
-    total = ours + sum(results["holdfast first"].output_bytes)
-    zips = statistics.mean(results["hermes zip"].output_bytes) * len(results["holdfast day"].runs)
+    ours, theirs = sum(results["safekept day"].output_bytes), sum(results["restic day"].output_bytes)
+    total = ours + sum(results["safekept first"].output_bytes)
+    zips = statistics.mean(results["hermes zip"].output_bytes) * len(results["safekept day"].runs)
     restore = 1 / ratio("restic full restore", "full restore")
     return [
         Verdict("first: times faster than restic", ratio("restic first", "first"), 1.5, True),
@@ -199,7 +199,7 @@ def verdicts(results: dict[str, Result], peak: int) -> list[Verdict]:
         Verdict("the days' growth relative to restic's", ours / theirs, 1 / 3, False),
         Verdict("vault after the days relative to as many zips", total / zips, 0.1, False),
         Verdict("full restore: time relative to restic's", restore, 1, False),
-        Verdict("peak memory of every holdfast command", peak / MEGABYTE, 300, False, " MB"),
+        Verdict("peak memory of every safekept command", peak / MEGABYTE, 300, False, " MB"),
     ]
 
 
@@ -215,10 +215,10 @@ def many_snapshots(place: str, counts: list[int], say: Callable[[str], None]) ->
     for number in range(1, max(counts) + 1):
         with open(os.path.join(home, "SOUL.md"), "a") as file:
             file.write(f"turn {number}\n")
-        run = measured([HOLDFAST, "snapshot", "create", "--json"], environment)
+        run = measured([SAFEKEPT, "snapshot", "create", "--json"], environment)
         if number in counts:
             say(f"{number} snapshots ...")
-            lists = [measured([HOLDFAST, "snapshot", "list", "--json"], environment) for _ in range(5)]
+            lists = [measured([SAFEKEPT, "snapshot", "list", "--json"], environment) for _ in range(5)]
             curve[number] = {
                 "list": statistics.median(one.seconds for one in lists),
                 "create": run.seconds,
@@ -234,7 +234,7 @@ def main() -> int:
     parser.add_argument("--growth", default="0.1,0.5,2", help="sizes for the curves; empty for none")
     parser.add_argument("--snapshots", default="1,30,120", help="history lengths for the curve; empty: none")
     parser.add_argument(
-        "--directory", default="/tmp/holdfast-bench", help="where homes are kept and work is done"
+        "--directory", default="/tmp/safekept-bench", help="where homes are kept and work is done"
     )
     options = parser.parse_args()
 
@@ -261,7 +261,7 @@ def main() -> int:
         result.peak
         for found in [results, *growth.values()]
         for name, result in found.items()
-        if name.startswith("holdfast")
+        if name.startswith("safekept")
     )
     judged = verdicts(results, peak)
     if options.json:

@@ -1,6 +1,6 @@
 """One contender of the checkpoint race, in a process of its own: takes orders on stdin, answers on stdout.
 
-Run by the Python that has the contender installed: `checkpoint_contender.py hermes|stepback|holdfast`.
+Run by the Python that has the contender installed: `checkpoint_contender.py hermes|stepback|safekept`.
 Every order and answer is one line of JSON. What is timed is the call an agent would wait for, inside
 its process, without the start of an interpreter. Nothing but the standard library and the contender is
 imported, so that the same file runs under all three.
@@ -50,13 +50,13 @@ class Stepback:
         return Engine(Path(order["project"])).checkpoint() is not None
 
 
-class Holdfast:
-    """holdfast, as an integration calls it: one object for the life of the agent."""
+class Safekept:
+    """safekept, as an integration calls it: one object for the life of the agent."""
 
     def open(self, order: Order) -> None:
-        from holdfast.checkpoints.checkpoints import Checkpoints
-        from holdfast.checkpoints.maintenance import MaintenanceSettings
-        from holdfast.checkpoints.retention import Limits
+        from safekept.checkpoints.checkpoints import Checkpoints
+        from safekept.checkpoints.maintenance import MaintenanceSettings
+        from safekept.checkpoints.retention import Limits
 
         limits = Limits(
             max_snapshots=order.get("max_snapshots", 0),
@@ -81,7 +81,7 @@ class Holdfast:
 
 
 def main() -> None:
-    contender = {"hermes": Hermes, "stepback": Stepback, "holdfast": Holdfast}[sys.argv[1]]()
+    contender = {"hermes": Hermes, "stepback": Stepback, "safekept": Safekept}[sys.argv[1]]()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a contender prints goes elsewhere
     for line in sys.stdin:

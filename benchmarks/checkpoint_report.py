@@ -14,7 +14,7 @@ def verdicts(document: dict[str, Any]) -> list[Verdict]:
     """The promises of the issue, in its order."""
     found = []
     for files, results in document["race"].items():
-        ratio = {job: results["hermes"][job]["median"] / results["holdfast"][job]["median"] for job in _JOBS}
+        ratio = {job: results["hermes"][job]["median"] / results["safekept"][job]["median"] for job in _JOBS}
         wanted = 5 if files <= 1000 else 8
         found += [
             Verdict(
@@ -25,18 +25,18 @@ def verdicts(document: dict[str, Any]) -> list[Verdict]:
         ]
     turns, named, projects = document["turns"], document["named"], document["projects"]
     for cap in ("count", "size"):
-        ours = document["caps"][f"holdfast {cap}"]
+        ours = document["caps"][f"safekept {cap}"]
         what = f"turns across the {cap} cap, relative to those below"
         found.append(Verdict(what, ours["across"] / ours["below"], 1.25, False))
-    calm = turns["p99"] / turns["holdfast"]["median"]
-    size = turns["holdfast_bytes"] / turns["hermes_bytes"]
+    calm = turns["p99"] / turns["safekept"]["median"]
+    size = turns["safekept_bytes"] / turns["hermes_bytes"]
     return [
         *found,
         Verdict("99th percentile with maintenance, relative to the median", calm, 3, False),
         Verdict("late turns relative to early ones", turns["late"] / turns["early"], 1.5, False),
         Verdict("store after all turns, relative to Hermes's", size, 1, False),
         Verdict("metadata's share of the store", 100 * turns["metadata_share"], 50, False, " %"),
-        Verdict("a named file, relative to git status", named["holdfast"] / named["git_status"], 0.5, False),
+        Verdict("a named file, relative to git status", named["safekept"] / named["git_status"], 0.5, False),
         Verdict("among many projects, relative to alone", projects["among"] / projects["alone"], 1.5, False),
     ]
 
@@ -47,22 +47,22 @@ def report(document: dict[str, Any]) -> list[str]:
     for files, results in document["race"].items():
         lines += [_row(files, name, jobs) for name, jobs in results.items()]
     large = document["largest"]
-    lines.append(_row(large["files"], "holdfast", large) + "   (Hermes stores nothing)")
+    lines.append(_row(large["files"], "safekept", large) + "   (Hermes stores nothing)")
     lines += ["", "  Crossing a cap: median of the turns below; median and slowest of those across"]
     for name, cap in document["caps"].items():
         cells = [f"{1000 * cap[key]:>9.1f}" for key in ("below", "across", "slowest_across")]
         lines.append(f"    {name:<18} {' '.join(cells)}")
     turns, named = document["turns"], document["named"]
-    ours, theirs = turns["holdfast_bytes"] / MEGABYTE, turns["hermes_bytes"] / MEGABYTE
+    ours, theirs = turns["safekept_bytes"] / MEGABYTE, turns["hermes_bytes"] / MEGABYTE
     share = 100 * turns["metadata_share"]
-    median, tail = 1000 * turns["holdfast"]["median"], 1000 * turns["p99"]
+    median, tail = 1000 * turns["safekept"]["median"], 1000 * turns["p99"]
     return [
         *lines,
         "",
         f"  After {turns['number']} turns: {ours:.1f} MB (metadata {share:.0f} %), Hermes {theirs:.1f} MB",
         f"  Those turns: median {median:.1f}, 99th percentile {tail:.1f}"
         f"; Hermes's median {1000 * turns['hermes']['median']:.1f}",
-        f"  One named file of {named['files']:,}: {1000 * named['holdfast']:.1f}"
+        f"  One named file of {named['files']:,}: {1000 * named['safekept']:.1f}"
         f"; git status {1000 * named['git_status']:.1f}",
     ]
 

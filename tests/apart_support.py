@@ -8,12 +8,12 @@ import signal
 import threading
 import time
 
-from holdfast.api.apart import ProcessLost, in_its_own_process
+from safekept.api.apart import ProcessLost, in_its_own_process
 
 
 @in_its_own_process
 def where(*words: object, **more: object) -> tuple[object, ...]:
-    return os.getpid(), os.getcwd(), os.environ.get("HOLDFAST_TEST"), words, more
+    return os.getpid(), os.getcwd(), os.environ.get("SAFEKEPT_TEST"), words, more
 
 
 @in_its_own_process

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from holdfast.archive import Limits, open_archive, write_archive
-from holdfast.core.entries import (
+from safekept.archive import Limits, open_archive, write_archive
+from safekept.core.entries import (
     CHUNK,
     BytesContent,
     Content,
@@ -19,7 +19,7 @@ from holdfast.core.entries import (
     Remark,
 )
 
-HEAD = {"id": "20261115-060000-abc123", "created": "2026-11-15T06:00:00Z", "tool": "holdfast 0.1.0"}
+HEAD = {"id": "20261115-060000-abc123", "created": "2026-11-15T06:00:00Z", "tool": "safekept 0.1.0"}
 WHEN = 1_700_000_000_123_456_789
 FORMS = ("zip", "tar.zst")
 

@@ -16,16 +16,16 @@ from typing import Any
 from bad_agent import Action
 from bad_hosts import HOSTS, Speech
 from bad_project import hold, make_project
-from conftest import run_holdfast
+from conftest import run_safekept
 from database_holder import Holder
-from holdfast.actions.projects import checkpoint_directory
-from holdfast.actions.rollback import RollbackRequest, checkpoint_store, rollback
-from holdfast.checkpoints.checkpoints import Checkpoints
-from holdfast.integrations.calls import Call
-from holdfast.integrations.entry import helper_command
-from holdfast.integrations.helper import client
-from holdfast.integrations.helper.code import code_on_disk
-from holdfast.integrations.hosts.cursor import PERMISSION
+from safekept.actions.projects import checkpoint_directory
+from safekept.actions.rollback import RollbackRequest, checkpoint_store, rollback
+from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.integrations.calls import Call
+from safekept.integrations.entry import helper_command
+from safekept.integrations.helper import client
+from safekept.integrations.helper.code import code_on_disk
+from safekept.integrations.hosts.cursor import PERMISSION
 from surroundings import throwaway
 
 
@@ -139,7 +139,7 @@ class ThroughHooks(Door):
         keep = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
         self.environment = {**keep, "HOME": self.surroundings.user_home, "LANG": "C.UTF-8"}
         if not self.helper:
-            self.environment["HOLDFAST_HELPER"] = "0"
+            self.environment["SAFEKEPT_HELPER"] = "0"
         self.turn = 0
 
     def act(self, action: Action) -> None:
@@ -149,7 +149,7 @@ class ThroughHooks(Door):
         for event in before:
             answer = self.said(event)
             # The action before was rolled back, and the agent hears of it with the next prompt.
-            told = self.turn > 1 and event is before[0] and "holdfast: since your last turn" in answer
+            told = self.turn > 1 and event is before[0] and "safekept: since your last turn" in answer
             assert answer in ("", "{}") or told, f"a hook is silent on success: {answer}"
         action.perform(self.project)
         for event in after:
@@ -166,7 +166,7 @@ class ThroughHooks(Door):
         return done.stdout.strip()
 
     def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return run_holdfast(*words, environment=self.environment, **{"stdin": None, **options})
+        return run_safekept(*words, environment=self.environment, **{"stdin": None, **options})
 
     def close(self) -> None:
         super().close()

@@ -1,4 +1,4 @@
-"""More doors for the bad agent: the real Hermes with the plugin, MCP, `holdfast run`, and the Python API."""
+"""More doors for the bad agent: the real Hermes with the plugin, MCP, `safekept run`, and the Python API."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bad_agent import Action
 from bad_doors import Door, Went, went
 from bad_hosts import hermes_tool
 from bad_project import hold, make_project
-from conftest import HERMES, missing_part, run_holdfast
+from conftest import HERMES, missing_part, run_safekept
 from hermes_support import HermesProcess, User
-from holdfast.actions.projects import checkpoint_directory
+from safekept.actions.projects import checkpoint_directory
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 
@@ -78,7 +78,7 @@ class ThroughHermes(Door):
 
 
 class ThroughMcp(InOnePlace):
-    """An agent that asks for a checkpoint itself, and goes back with plan and token: `holdfast mcp`."""
+    """An agent that asks for a checkpoint itself, and goes back with plan and token: `safekept mcp`."""
 
     name = "mcp"
     named_only = True  # a point of named files does not know the times of the directories around them
@@ -86,7 +86,7 @@ class ThroughMcp(InOnePlace):
     def __init__(self, place: str) -> None:
         super().__init__(place)
         self.server = subprocess.Popen(
-            [sys.executable, "-I", "-m", "holdfast", "mcp", "--root", self.ground],
+            [sys.executable, "-I", "-m", "safekept", "mcp", "--root", self.ground],
             env=self.environment,
             cwd=self.place,
             stdin=subprocess.PIPE,
@@ -147,7 +147,7 @@ _AGENT = """
 import json, os, sys, time
 sys.path.insert(0, sys.argv[1])
 from bad_agent import ACTIONS
-from holdfast.checkpoints.store import Store
+from safekept.checkpoints.store import Store
 store, project = sys.argv[2:4]
 known = {action.name: action for action in ACTIONS}
 
@@ -166,7 +166,7 @@ for number, name in enumerate(sys.argv[4:]):
 
 
 class ThroughRun(InOnePlace):
-    """An agent without hooks, under `holdfast run`; the whole run is rolled back."""
+    """An agent without hooks, under `safekept run`; the whole run is rolled back."""
 
     name = "run"
     full_only = True
@@ -177,7 +177,7 @@ class ThroughRun(InOnePlace):
         names = [action.name for action in actions]
         agent = [sys.executable, "-c", _AGENT, TESTS, checkpoint_directory(self.surroundings), self.project]
         words = ("run", "--quiet", "0.3", "--report", report, "--", *agent, *names)
-        done = run_holdfast(*words, environment=self.environment, cwd=self.project)
+        done = run_safekept(*words, environment=self.environment, cwd=self.project)
         assert done.returncode == 0, (names, done.stderr)
         with open(report, encoding="utf-8") as file:
             self.first = json.load(file)["checkpoint"]
@@ -189,9 +189,9 @@ class ThroughRun(InOnePlace):
 _PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-import holdfast
+import safekept
 from bad_agent import ACTIONS
-checkpoints = holdfast.Checkpoints(sys.argv[2])
+checkpoints = safekept.Checkpoints(sys.argv[2])
 for line in sys.stdin:
     said = None
     exec(json.loads(line))
@@ -200,7 +200,7 @@ for line in sys.stdin:
 
 
 class ThroughPython(InOnePlace):
-    """A program that keeps its own turns with `import holdfast`, as this user."""
+    """A program that keeps its own turns with `import safekept`, as this user."""
 
     name = "python"
 

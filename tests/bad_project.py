@@ -36,7 +36,7 @@ _LIVE_ROWS = (
 
 @functools.cache
 def _template() -> tempfile.TemporaryDirectory[str]:
-    made = tempfile.TemporaryDirectory(prefix="holdfast-bad-project-")
+    made = tempfile.TemporaryDirectory(prefix="safekept-bad-project-")
     _make(made.name)
     return made
 

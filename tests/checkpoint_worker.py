@@ -17,11 +17,11 @@ import sys
 import threading
 import time
 
-from holdfast.checkpoints.maintenance import MaintenanceSettings, run_maintenance
-from holdfast.checkpoints.retention import Limits
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import TakeSettings, take
-from holdfast.core.errors import HoldfastError
+from safekept.checkpoints.maintenance import MaintenanceSettings, run_maintenance
+from safekept.checkpoints.retention import Limits
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings, take
+from safekept.core.errors import SafekeptError
 
 KEPT = 30
 
@@ -55,7 +55,7 @@ def keeper(store: str, project: str, seed: int, seconds: float, log: str) -> Non
     settings = MaintenanceSettings(Limits(max_snapshots=KEPT), grace_seconds=0, min_interval_seconds=0)
     with open(log, "a", encoding="utf-8") as lines:
         while time.monotonic() < until:
-            with contextlib.suppress(HoldfastError):
+            with contextlib.suppress(SafekeptError):
                 upkeep = run_maintenance(store, settings, thorough=seed % 2 == 0)
                 lines.write(json.dumps(upkeep.as_dict()) + "\n")
                 lines.flush()

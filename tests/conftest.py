@@ -32,14 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test can reach the home of whoever runs it, in this process or in a child."""
-    home = tempfile.mkdtemp(prefix="holdfast-test-home-")
+    home = tempfile.mkdtemp(prefix="safekept-test-home-")
     config.stash[HOME] = home
     os.environ["HOME"] = home
     for name in list(os.environ):
-        if name in OF_THE_USER or name.startswith(("HOLDFAST_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
+        if name in OF_THE_USER or name.startswith(("SAFEKEPT_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
             del os.environ[name]
     # A hook leaves a helper behind for the next one; a test that wants one starts and stops it itself.
-    os.environ["HOLDFAST_HELPER"] = "0"
+    os.environ["SAFEKEPT_HELPER"] = "0"
 
 
 HOME = pytest.StashKey[str]()
@@ -177,19 +177,19 @@ def launcher_environment(tmp_path: object) -> dict[str, str]:
     return {**keep, "HOME": user, "PYTHONUTF8": "1", "NO_COLOR": "1"}
 
 
-def run_holdfast(
+def run_safekept(
     *arguments: str, environment: dict[str, str], **options: object
 ) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, as a user would call it."""
-    command = [sys.executable, "-I", "-m", "holdfast", *arguments]
+    command = [sys.executable, "-I", "-m", "safekept", *arguments]
     settings: dict[str, object] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
     settings.update(options)
     return subprocess.run(command, env=environment, **settings)  # type: ignore[call-overload]
 
 
 @pytest.fixture
-def holdfast(launcher_environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `holdfast` with the given words in a throwaway environment."""
-    return lambda *arguments, **options: run_holdfast(
+def safekept(launcher_environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `safekept` with the given words in a throwaway environment."""
+    return lambda *arguments, **options: run_safekept(
         *arguments, environment={**launcher_environment, **options.pop("env", {})}, **options
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from holdfast.actions.surroundings import Surroundings
-from holdfast.integrations.connecting.carrying_out import carry_out
-from holdfast.integrations.connecting.host import Host
-from holdfast.integrations.connecting.plan import Plan
-from holdfast.integrations.connecting.planning import plan_connect, plan_disconnect
-from holdfast.integrations.connecting.program import Program
+from safekept.actions.surroundings import Surroundings
+from safekept.integrations.connecting.carrying_out import carry_out
+from safekept.integrations.connecting.host import Host
+from safekept.integrations.connecting.plan import Plan
+from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
+from safekept.integrations.connecting.program import Program
 
 #: Hosts whose hooks are entries in a JSON file, with that file below the user's directory.
 JSON_HOSTS = {
@@ -22,10 +22,10 @@ JSON_HOSTS = {
 
 
 def program_in(directory: object, name: str = "bin") -> Program:
-    """A program called `holdfast` that is there and does nothing."""
+    """A program called `safekept` that is there and does nothing."""
     place = os.path.join(str(directory), name)
     os.makedirs(place, exist_ok=True)
-    path = os.path.join(place, "holdfast")
+    path = os.path.join(place, "safekept")
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\nexit 0\n")
     os.chmod(path, 0o755)

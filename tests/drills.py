@@ -10,15 +10,15 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.actions.drill import DrillRequest, drill
-from holdfast.actions.drilled import Drilled
-from holdfast.actions.receipts import Receipt, read_receipts
-from holdfast.actions.surroundings import Surroundings
-from holdfast.vault.blobs import BlobKind, Location
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage.base import FileKind
 from homes import make_hermes_home
+from safekept.actions.backup import BackupRequest, backup
+from safekept.actions.drill import DrillRequest, drill
+from safekept.actions.drilled import Drilled
+from safekept.actions.receipts import Receipt, read_receipts
+from safekept.actions.surroundings import Surroundings
+from safekept.vault.blobs import BlobKind, Location
+from safekept.vault.repo import Repository
+from safekept.vault.storage.base import FileKind
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -133,12 +133,12 @@ def place_of_directory(here: Surroundings, path: str, home: str) -> tuple[str, L
 
 
 def newest_node(repository: Repository, home: str, path: str):  # type: ignore[no-untyped-def]
-    from holdfast.vault.snapshots import list_snapshots
-    from holdfast.vault.tree import Node
+    from safekept.vault.snapshots import list_snapshots
+    from safekept.vault.tree import Node
 
     snapshot = list_snapshots(repository)[0][-1]
     node = Node("root", "dir", 0o755, subtree=snapshot.tree)
-    start = "" if path.startswith(".holdfast") else home.strip("/") + "/"
+    start = "" if path.startswith(".safekept") else home.strip("/") + "/"
     for part in filter(None, (start + path).split("/")):
         found = repository.find_node(node.subtree, part)
         assert found is not None, part

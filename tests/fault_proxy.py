@@ -1,4 +1,4 @@
-"""Proxies that lie, cut, stall and refuse, between holdfast and a real server.
+"""Proxies that lie, cut, stall and refuse, between safekept and a real server.
 
 `FaultProxy` understands HTTP: it sits before the S3 server and asks a rule for every request. A rule is a
 function from a Request to a Fault or None (let it through); `proxy.rule = at(3, Status(503))` fails the

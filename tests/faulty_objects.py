@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from holdfast.core.objects.base import Abilities, Content, ObjectStore, Stored, Taken
-from holdfast.core.objects.errors import refused, unreachable
-from holdfast.core.objects.memory import MemoryObjects
+from safekept.core.objects.base import Abilities, Content, ObjectStore, Stored, Taken
+from safekept.core.objects.errors import refused, unreachable
+from safekept.core.objects.memory import MemoryObjects
 
 #: cut: no answer, and nothing happened. lost: it happened, and the answer was lost.
 #: refused: the place says no. down: from here on there is no answer to anything.

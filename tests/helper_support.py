@@ -1,6 +1,6 @@
 """A helper in a throwaway place: in a thread of this process, or as a process that is ended for sure.
 
-Tests run with `HOLDFAST_HELPER=0`, so that no hook leaves one behind; `Throwaway.environment` is without it.
+Tests run with `SAFEKEPT_HELPER=0`, so that no hook leaves one behind; `Throwaway.environment` is without it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from holdfast.core.worker import Worker
-from holdfast.integrations.calls import Call
-from holdfast.integrations.helper import client
-from holdfast.integrations.helper.code import CodeWatch
-from holdfast.integrations.helper.server import Server
+from safekept.core.worker import Worker
+from safekept.integrations.calls import Call
+from safekept.integrations.helper import client
+from safekept.integrations.helper.code import CodeWatch
+from safekept.integrations.helper.server import Server
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
 #: Long enough for the slowest machine; nothing is decided by it.
@@ -39,11 +39,11 @@ class Throwaway:
 
     @property
     def data(self) -> str:
-        return os.path.join(self.home, ".local", "share", "holdfast")
+        return os.path.join(self.home, ".local", "share", "safekept")
 
     @property
     def config(self) -> str:
-        return os.path.join(self.home, ".config", "holdfast", "config.toml")
+        return os.path.join(self.home, ".config", "safekept", "config.toml")
 
     @property
     def directory(self) -> str:
@@ -56,7 +56,7 @@ class Throwaway:
         return {
             "HOME": self.home,
             "PATH": os.environ["PATH"],
-            "HOLDFAST_HELPER": "running",
+            "SAFEKEPT_HELPER": "running",
             **self.more,
         }
 
@@ -88,7 +88,7 @@ class Throwaway:
     def hook(
         self, host: str, message: bytes, *, cwd: str = "", **more: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """`holdfast hook HOST` as a process, by the lean way, with this user's helper if he has one."""
+        """`safekept hook HOST` as a process, by the lean way, with this user's helper if he has one."""
         return subprocess.run(
             [*program(), "hook", host],
             input=message,
@@ -118,8 +118,8 @@ def throwaway(root: object, **more: str) -> Throwaway:
 
 
 def program() -> list[str]:
-    """`holdfast` as a process, started the way the launcher does it for hooks."""
-    start = "import sys; sys.path.append(sys.argv.pop(1)); from holdfast.__main__ import main; main()"
+    """`safekept` as a process, started the way the launcher does it for hooks."""
+    start = "import sys; sys.path.append(sys.argv.pop(1)); from safekept.__main__ import main; main()"
     return [sys.executable, "-I", "-S", "-c", start, SOURCE]
 
 

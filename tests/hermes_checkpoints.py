@@ -1,4 +1,4 @@
-"""The same checkpoint scenario on holdfast and on Hermes 0.19.0's own CheckpointManager.
+"""The same checkpoint scenario on safekept and on Hermes 0.19.0's own CheckpointManager.
 
 A scenario is written once against `System`. Hermes runs in a process of its own Python, in a throwaway
 home; what it does is its own code, driven as its agent drives it: a new turn, then a checkpoint before
@@ -129,8 +129,8 @@ class Hermes(System):
         self._process.wait(30)
 
 
-class Holdfast(System):
-    name = "holdfast"
+class Safekept(System):
+    name = "safekept"
 
     def __init__(self, base: str) -> None:
         self._base = base

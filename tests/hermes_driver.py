@@ -1,6 +1,6 @@
 """Runs inside the real Hermes's Python: does what each line of standard input asks for, answers in JSON.
 
-Nothing of holdfast is imported here: what acts is the plugin that Hermes itself found in its home.
+Nothing of safekept is imported here: what acts is the plugin that Hermes itself found in its home.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def loaded():
 
     discover_plugins()
     plugins = get_plugin_manager()._plugins
-    return {name: [one.enabled, one.error] for name, one in plugins.items() if "holdfast" in name}
+    return {name: [one.enabled, one.error] for name, one in plugins.items() if "safekept" in name}
 
 
 def hooks():

@@ -15,18 +15,18 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from holdfast.cli.main import run
-from holdfast.integrations.connecting.program import Program
-from holdfast.integrations.helper import client
-from holdfast.integrations.hermes.install import host_files
 from in_process import Said
+from safekept.cli.main import run
+from safekept.integrations.connecting.program import Program
+from safekept.integrations.helper import client
+from safekept.integrations.hermes.install import host_files
 
 DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hermes_driver.py")
-HOLDFAST = (sys.executable, "-I", "-m", "holdfast")
+SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
 
 
 class User:
-    """A throwaway user with a home of Hermes, a project, and holdfast's own places."""
+    """A throwaway user with a home of Hermes, a project, and safekept's own places."""
 
     def __init__(self, place: str, model: Mapping[str, Any] | None = None, **config: Any) -> None:
         self.directory = os.path.join(place, "user")
@@ -57,8 +57,8 @@ class User:
         with open(f"{self.home}/config.yaml", "w", encoding="utf-8") as file:
             YAML().dump(document, file)
 
-    def connect(self, command: Sequence[str] = HOLDFAST) -> None:
-        """What `holdfast connect hermes` writes, with this command in it, and without a record of it."""
+    def connect(self, command: Sequence[str] = SAFEKEPT) -> None:
+        """What `safekept connect hermes` writes, with this command in it, and without a record of it."""
         for one in host_files(self.home, self.environment):
             put(one.path, one.put(read(one.path), Program(tuple(command))))
 
@@ -66,7 +66,7 @@ class User:
     def data(self) -> str:
         return client.data_directory(self.environment)
 
-    def holdfast(self, *words: str, cwd: str = "") -> Said:
+    def safekept(self, *words: str, cwd: str = "") -> Said:
         """The command line as this user, in this process: a new interpreter for each costs half a second."""
         kept, here = dict(os.environ), os.getcwd()
         out, err = io.StringIO(), io.StringIO()
@@ -84,7 +84,7 @@ class User:
 
     def ask(self, *words: str) -> Any:
         """The same with `--json`."""
-        done = self.holdfast(*words, "--json")
+        done = self.safekept(*words, "--json")
         assert done.out, done.err
         return json.loads(done.out)
 

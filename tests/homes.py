@@ -316,7 +316,7 @@ def _digest(rows: dict[str, list[object]]) -> str:
 
 def database_rows(path: str) -> dict[str, list[object]]:
     """Every row of every table of a database at rest, without touching it or its sidecars."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-rows-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="safekept-rows-") as scratch:
         copy = os.path.join(scratch, "copy.db")
         for suffix in ("", "-wal", "-journal"):
             if os.path.exists(path + suffix):
@@ -384,7 +384,7 @@ class LiveWriter:
         self._progress = ""
 
     def __enter__(self) -> Self:
-        descriptor, self._progress = tempfile.mkstemp(prefix="holdfast-writer-")
+        descriptor, self._progress = tempfile.mkstemp(prefix="safekept-writer-")
         os.close(descriptor)
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "live_writer.py")
         command = [sys.executable, "-I", script, self.path, self._progress, json.dumps(self.options)]

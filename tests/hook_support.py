@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoint_support import contents_in_store, put
-from holdfast.checkpoints.store import Store
-from holdfast.integrations.places import Place
+from safekept.checkpoints.store import Store
+from safekept.integrations.places import Place
 
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")
 HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode")
@@ -50,14 +50,14 @@ def filled_in(value: Any, project: str) -> Any:
 
 @dataclass(frozen=True)
 class User:
-    """Somebody's machine: a home, a project, and what holdfast keeps of both."""
+    """Somebody's machine: a home, a project, and what safekept keeps of both."""
 
     home: str
     project: str
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"HOME": self.home, "PATH": os.environ["PATH"], "HOLDFAST_HELPER": "0"}
+        return {"HOME": self.home, "PATH": os.environ["PATH"], "SAFEKEPT_HELPER": "0"}
 
     def place(self) -> Place:
         return Place.load(self.environment)

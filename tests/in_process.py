@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from holdfast.cli.main import run
+from safekept.cli.main import run
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Said:
 
 
 def spoken(monkeypatch: pytest.MonkeyPatch, user: str) -> Callable[..., Said]:
-    """Runs `holdfast …` for a user whose home directory this is, standing in it."""
+    """Runs `safekept …` for a user whose home directory this is, standing in it."""
     monkeypatch.setenv("HOME", user)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(user)

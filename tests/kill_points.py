@@ -36,7 +36,7 @@ for name in ("write", "pwrite", "writev", "fsync", "fdatasync", "copy_file_range
         return _real(*arguments, **options)
     setattr(os, name, counted)
 sys.addaudithook(hook)
-from holdfast.cli.main import handle_signals, run
+from safekept.cli.main import handle_signals, run
 handle_signals()
 code = run(sys.argv[1:])
 if counter != "-":
@@ -49,7 +49,7 @@ sys.exit(code)
 def run_killed(
     arguments: list[str], environment: dict[str, str], at: int, number: int = signal.SIGKILL
 ) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast …` and end it at its step number `at` (0: never) by that signal."""
+    """Run `safekept …` and end it at its step number `at` (0: never) by that signal."""
     return _run(arguments, environment, at, "-", number)
 
 

@@ -12,9 +12,9 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
-from holdfast.core.entries import BytesContent, Entry, EntryList, Kind
-from holdfast.home.landing import Landed, LandingPlan, Targets, land, plan_landing
-from holdfast.home.layout import load_layouts
+from safekept.core.entries import BytesContent, Entry, EntryList, Kind
+from safekept.home.landing import Landed, LandingPlan, Targets, land, plan_landing
+from safekept.home.layout import load_layouts
 
 LAYOUT = load_layouts()["hermes"]
 TIME = 1_700_000_000_123_456_789
@@ -87,7 +87,7 @@ def read(path: str) -> bytes:
         return source.read()
 
 
-def facts(root: str, skip: tuple[str, ...] = (".holdfast",)) -> dict[str, tuple[object, ...]]:
+def facts(root: str, skip: tuple[str, ...] = (".safekept",)) -> dict[str, tuple[object, ...]]:
     """Everything about a tree, to the byte and the nanosecond, links and sidecars included."""
     found: dict[str, tuple[object, ...]] = {}
     if not os.path.lexists(root):

@@ -13,9 +13,9 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, ListRootsResult, Root
 
 from checkpoint_support import put
-from holdfast.integrations.mcp.roots import Roots, fallback_roots
-from holdfast.integrations.mcp.server import make_server
 from homes import tree_facts
+from safekept.integrations.mcp.roots import Roots, fallback_roots
+from safekept.integrations.mcp.server import make_server
 
 #: Both ways in which a client may speak: the handshake of 2025-11-25, and 2026-07-28 without one.
 MODES = ("legacy", "auto")
@@ -106,7 +106,7 @@ class Ground:
         """The real program, as a host starts it."""
         return StdioServerParameters(
             command=sys.executable,
-            args=["-m", "holdfast", "mcp", *options],
+            args=["-m", "safekept", "mcp", *options],
             cwd=self.project,
             env={
                 "HOME": self.user,

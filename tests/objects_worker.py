@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from holdfast.core.objects import Options, open_objects
+from safekept.core.objects import Options, open_objects
 
 PIECE = 1 << 16
 

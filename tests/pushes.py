@@ -6,10 +6,10 @@ import json
 import os
 from dataclasses import replace
 
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.surroundings import Surroundings
-from holdfast.actions.vault import make_vault, open_vault
-from holdfast.vault.check import check
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.surroundings import Surroundings
+from safekept.actions.vault import make_vault, open_vault
+from safekept.vault.check import check
 from surroundings import throwaway
 from vaults import read_all, save_files, some_files
 

@@ -9,22 +9,22 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.keys import add_passphrase
-from holdfast.actions.kit import write_kit
-from holdfast.actions.push import PushRequest, push
-from holdfast.actions.surroundings import Surroundings
-from holdfast.actions.vault import open_vault
-from holdfast.vault.keys import Secret
 from homes import differences, make_hermes_home, tree_facts
+from safekept.actions.backup import BackupRequest, backup
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.keys import add_passphrase
+from safekept.actions.kit import write_kit
+from safekept.actions.push import PushRequest, push
+from safekept.actions.surroundings import Surroundings
+from safekept.actions.vault import open_vault
+from safekept.vault.keys import Secret
 from snapshots import take
 from surroundings import throwaway
 
 PASSPHRASE = "four words are enough"
 #: What no backup of a Hermes home holds, or what is bound to the machine that is gone.
 LEFT_BEHIND = re.compile(
-    r"(\.|\.holdfast.*|gateway\.(pid|sock)|gateway_state\.json|processes\.json|pipe|backups.*|hermes-agent|hermes-agent/.*"
+    r"(\.|\.safekept.*|gateway\.(pid|sock)|gateway_state\.json|processes\.json|pipe|backups.*|hermes-agent|hermes-agent/.*"
     r"|state-snapshots.*|tools/real-venv.*|tools/web/node_modules.*|skills/keeper/__pycache__.*)$"
 )
 

@@ -9,10 +9,10 @@ import stat
 import subprocess
 from collections.abc import Iterable
 
-from holdfast.checkpoints.checkpoint import Checkpoint
-from holdfast.checkpoints.rollback import RolledBack, plan_rollback, roll_back, undo_rollback
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.rollback import RolledBack, plan_rollback, roll_back, undo_rollback
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings, take
 
 Tree = dict[str, tuple[object, ...]]
 
@@ -87,7 +87,7 @@ class Project:
         return tree_of(self.path)
 
     def leftovers(self) -> list[str]:
-        return [path for path in tree_of(self.path) if ".holdfast-tmp-" in path]
+        return [path for path in tree_of(self.path) if ".safekept-tmp-" in path]
 
     def fsck(self) -> None:
         """Plain git finds nothing wrong with the store."""

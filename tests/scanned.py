@@ -6,10 +6,10 @@ import os
 import sqlite3
 from collections.abc import Mapping
 
-from holdfast.core.entries import Entry, EntryLost, Outcome, Remark
-from holdfast.core.sqlite import CaptureOptions
-from holdfast.home.layout import Layout, load_layouts
-from holdfast.home.scan import Scan, Selection, scan
+from safekept.core.entries import Entry, EntryLost, Outcome, Remark
+from safekept.core.sqlite import CaptureOptions
+from safekept.home.layout import Layout, load_layouts
+from safekept.home.scan import Scan, Selection, scan
 
 HERMES = load_layouts()["hermes"]
 

@@ -13,7 +13,7 @@ import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.archive import Identity, Seal, make_seal
+from safekept.archive import Identity, Seal, make_seal
 
 PASSPHRASE = "correct horse battery"
 #: What a child needs to find its programs, and nothing of whoever runs the tests.
@@ -122,4 +122,4 @@ def at_terminal(
     return code, said
 
 
-HOLDFAST = [sys.executable, "-I", "-m", "holdfast"]
+SAFEKEPT = [sys.executable, "-I", "-m", "safekept"]

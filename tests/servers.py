@@ -28,10 +28,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from holdfast.core.objects import ObjectStore, Options, open_objects
+from safekept.core.objects import ObjectStore, Options, open_objects
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KEY, SECRET = "AKIAHOLDFASTTEST0001", "a-secret-that-must-never-be-seen"
+KEY, SECRET = "AKIASAFEKEPTTEST0001", "a-secret-that-must-never-be-seen"
 START = 60.0  # seconds; a loaded machine is slow to start anything
 #: Ends what it runs when the test process is gone, however that ended.
 WATCHED = """
@@ -162,7 +162,7 @@ class SshServer:
 
     The key may do nothing but SFTP (`restrict,command="internal-sftp"`). Other keys may do less: `reader`
     only read, `adder` neither remove nor replace; `lodger` begins in the data directory; `stranger` is not
-    let in. Known hosts know the server as `holdfast-test`, so that a proxy before it changes nothing.
+    let in. Known hosts know the server as `safekept-test`, so that a proxy before it changes nothing.
     """
 
     def __init__(self, root: str) -> None:
@@ -190,8 +190,8 @@ class SshServer:
         }
         lines = [f'restrict,command="internal-sftp{may[key]}" {self._read(f"{key}.pub")}' for key in may]
         self._file("authorized", "\n".join(lines))
-        self._file("known_hosts", f"holdfast-test {self._read('host.pub')}")
-        self._file("known_other", f"holdfast-test {self._read('stranger.pub')}")
+        self._file("known_hosts", f"safekept-test {self._read('host.pub')}")
+        self._file("known_other", f"safekept-test {self._read('stranger.pub')}")
         self.ssh_config = self.client_config()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -208,7 +208,7 @@ class SshServer:
                 f"IdentityFile {self.root}/{key}",
                 "IdentitiesOnly yes",
                 "IdentityAgent none",
-                "HostKeyAlias holdfast-test",
+                "HostKeyAlias safekept-test",
                 f"UserKnownHostsFile {self.root}/{known}",
                 "GlobalKnownHostsFile /dev/null",
             ]
@@ -291,7 +291,7 @@ class RcloneRemotes:
 @pytest.fixture(scope="session")
 def server_root() -> Iterator[str]:
     """A short path: sockets and configuration files of ssh have limits that pytest's paths exceed."""
-    root = tempfile.mkdtemp(prefix="holdfast-servers-")
+    root = tempfile.mkdtemp(prefix="safekept-servers-")
     yield root
     shutil.rmtree(root, ignore_errors=True)
 

@@ -8,15 +8,15 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from holdfast.actions.snapshot import SnapshotRequest, SnapshotResult, create_snapshot
-from holdfast.actions.surroundings import Surroundings
-from holdfast.actions.vault import cache_of, open_vault
-from holdfast.core.entries import Kind
-from holdfast.vault.check import check
-from holdfast.vault.homes import read_manifest, snapshot_source
-from holdfast.vault.reader import walk
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import Snapshot
+from safekept.actions.snapshot import SnapshotRequest, SnapshotResult, create_snapshot
+from safekept.actions.surroundings import Surroundings
+from safekept.actions.vault import cache_of, open_vault
+from safekept.core.entries import Kind
+from safekept.vault.check import check
+from safekept.vault.homes import read_manifest, snapshot_source
+from safekept.vault.reader import walk
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import Snapshot
 
 #: Older than the two seconds in which a status is not trusted.
 LONG_AGO = 1_700_000_000_123_456_789

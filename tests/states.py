@@ -16,16 +16,16 @@ import re
 import time
 from dataclasses import dataclass
 
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.actions.receipts import FAILED, PASSED, UNKNOWN, Receipt, Row, save_receipt
-from holdfast.actions.record import record
-from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
-from holdfast.actions.surroundings import Surroundings
-from holdfast.actions.vault import open_vault
-from holdfast.core.events import silent
-from holdfast.core.journal import Record, new_id
-from holdfast.vault.storage import FileKind
 from homes import make_hermes_home
+from safekept.actions.backup import BackupRequest, backup
+from safekept.actions.receipts import FAILED, PASSED, UNKNOWN, Receipt, Row, save_receipt
+from safekept.actions.record import record
+from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+from safekept.actions.surroundings import Surroundings
+from safekept.actions.vault import open_vault
+from safekept.core.events import silent
+from safekept.core.journal import Record, new_id
+from safekept.vault.storage import FileKind
 from surroundings import throwaway
 
 STATES = ("empty", "fresh", "stale", "alarmed", "damaged")
@@ -105,7 +105,7 @@ def _snapshot(state: State, kind: str = "manual") -> str:
 
 
 def drilled(state: State, snapshot: str, *, ok: bool = True) -> None:
-    """What `holdfast drill` leaves, a receipt and a line of the journal, without the price of a drill."""
+    """What `safekept drill` leaves, a receipt and a line of the journal, without the price of a drill."""
     here = state.surroundings
     rows = (
         Row("files", PASSED, 40, "every byte as it was stored"),

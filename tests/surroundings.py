@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from holdfast.actions.surroundings import Surroundings
-from holdfast.home.layout import load_layouts
+from safekept.actions.surroundings import Surroundings
+from safekept.home.layout import load_layouts
 
 
 def throwaway(directory: object, **changes: object) -> Surroundings:
     """A user with nothing yet below `directory`; the vault, its key and the cache in their usual places."""
     user = os.path.join(str(directory), "user")
     os.makedirs(user, exist_ok=True)
-    data = os.path.join(user, ".local", "share", "holdfast")
+    data = os.path.join(user, ".local", "share", "safekept")
     made = Surroundings(
         user_home=user,
         data_directory=data,
         layouts=load_layouts(),
         vault=os.path.join(data, "vault"),
-        vault_key_file=os.path.join(user, ".config", "holdfast", "vault.key"),
-        cache_directory=os.path.join(user, ".cache", "holdfast"),
+        vault_key_file=os.path.join(user, ".config", "safekept", "vault.key"),
+        cache_directory=os.path.join(user, ".cache", "safekept"),
     )
     return replace(made, **changes)  # type: ignore[arg-type]

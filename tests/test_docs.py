@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from holdfast.cli.main import cli
-from holdfast.core.errors import ERROR_CODES
-from holdfast.settings import SETTINGS
+from safekept.cli.main import cli
+from safekept.core.errors import ERROR_CODES
+from safekept.settings import SETTINGS
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SOURCE = os.path.join(CHECKOUT, "src", "holdfast")
+SOURCE = os.path.join(CHECKOUT, "src", "safekept")
 EVERYWHERE = {"-h", "--help", "-V", "--version"}
 
 
@@ -57,7 +57,7 @@ def markdown_files() -> Iterator[str]:
 
 
 def every_module() -> dict[str, str]:
-    """`holdfast.core.errors` -> its path, for every module there is."""
+    """`safekept.core.errors` -> its path, for every module there is."""
     found = {}
     for directory, _, names in os.walk(SOURCE):
         for name in names:
@@ -84,7 +84,7 @@ def imports_of(name: str, path: str) -> Iterator[str]:
 def reachable_modules() -> dict[str, str]:
     """The modules that a command can reach. A room that no face opens yet promises nothing yet."""
     known = every_module()
-    waiting = [name for name in known if name.startswith(("holdfast.cli", "holdfast.settings"))]
+    waiting = [name for name in known if name.startswith(("safekept.cli", "safekept.settings"))]
     found: dict[str, str] = {}
     while waiting:
         name = waiting.pop()
@@ -106,14 +106,14 @@ def test_every_command_and_option_is_documented():
     documented = sections(read("docs", "reference", "commands.md"))
     missing = []
     for name, command in commands().items():
-        body = documented.get(f"holdfast {name}", "")
+        body = documented.get(f"safekept {name}", "")
         if not body:
-            missing.append(f"holdfast {name}")
+            missing.append(f"safekept {name}")
         for parameter in command.params:
             names = [*parameter.opts, *parameter.secondary_opts]
             if isinstance(parameter, click.Argument):
                 continue
-            missing += [f"holdfast {name} {option}" for option in names if f"`{option}" not in body]
+            missing += [f"safekept {name} {option}" for option in names if f"`{option}" not in body]
     assert missing == []
 
 
@@ -121,9 +121,9 @@ def test_no_command_or_option_is_documented_that_does_not_exist():
     known = commands()
     invented = []
     for title, body in sections(read("docs", "reference", "commands.md")).items():
-        if not title.startswith("holdfast "):
+        if not title.startswith("safekept "):
             continue
-        name = title.removeprefix("holdfast ")
+        name = title.removeprefix("safekept ")
         if name not in known:
             invented.append(title)
             continue
@@ -169,7 +169,7 @@ def test_every_error_code_is_documented_with_its_exit_code():
 def test_every_key_of_a_layout_is_documented():
     body = re.sub(r"^```.*?^```", "", read("docs", "reference", "layouts.md"), flags=re.MULTILINE | re.DOTALL)
     asked = set()
-    for node in ast.walk(ast.parse(read("src", "holdfast", "home", "layout_file.py"))):
+    for node in ast.walk(ast.parse(read("src", "safekept", "home", "layout_file.py"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             key = node.args[0]
             reads = {"string", "strings", "patterns", "pattern", "flag", "table", "tables"}
@@ -184,14 +184,14 @@ def test_every_key_of_a_layout_is_documented():
 
 
 def commands_in_markdown(text: str) -> Iterator[str]:
-    """Inline code, and lines of code blocks, that call holdfast."""
+    """Inline code, and lines of code blocks, that call safekept."""
     fence = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
     for block in fence.findall(text):
         for line in block.splitlines()[1:-1]:
-            call = re.match(r"^(?:\$ )?(?:\./)?holdfast( .*)?$", line)
+            call = re.match(r"^(?:\$ )?(?:\./)?safekept( .*)?$", line)
             if call and "[" not in line:
-                yield "holdfast" + (call.group(1) or "").split(" #")[0]
-    for call in re.findall(r"`(?:\./)?(holdfast [^`\n]+)`", fence.sub("", text)):
+                yield "safekept" + (call.group(1) or "").split(" #")[0]
+    for call in re.findall(r"`(?:\./)?(safekept [^`\n]+)`", fence.sub("", text)):
         yield call
 
 
@@ -220,7 +220,7 @@ def printed_commands() -> dict[str, str]:
             found.setdefault(call, name)
     for path in sorted(reachable_modules().values()):
         for text in texts_in(ast.parse(read(path))):
-            for call in re.findall(r"`(holdfast [^`\n]+)`", text):
+            for call in re.findall(r"`(safekept [^`\n]+)`", text):
                 found.setdefault(call, os.path.relpath(path, CHECKOUT))
     return found
 
@@ -234,7 +234,7 @@ def parse(call: str) -> None:
     if not words or words[0] == "VALUE":
         return
     group: click.Group = cli
-    with click.Context(cli, info_name="holdfast") as parent:
+    with click.Context(cli, info_name="safekept") as parent:
         while True:
             default = getattr(group, "default", "")
             if default and (not words or words[0].startswith("-")):
@@ -268,12 +268,12 @@ def test_every_printed_command_parses():
 @pytest.mark.parametrize(
     "call",
     [
-        "holdfast nonsense",
-        "holdfast snapshot nonsense",
-        "holdfast vault key nonsense",
-        "holdfast backup --nope",
-        "holdfast import",
-        "holdfast backup --keep many",
+        "safekept nonsense",
+        "safekept snapshot nonsense",
+        "safekept vault key nonsense",
+        "safekept backup --nope",
+        "safekept import",
+        "safekept backup --keep many",
     ],
 )
 def test_a_command_that_does_not_exist_is_caught(call):
@@ -282,10 +282,10 @@ def test_a_command_that_does_not_exist_is_caught(call):
 
 
 def test_commands_are_found_in_prose_blocks_and_code():
-    text = "Run `holdfast undo`.\n```console\n$ ./holdfast backup -o x  # note\nholdfast demo\n```\n"
-    assert sorted(commands_in_markdown(text)) == ["holdfast backup -o x ", "holdfast demo", "holdfast undo"]
-    tree = ast.parse("x = f'See `holdfast import {path} --dry-run`'\ny = 'a `holdfast undo`'")
-    assert sorted(texts_in(tree)) == ["See `holdfast import VALUE --dry-run`", "a `holdfast undo`"]
+    text = "Run `safekept undo`.\n```console\n$ ./safekept backup -o x  # note\nsafekept demo\n```\n"
+    assert sorted(commands_in_markdown(text)) == ["safekept backup -o x ", "safekept demo", "safekept undo"]
+    tree = ast.parse("x = f'See `safekept import {path} --dry-run`'\ny = 'a `safekept undo`'")
+    assert sorted(texts_in(tree)) == ["See `safekept import VALUE --dry-run`", "a `safekept undo`"]
 
 
 # ── the pages themselves ───────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "holdfast")
+SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "safekept")
 FLOORS = [  # top to bottom
     {"cli", "web"},
     {"integrations", "api"},
@@ -46,7 +46,7 @@ def imported_names(tree: ast.Module) -> set[str]:
 def upward_imports(root: str = SOURCE) -> list[str]:
     found = []
     for path, room, tree in modules(root):
-        rooms = {name.split(".")[1] for name in imported_names(tree) if name.startswith("holdfast.")}
+        rooms = {name.split(".")[1] for name in imported_names(tree) if name.startswith("safekept.")}
         for other in sorted((rooms & LEVEL.keys()) - {room}):
             if room in LEVEL and LEVEL[other] <= LEVEL[room]:
                 found.append(f"{path} -> {other}")
@@ -125,14 +125,14 @@ def test_no_room_is_called_utils():
 @pytest.mark.parametrize(
     ("room", "line", "expected"),
     [
-        ("vault", "from holdfast.home import scan", ["vault/a.py -> home"]),
-        ("home", "import holdfast.settings", ["home/a.py -> settings"]),
-        ("core", "def f():\n    from holdfast.cli.main import cli", ["core/a.py -> cli"]),
-        ("actions", "from holdfast.home.scan import scan", []),
-        ("cli", "from holdfast.settings import load", []),
-        ("cli", "from holdfast.web import app", ["cli/a.py -> web"]),
-        ("integrations", "from holdfast.cli.console import Console", ["integrations/a.py -> cli"]),
-        ("settings", "from holdfast.integrations import hosts", ["settings/a.py -> integrations"]),
+        ("vault", "from safekept.home import scan", ["vault/a.py -> home"]),
+        ("home", "import safekept.settings", ["home/a.py -> settings"]),
+        ("core", "def f():\n    from safekept.cli.main import cli", ["core/a.py -> cli"]),
+        ("actions", "from safekept.home.scan import scan", []),
+        ("cli", "from safekept.settings import load", []),
+        ("cli", "from safekept.web import app", ["cli/a.py -> web"]),
+        ("integrations", "from safekept.cli.console import Console", ["integrations/a.py -> cli"]),
+        ("settings", "from safekept.integrations import hosts", ["settings/a.py -> integrations"]),
     ],
 )
 def test_a_planted_import_is_named(tmp_path, room, line, expected):

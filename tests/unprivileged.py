@@ -43,7 +43,7 @@ def as_nobody(action: Callable[[], Answer]) -> Answer:
 @pytest.fixture
 def nobodys() -> Iterator[str]:
     """A directory that belongs to the user without rights and that he can reach."""
-    place = tempfile.mkdtemp(prefix="holdfast-nobody-")
+    place = tempfile.mkdtemp(prefix="safekept-nobody-")
     os.chmod(place, 0o755)
     if os.getuid() == 0:
         os.chown(place, NOBODY, NOBODY)

@@ -11,13 +11,13 @@ import random
 import sys
 import time
 
-from holdfast.vault import index_file, pack, packer, prune_packs
-from holdfast.vault.errors import VaultLocked
-from holdfast.vault.forget import forget, pin
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots, public_id
-from holdfast.vault.storage import LocalStorage
+from safekept.vault import index_file, pack, packer, prune_packs
+from safekept.vault.errors import VaultLocked
+from safekept.vault.forget import forget, pin
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots, public_id
+from safekept.vault.storage import LocalStorage
 from vaults import SECRET, save_files, some_files
 
 

@@ -8,17 +8,17 @@ import random
 import time
 from collections.abc import Mapping
 
-from holdfast.core.entries import EntryLost, Kind
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.keys import Cost, Secret
-from holdfast.vault.locks import Lock
-from holdfast.vault.reader import SnapshotSource
-from holdfast.vault.repo import Repository
-from holdfast.vault.saver import BlobSaver
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage.base import Storage
-from holdfast.vault.tree import Node
+from safekept.core.entries import EntryLost, Kind
+from safekept.vault.blobs import BlobKind
+from safekept.vault.keys import Cost, Secret
+from safekept.vault.locks import Lock
+from safekept.vault.reader import SnapshotSource
+from safekept.vault.repo import Repository
+from safekept.vault.saver import BlobSaver
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage.base import Storage
+from safekept.vault.tree import Node
 
 SECRET = Secret("only-for-tests", generated=True)
 CHEAP = Cost(2, 8, 1)

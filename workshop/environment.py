@@ -1,4 +1,4 @@
-"""Makes the environments that `./holdfast`, `./test` and `./bench` run in.
+"""Makes the environments that `./safekept`, `./test` and `./bench` run in.
 
 Promises: everything installed is pinned by hash; an environment is current only once its lock file
 was copied into it, which is the last thing done, so a set-up that was killed is made anew; two
@@ -60,7 +60,7 @@ def say(text: str, end: str = "\n") -> None:
 
 def stamp_of(place: str, lock: str) -> str:
     """The copy of the lock inside an environment: its presence means that all of it is installed."""
-    name = "holdfast.lock" if os.path.basename(lock) == "requirements.lock" else os.path.basename(lock)
+    name = "safekept.lock" if os.path.basename(lock) == "requirements.lock" else os.path.basename(lock)
     return os.path.join(place, name)
 
 
@@ -123,7 +123,7 @@ def link_source(place: str) -> None:
     """Let the environment import `src/`, by a path that stays true when the checkout is moved."""
     packages = os.path.join(place, "lib", f"python3.{sys.version_info[1]}", "site-packages")
     source = os.path.relpath(os.path.join(CHECKOUT, "src"), packages)
-    with open(os.path.join(packages, "holdfast-source.pth"), "w") as file:
+    with open(os.path.join(packages, "safekept-source.pth"), "w") as file:
         file.write(source + "\n")
 
 
@@ -165,7 +165,7 @@ def _apt(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def prepare_run() -> None:
-    ensure(MAIN, "requirements.lock", "holdfast: setting up, once")
+    ensure(MAIN, "requirements.lock", "safekept: setting up, once")
 
 
 def prepare_test() -> None:

@@ -17,7 +17,7 @@ WIDTH = 108
 
 
 def play() -> str:
-    """What `./holdfast demo` writes to a terminal, colours included; the bars are on stderr and left out."""
+    """What `./safekept demo` writes to a terminal, colours included; the bars are on stderr and left out."""
     written: list[bytes] = []
 
     def read(descriptor: int) -> bytes:
@@ -28,7 +28,7 @@ def play() -> str:
     os.environ.update(TERM="xterm-256color", COLUMNS=str(WIDTH))
     os.environ.pop("NO_COLOR", None)
     os.chdir(CHECKOUT)
-    status = pty.spawn(["sh", "-c", "./holdfast demo 2>/dev/null"], read)
+    status = pty.spawn(["sh", "-c", "./safekept demo 2>/dev/null"], read)
     if status != 0:
         sys.exit("the demo failed; no picture was drawn")
     return b"".join(written).decode().replace("\r\n", "\n")
@@ -36,9 +36,9 @@ def play() -> str:
 
 def main() -> None:
     console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
-    console.print(Text("$ ./holdfast demo", style="bold"))
+    console.print(Text("$ ./safekept demo", style="bold"))
     console.print(Text.from_ansi(play()), no_wrap=True, overflow="ignore")
-    console.save_svg(os.path.join(CHECKOUT, "docs", "demo.svg"), title="holdfast demo")
+    console.save_svg(os.path.join(CHECKOUT, "docs", "demo.svg"), title="safekept demo")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes `docs/reference/python.md` from the signatures and docstrings of `import holdfast`.
+"""Writes `docs/reference/python.md` from the signatures and docstrings of `import safekept`.
 
     .venv/bin/python workshop/python_reference.py
 
@@ -13,7 +13,7 @@ import os
 import re
 import textwrap
 
-import holdfast
+import safekept
 
 PAGE = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "reference", "python.md"
@@ -24,11 +24,11 @@ Written by `workshop/python_reference.py` from the code; do not edit it by hand.
 runs as a test, in a throwaway home (`home`) and project (`project`).
 
 ```python
-import holdfast
+import safekept
 ```
 
 Each function does what its command does: it reads the same [settings](settings.md) and environment, keeps
-the same journal, and raises the same [errors](errors.md), all of them `holdfast.HoldfastError` with `code`,
+the same journal, and raises the same [errors](errors.md), all of them `safekept.SafekeptError` with `code`,
 `what`, `kept` and `next_steps`. Options are given by name. A path may be a string or a `pathlib.Path`.
 Nothing is printed, and nobody is asked: a vault that opens with a passphrase needs
 `vault.passphrase_command`. Values that are returned do not change. The package is typed (`py.typed`).
@@ -40,7 +40,7 @@ FUNCTIONS = (
     ("Homes", ("snapshot", "snapshots", "history", "restore", "backup", "import_archive", "guard")),
     ("Projects", ("Checkpoints", "Turn")),
     ("Everything", ("status", "undo")),
-    ("Errors", ("HoldfastError", "LossFound")),
+    ("Errors", ("SafekeptError", "LossFound")),
 )
 
 
@@ -51,11 +51,11 @@ def page() -> str:
     for title, names in FUNCTIONS:
         parts.append(f"# {title}\n")
         for name in names:
-            thing = getattr(holdfast, name)
-            told_by = _class(name, thing) if inspect.isclass(thing) else _function(f"holdfast.{name}", thing)
+            thing = getattr(safekept, name)
+            told_by = _class(name, thing) if inspect.isclass(thing) else _function(f"safekept.{name}", thing)
             parts.append(told_by)
     parts.append("# Values\n")
-    parts += [_value(name) for name in holdfast.__all__ if name not in told]
+    parts += [_value(name) for name in safekept.__all__ if name not in told]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -90,11 +90,11 @@ def _type(annotation: object) -> str:
 
 def _class(name: str, kind: type) -> str:
     if issubclass(kind, BaseException):
-        return f"## holdfast.{name}\n\n{_text(kind)}\n"
-    parts = [f"## holdfast.{name}\n"]
+        return f"## safekept.{name}\n\n{_text(kind)}\n"
+    parts = [f"## safekept.{name}\n"]
     if "__init__" in vars(kind) and name != "Turn":  # a turn is given by `Checkpoints.turn`
         signature = inspect.signature(kind.__init__).replace(return_annotation=inspect.Signature.empty)
-        parts.append(f"```python\n{_signature(f'holdfast.{name}', signature)}\n```\n")
+        parts.append(f"```python\n{_signature(f'safekept.{name}', signature)}\n```\n")
     parts.append(_text(kind) + "\n")
     for member, function in vars(kind).items():
         if not member.startswith("_") and callable(function):
@@ -103,8 +103,8 @@ def _class(name: str, kind: type) -> str:
 
 
 def _value(name: str) -> str:
-    kind = getattr(holdfast, name)
-    rows = [f"## holdfast.{name}\n", _text(kind), "", "| field | type | |", "|---|---|---|"]
+    kind = getattr(safekept, name)
+    rows = [f"## safekept.{name}\n", _text(kind), "", "| field | type | |", "|---|---|---|"]
     notes = _comments(kind)
     for field in dataclasses.fields(kind):
         shown = str(field.type).replace("|", "\\|")

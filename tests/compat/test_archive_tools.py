@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from archive_support import WHEN, directory, failing, file, link, read, sample_home, write
-from holdfast.core.entries import CHUNK, Content, Entry, Kind
+from safekept.core.entries import CHUNK, Content, Entry, Kind
 
 pytestmark = pytest.mark.real
 
@@ -35,7 +35,7 @@ def compare(place, entries, links):
         for name in [*directories, *files]:
             path = os.path.join(root, name)
             relative = os.fsdecode(os.path.relpath(path, os.fsencode(place)))
-            if not relative.startswith(".holdfast"):
+            if not relative.startswith(".safekept"):
                 found.add(relative)
     assert found == set(wanted)
     for path, entry in wanted.items():
@@ -88,7 +88,7 @@ def test_python_zipfile_reads_every_member(tmp_path):
         assert archive.testzip() is None
         names = {info.filename for info in archive.infolist()}
         assert archive.read("config.yaml") == b"model: {}\n"
-    assert {".env", "cron/", "empty/", "skills/empty.md", ".holdfast/manifest.json"} <= names
+    assert {".env", "cron/", "empty/", "skills/empty.md", ".safekept/manifest.json"} <= names
     assert "skills/current" not in names
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put
 from hermes_checkpoints import Hermes
-from holdfast.checkpoints.adopt import adopt_store
-from holdfast.checkpoints.legacy import archive_legacy, clear_legacy, legacy_archives
-from holdfast.checkpoints.rollback import plan_rollback, roll_back
-from holdfast.checkpoints.store import Store
+from safekept.checkpoints.adopt import adopt_store
+from safekept.checkpoints.legacy import archive_legacy, clear_legacy, legacy_archives
+from safekept.checkpoints.rollback import plan_rollback, roll_back
+from safekept.checkpoints.store import Store
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_older_repositories_are_archived_with_their_history_and_stay_where_they_
     assert digest(base) == before
 
 
-def test_clear_legacy_removes_only_what_holdfast_archived(tmp_path):
+def test_clear_legacy_removes_only_what_safekept_archived(tmp_path):
     base, ours = str(tmp_path / "checkpoints"), str(tmp_path / "ours")
     older_repository(base, "0123456789abcdef", str(tmp_path / "one"), 1)
     archive = archive_legacy(ours, base)
@@ -217,19 +217,19 @@ def test_an_interrupted_archive_has_no_name(tmp_path, monkeypatch):
     def fail(*words, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("holdfast.checkpoints.legacy.shutil.copytree", fail)
+    monkeypatch.setattr("safekept.checkpoints.legacy.shutil.copytree", fail)
     with pytest.raises(OSError, match="No space"):
         archive_legacy(ours, base)
     assert os.listdir(ours) == []
 
 
-def test_the_command_adopts_and_says_what_it_did(holdfast, hermes_store, project, tmp_path):
+def test_the_command_adopts_and_says_what_it_did(safekept, hermes_store, project, tmp_path):
     home = str(tmp_path / "user" / ".hermes")
     put(os.path.join(home, "config.yaml"), "model: x\n")
-    done = holdfast("checkpoints", "adopt", "--home", home, "--layout", "hermes")
+    done = safekept("checkpoints", "adopt", "--home", home, "--layout", "hermes")
     assert done.returncode == 0, done.stderr
     assert "Adopted 3 checkpoints" in done.stdout and "Nothing of Hermes's was changed" in done.stdout
-    again = holdfast("checkpoints", "adopt", "--home", home, "--layout", "hermes", "--json")
+    again = safekept("checkpoints", "adopt", "--home", home, "--layout", "hermes", "--json")
     assert json.loads(again.stdout)["projects"][0]["known"] == 3
-    listed = holdfast("rollback", "--dir", project)
+    listed = safekept("rollback", "--dir", project)
     assert "before write_file" in listed.stdout

@@ -11,8 +11,8 @@ import pytest
 
 from conftest import program
 from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
-from holdfast.actions.proof import hermes as hermes_proof
 from homes import differences, make_hermes_home, tree_facts
+from safekept.actions.proof import hermes as hermes_proof
 from snapshots import take
 from surroundings import throwaway
 

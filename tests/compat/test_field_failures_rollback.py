@@ -1,10 +1,10 @@
-"""Rows of facts/field-failures.md about going back: each by its name, on holdfast and on Hermes 0.19.0.
+"""Rows of facts/field-failures.md about going back: each by its name, on safekept and on Hermes 0.19.0.
 
 Where a row can be run on Hermes's CheckpointManager, the same scenario runs there as a strict expected
 failure. Rows without a run of their own here, and why:
 
 - #95491, #95207, #111861, #112882: introduced and fixed after 0.19.0, whose restore removes nothing and
-  has no ledger; run on holdfast only.
+  has no ledger; run on safekept only.
 - #103995, #104932: 0.19.0 restores such names; its half of the row is the size cap (see the tests of taking).
 - #10505, #90459, #90986, #10633, #10714, #101743, V-32, #22841: lists and grammar of front ends; see the
   tests of the commands and of the dispatcher. The part of V-32 that is about ids is here.
@@ -25,20 +25,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hermes_checkpoints import Hermes, Holdfast, System
+from hermes_checkpoints import Hermes, Safekept, System
 from rollback_support import Project, tree_of
 
 
 def on_both(why: str) -> pytest.MarkDecorator:
-    """Runs on holdfast, and on Hermes, where it must fail for the reason given."""
+    """Runs on safekept, and on Hermes, where it must fail for the reason given."""
     failing = pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"Hermes 0.19.0: {why}")
     return pytest.mark.parametrize(
-        "system", ["holdfast", pytest.param("hermes", marks=failing)], indirect=True
+        "system", ["safekept", pytest.param("hermes", marks=failing)], indirect=True
     )
 
 
 def on_both_sound() -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("system", ["holdfast", "hermes"], indirect=True)
+    return pytest.mark.parametrize("system", ["safekept", "hermes"], indirect=True)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def system(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[System]
         python = request.getfixturevalue("hermes_python")
         made = Hermes(python, os.path.join(str(tmp_path), "user"), **settings)
     else:
-        made = Holdfast(str(tmp_path))
+        made = Safekept(str(tmp_path))
     yield made
     made.close()
 
@@ -242,7 +242,7 @@ def test_v31_ids_and_times_never_change(system, project):
         for id, when, _ in system.list(project):
             assert seen.setdefault(id, when) == when
         time.sleep(1.1 if system.name == "hermes" else 0)
-    if system.name == "holdfast":
+    if system.name == "safekept":
         store = system.project(project).store
         store.drop(store.checkpoints(project)[3:])
     for id, when, _ in system.list(project):
@@ -262,7 +262,7 @@ def test_47612_the_oldest_point_can_be_gone_back_to_at_the_cap(system, project):
     assert read(project, "main.py") == b"0\n"
 
 
-@pytest.mark.parametrize("system", ["holdfast"], indirect=True)
+@pytest.mark.parametrize("system", ["safekept"], indirect=True)
 def test_95491_a_file_over_the_cap_is_never_taken_for_one_made_since(system, project):
     mine = system.project(project)
     write(project, "grown.log.txt", "small\n")
@@ -276,7 +276,7 @@ def test_95491_a_file_over_the_cap_is_never_taken_for_one_made_since(system, pro
     assert {left.path: left.reason for left in result.left} == {"grown.log.txt": "oversize"}
 
 
-@pytest.mark.parametrize("system", ["holdfast"], indirect=True)
+@pytest.mark.parametrize("system", ["safekept"], indirect=True)
 def test_111861_112882_the_users_edits_stay_whichever_way_the_files_are_named(system, project):
     mine = system.project(project)
     write(project, "sub/a.txt", "one\n")
@@ -294,7 +294,7 @@ def test_111861_112882_the_users_edits_stay_whichever_way_the_files_are_named(sy
         assert read(project, "sub/b.txt") == b"user\n", files
 
 
-@pytest.mark.parametrize("system", ["holdfast"], indirect=True)
+@pytest.mark.parametrize("system", ["safekept"], indirect=True)
 def test_103995_names_of_any_bytes_come_back(system, project):
     names = ["naïve.txt", " leading", "tab\there", "new\nline", '"quoted"', os.fsdecode(b"caf\xe9")]
     for name in names:
@@ -309,7 +309,7 @@ def test_103995_names_of_any_bytes_come_back(system, project):
 def test_v32_an_id_of_digits_only_is_not_taken_for_a_number(tmp_path, monkeypatch):
     project = Project(str(tmp_path))
     project.write("a.txt", "one\n")
-    monkeypatch.setattr("holdfast.checkpoints.take.new_checkpoint_id", lambda time_ns: "012345678901")
+    monkeypatch.setattr("safekept.checkpoints.take.new_checkpoint_id", lambda time_ns: "012345678901")
     digits = project.before()
     monkeypatch.undo()
     project.write("a.txt", "two\n")

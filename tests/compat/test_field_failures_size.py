@@ -30,28 +30,28 @@ from collections.abc import Iterator
 import pytest
 
 from checkpoint_support import put
-from hermes_checkpoints import Hermes, Holdfast, System
-from holdfast.checkpoints.maintenance import MaintenanceSettings, run_maintenance
-from holdfast.checkpoints.retention import Limits
-from holdfast.checkpoints.take import TakeSettings, take
+from hermes_checkpoints import Hermes, Safekept, System
+from safekept.checkpoints.maintenance import MaintenanceSettings, run_maintenance
+from safekept.checkpoints.retention import Limits
+from safekept.checkpoints.take import TakeSettings, take
 
 MEGABYTE = 1 << 20
 
 
 def on_both(why: str) -> pytest.MarkDecorator:
-    """Runs on holdfast, and on Hermes, where it must fail for the reason given."""
+    """Runs on safekept, and on Hermes, where it must fail for the reason given."""
     failing = pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"Hermes 0.19.0: {why}")
     return pytest.mark.parametrize(
-        "system", ["holdfast", pytest.param("hermes", marks=failing)], indirect=True
+        "system", ["safekept", pytest.param("hermes", marks=failing)], indirect=True
     )
 
 
 def on_both_sound() -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("system", ["holdfast", "hermes"], indirect=True)
+    return pytest.mark.parametrize("system", ["safekept", "hermes"], indirect=True)
 
 
-class Capped(Holdfast):
-    """holdfast with limits, and with maintenance after every checkpoint, without waiting for any grace."""
+class Capped(Safekept):
+    """safekept with limits, and with maintenance after every checkpoint, without waiting for any grace."""
 
     def __init__(
         self, base: str, max_snapshots: int = 0, max_total_size_mb: int = 0, max_file_size_mb: int = 10
@@ -82,7 +82,7 @@ def system(request: pytest.FixtureRequest, tmp_path) -> Iterator[System]:
 
 
 def store_of(system: System, tmp_path, project: str) -> str:
-    if isinstance(system, Holdfast):
+    if isinstance(system, Safekept):
         return system.project(project).store.directory
     return str(tmp_path / "user" / ".hermes" / "checkpoints")
 
@@ -158,8 +158,8 @@ def test_109074_a_dangling_ref_does_not_stop_reclamation(system, tmp_path, proje
         if turn == 0:
             store = store_of(system, tmp_path, project)
             name = "refs/hermes/ffffffffffffffff"
-            if isinstance(system, Holdfast):
-                name = f"refs/holdfast/{'f' * 16}/000000000aaa"
+            if isinstance(system, Safekept):
+                name = f"refs/safekept/{'f' * 16}/000000000aaa"
             put(os.path.join(store, "store", name), "1" * 40 + "\n")
     if isinstance(system, Capped):
         known_damage(system, project)
@@ -209,7 +209,7 @@ def test_16303_two_copies_of_a_project_share_their_objects(system, tmp_path, pro
 # ── whole commands, ours and theirs ───────────────────────────────────────────────────────────────
 
 
-def prune(system: System, tmp_path, hermes: str, holdfast, *words: str) -> str:
+def prune(system: System, tmp_path, hermes: str, safekept, *words: str) -> str:
     """The system's own `checkpoints prune`."""
     if isinstance(system, Hermes):
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "user"),
@@ -219,41 +219,41 @@ def prune(system: System, tmp_path, hermes: str, holdfast, *words: str) -> str:
         assert done.returncode == 0, done.stderr
         return done.stdout
     data = str(tmp_path / "xdg")
-    place = os.path.join(data, "holdfast", "checkpoints")
+    place = os.path.join(data, "safekept", "checkpoints")
     if not os.path.exists(place):
         os.makedirs(os.path.dirname(place))
         shutil.copytree(str(next(iter(system._projects.values())).store.directory), place)  # type: ignore[attr-defined]
-    done = holdfast("checkpoints", "prune", "--yes", *words, env={"XDG_DATA_HOME": data})
+    done = safekept("checkpoints", "prune", "--yes", *words, env={"XDG_DATA_HOME": data})
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 
 
-def left_after(system: System, tmp_path, project: str, holdfast) -> int:
+def left_after(system: System, tmp_path, project: str, safekept) -> int:
     if isinstance(system, Hermes):
         return len(system.list(project))
-    done = holdfast("checkpoints", "status", "--json", env={"XDG_DATA_HOME": str(tmp_path / "xdg")})
+    done = safekept("checkpoints", "status", "--json", env={"XDG_DATA_HOME": str(tmp_path / "xdg")})
     return sum(one["checkpoints"] for one in json.loads(done.stdout)["projects"])
 
 
 @on_both("a path that is not found counts as deleted")
-def test_69063_an_unplugged_drive_is_no_orphan(system, tmp_path, hermes, holdfast):
+def test_69063_an_unplugged_drive_is_no_orphan(system, tmp_path, hermes, safekept):
     disk = os.path.realpath(tmp_path / "media" / "disk")
     project = os.path.join(disk, "project")
     put(os.path.join(project, "pyproject.toml"), "")
     system.take(project)
-    prune(system, tmp_path, hermes, holdfast)
+    prune(system, tmp_path, hermes, safekept)
     os.rename(disk, disk + "-unplugged")
     os.mkdir(disk)  # the empty mount point
-    said = prune(system, tmp_path, hermes, holdfast)
+    said = prune(system, tmp_path, hermes, safekept)
     os.rmdir(disk)
     os.rename(disk + "-unplugged", disk)
-    assert left_after(system, tmp_path, project, holdfast) == 1
+    assert left_after(system, tmp_path, project, safekept) == 1
     assert "Kept" in said and "not the directory that held it" in said
 
 
 @on_both("retention goes by the last touch of the project, and takes everything")
 def test_v34_a_live_project_that_rested_for_weeks_keeps_its_newest(
-    system, tmp_path, hermes, holdfast, project
+    system, tmp_path, hermes, safekept, project
 ):
     for turn in range(3):
         put(os.path.join(project, "main.py"), f"turn {turn}\n")
@@ -264,30 +264,30 @@ def test_v34_a_live_project_that_rested_for_weeks_keeps_its_newest(
             with open(records / name) as file:
                 fields = json.load(file)
             put(str(records / name), json.dumps({**fields, "last_touch": time.time() - 40 * 86_400}))
-        prune(system, tmp_path, hermes, holdfast, "--retention-days", "7")
+        prune(system, tmp_path, hermes, safekept, "--retention-days", "7")
     else:
         time.sleep(0.02)
-        prune(system, tmp_path, hermes, holdfast, "--retention-days", "0.0000001")
-    assert left_after(system, tmp_path, project, holdfast) >= 1
+        prune(system, tmp_path, hermes, safekept, "--retention-days", "0.0000001")
+    assert left_after(system, tmp_path, project, safekept) >= 1
 
 
-def test_109787_status_and_prune_agree_on_what_is_an_orphan_and_say_why(holdfast, tmp_path):
+def test_109787_status_and_prune_agree_on_what_is_an_orphan_and_say_why(safekept, tmp_path):
     data = {"XDG_DATA_HOME": str(tmp_path / "xdg")}
     gone, away, lives = (str(tmp_path / name / "project") for name in ("gone", "away", "lives"))
     for place in (gone, away, lives):
         put(os.path.join(place, "pyproject.toml"), "")
-        assert holdfast("checkpoint", place, env=data).returncode == 0
-    holdfast("checkpoints", env=data)
+        assert safekept("checkpoint", place, env=data).returncode == 0
+    safekept("checkpoints", env=data)
     shutil.rmtree(gone)
     shutil.rmtree(os.path.dirname(away))
-    found = json.loads(holdfast("checkpoints", "--json", env=data).stdout)["projects"]
+    found = json.loads(safekept("checkpoints", "--json", env=data).stdout)["projects"]
     states = {one["project"]: one["presence"] for one in found}
     assert states == {gone: "orphan", away: "unreachable", lives: "live"}
-    kept = holdfast("checkpoints", "prune", "--yes", "--keep-orphans", "--json", env=data)
+    kept = safekept("checkpoints", "prune", "--yes", "--keep-orphans", "--json", env=data)
     assert json.loads(kept.stdout)["dropped"] == 0
-    shown = holdfast("checkpoints", "prune", "--dry-run", env=data).stdout
+    shown = safekept("checkpoints", "prune", "--dry-run", env=data).stdout
     assert f"Orphan     {gone}" in shown and f"Kept       {away}" in shown
-    done = json.loads(holdfast("checkpoints", "prune", "--yes", "--json", env=data).stdout)
+    done = json.loads(safekept("checkpoints", "prune", "--yes", "--json", env=data).stdout)
     assert done["plan"]["orphans"] == [gone]
-    left = json.loads(holdfast("checkpoints", "--json", env=data).stdout)["projects"]
+    left = json.loads(safekept("checkpoints", "--json", env=data).stdout)["projects"]
     assert {one["project"] for one in left} == {away, lives}

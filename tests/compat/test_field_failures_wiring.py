@@ -68,7 +68,7 @@ def user(agent: HermesProcess, model: ScriptedModel, request: pytest.FixtureRequ
 
 def undone(user: User, target: str = "1") -> None:
     user.settled()
-    done = user.holdfast("rollback", target)
+    done = user.safekept("rollback", target)
     assert done.code == 0, done.out + done.err
 
 
@@ -109,7 +109,7 @@ def test_79625_whatever_the_front_end_is_called(agent, model, user, platform):
 
 
 def test_68772_wired_twice_nothing_crashes_and_nothing_is_lost(hermes_python, model, tmp_path):
-    """The plugin and the shell hooks of the same holdfast, both called for every tool."""
+    """The plugin and the shell hooks of the same safekept, both called for every tool."""
     user = User(str(tmp_path), model.config(), hooks_auto_accept=True, hooks=_shell_hooks())
     put(f"{user.project}/a.txt", "old")
     user.connect()
@@ -131,7 +131,7 @@ def test_68772_wired_twice_nothing_crashes_and_nothing_is_lost(hermes_python, mo
 def _shell_hooks() -> dict[str, object]:
     import sys
 
-    command = f"{sys.executable} -I -m holdfast hook hermes"
+    command = f"{sys.executable} -I -m safekept hook hermes"
     return {event: [{"command": command, "timeout": 60}] for event in ("pre_tool_call", "post_tool_call")}
 
 
@@ -178,7 +178,7 @@ def test_v22_what_a_process_in_the_background_does_later_can_be_undone(agent, us
     assert read(f"{user.project}/a.txt") == b"bad\n"
     point = user.ask("rollback", "--all")["checkpoints"][-1]
     assert point["reason"].startswith("before terminal: until")
-    done = user.holdfast("rollback", point["id"])
+    done = user.safekept("rollback", point["id"])
     assert done.code == 0, done.err
     assert read(f"{user.project}/a.txt") == b"old"
 
@@ -216,7 +216,7 @@ def test_68195_a_relative_path_is_the_file_that_the_tool_opened(hermes_python, t
         user.settled()
         projects = {point["project"] for point in user.ask("rollback", "--all-projects")["checkpoints"]}
         assert projects == {work}
-        assert user.holdfast("rollback", "2", "--dir", work).code == 0
+        assert user.safekept("rollback", "2", "--dir", work).code == 0
     assert read(f"{work}/a.txt") == b"of workspace" and read(f"{user.project}/a.txt") == b"of project"
 
 

@@ -53,7 +53,7 @@ def only_shared(facts, *, by_hermes):
             or path in {"data/zeros.db", "plugins/diun/diun.db", "data/empty.db"}  # .db, but not SQLite
         }
     return {
-        path: fact for path, fact in facts.items() if path not in dropped and not path.startswith(".holdfast")
+        path: fact for path, fact in facts.items() if path not in dropped and not path.startswith(".safekept")
     }
 
 
@@ -64,9 +64,9 @@ def real_home(tmp_path, hermes_python):
     return home
 
 
-def test_hermes_imports_what_holdfast_backed_up(tmp_path, hermes, holdfast, real_home):
+def test_hermes_imports_what_safekept_backed_up(tmp_path, hermes, safekept, real_home):
     archive = str(tmp_path / "ours.zip")
-    done = holdfast("backup", "--home", real_home, "-o", archive)
+    done = safekept("backup", "--home", real_home, "-o", archive)
     assert done.returncode == 0, done.stdout + done.stderr
     target = tmp_path / "second" / ".hermes"
     target.mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_hermes_imports_what_holdfast_backed_up(tmp_path, hermes, holdfast, real
 
 
 def _left_out(path):
-    """What holdfast leaves out by its rules, with a remark each."""
+    """What safekept leaves out by its rules, with a remark each."""
     return (
         path.startswith(
             ("hermes-agent/", "backups/", "state-snapshots/", "tools/real-venv/", "tools/web/node_modules/")
@@ -88,11 +88,11 @@ def _left_out(path):
     )
 
 
-def test_holdfast_imports_what_hermes_backed_up(tmp_path, hermes, holdfast, real_home):
+def test_safekept_imports_what_hermes_backed_up(tmp_path, hermes, safekept, real_home):
     archive = str(tmp_path / "theirs.zip")
     hermes_run(hermes, tmp_path / "user", real_home, "backup", "-o", archive)
     target = str(tmp_path / "second" / ".hermes")
-    done = holdfast("import", archive, "--home", target, "--force")
+    done = safekept("import", archive, "--home", target, "--force")
     assert done.returncode == 0, done.stdout + done.stderr
     expected = only_shared(files_and_rows(real_home), by_hermes=True)
     landed = only_shared(files_and_rows(target), by_hermes=True)
@@ -101,16 +101,16 @@ def test_holdfast_imports_what_hermes_backed_up(tmp_path, hermes, holdfast, real
     assert {path: fact for path, fact in expected.items() if path in landed} == landed
 
 
-def test_both_ways_in_a_row_give_the_same_home(tmp_path, hermes, holdfast, real_home):
-    """holdfast → Hermes → holdfast: a home that travelled through both is still the same home."""
+def test_both_ways_in_a_row_give_the_same_home(tmp_path, hermes, safekept, real_home):
+    """safekept → Hermes → safekept: a home that travelled through both is still the same home."""
     first, second = str(tmp_path / "first.zip"), str(tmp_path / "second.zip")
-    assert holdfast("backup", "--home", real_home, "-o", first).returncode == 0
+    assert safekept("backup", "--home", real_home, "-o", first).returncode == 0
     middle = tmp_path / "middle" / ".hermes"
     middle.mkdir(parents=True)
     hermes_run(hermes, tmp_path / "middle", middle, "import", first, "--force")
     hermes_run(hermes, tmp_path / "middle", middle, "backup", "-o", second)
     last = str(tmp_path / "last" / ".hermes")
-    assert holdfast("import", second, "--home", last, "--force").returncode == 0
+    assert safekept("import", second, "--home", last, "--force").returncode == 0
     start, end = files_and_rows(real_home), files_and_rows(last)
     for path in (
         "SOUL.md",
@@ -126,7 +126,7 @@ def test_both_ways_in_a_row_give_the_same_home(tmp_path, hermes, holdfast, real_
 
 
 def test_an_archive_taken_while_hermes_writes_lands_in_hermes_with_every_earlier_row(
-    tmp_path, hermes, holdfast, real_home, live_writer
+    tmp_path, hermes, safekept, real_home, live_writer
 ):
     from homes import check_copy
 
@@ -134,7 +134,7 @@ def test_an_archive_taken_while_hermes_writes_lands_in_hermes_with_every_earlier
     writer = live_writer(os.path.join(real_home, "state.db"))
     writer.wait_for(50)
     committed = writer.committed()
-    assert holdfast("backup", "--home", real_home, "-o", archive).returncode == 0
+    assert safekept("backup", "--home", real_home, "-o", archive).returncode == 0
     writer.stop()
     target = tmp_path / "second" / ".hermes"
     target.mkdir(parents=True)

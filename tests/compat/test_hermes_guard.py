@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from conftest import run_holdfast
+from conftest import run_safekept
 from homes import make_hermes_home
 
 
@@ -26,7 +26,7 @@ def test_what_the_real_hermes_does_to_a_home_is_no_loss(hermes, home, launcher_e
         (["config", "migrate"], "pre-update"),
         (["claw", "migrate", "--dry-run"], "pre-migration"),
     ):
-        done = run_holdfast(
+        done = run_safekept(
             "guard", "--report", report, "--", hermes, *words, environment=launcher_environment
         )
         assert done.returncode == 0, done.stderr

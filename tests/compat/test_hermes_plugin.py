@@ -1,7 +1,7 @@
 """The plugin in the real Hermes 0.19.0: before each tool changes something, what was there is kept.
 
 Every call goes through Hermes's own way of dispatch, in its own Python; what acts is the plugin that it
-found in its home. What was kept is asked for by holdfast's own command line.
+found in its home. What was kept is asked for by safekept's own command line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def agent(hermes_python: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
     user = User(str(tmp_path_factory.mktemp("agent")))
     user.connect()
     with hermes_process(hermes_python, user) as process:
-        assert process("loaded") == {"holdfast": [True, None]}
+        assert process("loaded") == {"safekept": [True, None]}
         yield process
 
 
@@ -44,7 +44,7 @@ def newest(user: User) -> dict:
 
 def rolled_back(user: User, point: str = "1") -> None:
     """Undo everything since a point, by the command line."""
-    done = user.holdfast("rollback", point)
+    done = user.safekept("rollback", point)
     assert done.code == 0, done.out + done.err
 
 
@@ -123,7 +123,7 @@ def test_strange_arguments_reach_the_tool_as_they_are(agent, user):
     for arguments in ({}, {"path": 3, "content": None}, {"path": "a\0b", "content": "x"}):
         assert "error" in agent.tool("write_file", arguments)
     assert "error" in agent.tool("patch", {"mode": "patch", "patch": "*** Update File: "})
-    assert "holdfast:" not in agent.said()
+    assert "safekept:" not in agent.said()
 
 
 # ── which path it really is ────────────────────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ def test_a_patch_text_is_applied_where_its_shell_stands(agent, user):
     agent.tool("patch", {"mode": "patch", "patch": text})
     changed = [place for place in (user.project, other) if read(f"{place}/a.txt") == b"two\n"]
     assert len(changed) == 1
-    done = user.holdfast("rollback", "1", cwd=changed[0])
+    done = user.safekept("rollback", "1", cwd=changed[0])
     assert done.code == 0, done.err
     assert read(f"{changed[0]}/a.txt") == b"one\n"
 
@@ -164,7 +164,7 @@ def test_the_workspace_of_a_conversation_is_its_own(agent, user):
     agent("workspace", "task-2", other)
     agent.tool("write_file", {"path": "a.txt", "content": "new"}, task="task-2", session="second")
     assert read(f"{other}/a.txt") == b"new"
-    done = user.holdfast("rollback", "1", cwd=other)
+    done = user.safekept("rollback", "1", cwd=other)
     assert done.code == 0, done.err
     assert read(f"{other}/a.txt") == b"theirs"
 
@@ -193,11 +193,11 @@ def test_a_guess_that_was_wrong_is_said_and_counted(agent, user):
     (record,) = json_of(user, "integrations", "hermes.json")
     what = record["last_failure"]["what"]
     assert what.startswith("`write_file` wrote `/somewhere/else`, which was not foreseen")
-    assert "1 files were written that had not been foreseen" in agent("command", "holdfast")
+    assert "1 files were written that had not been foreseen" in agent("command", "safekept")
 
 
 def json_of(user: User, *names: str) -> Iterator[dict]:
-    content = read(os.path.join(user.directory, ".local", "share", "holdfast", *names))
+    content = read(os.path.join(user.directory, ".local", "share", "safekept", *names))
     if content:
         yield json.loads(content)
 
@@ -223,7 +223,7 @@ def test_a_command_with_a_directory_of_its_own_is_kept_there(agent, user):
     put(f"{other}/a.txt", "theirs")
     agent.tool("terminal", {"command": "rm a.txt", "workdir": other})
     user.settled()
-    assert user.holdfast("rollback", "1", cwd=other).code == 0
+    assert user.safekept("rollback", "1", cwd=other).code == 0
     assert read(f"{other}/a.txt") == b"theirs"
 
 
@@ -233,7 +233,7 @@ def test_another_project_that_a_command_names_is_kept_too(agent, user):
     put(f"{other}/src/a.txt", "theirs")
     agent.tool("terminal", {"command": f"cd ../{os.path.basename(other)} && rm -rf src"})
     user.settled()
-    assert user.holdfast("rollback", "1", cwd=other).code == 0
+    assert user.safekept("rollback", "1", cwd=other).code == 0
     assert read(f"{other}/src/a.txt") == b"theirs"
 
 
@@ -404,9 +404,9 @@ def test_a_container_or_another_machine_is_recognised_and_nothing_is_mis_saved(h
             ):
                 given = {"tool_name": tool, "args": args, "task_id": "t", "session_id": name, "turn_id": "u"}
                 assert agent("hook", "pre_tool_call", **given) == []
-            assert f"The tools work in {words}" in agent("command", "holdfast")
-            assert f"`write_file` works in {words}, out of holdfast's reach" in agent.said()
-            assert f"`terminal` works in {words}, out of holdfast's reach" in agent.said()
+            assert f"The tools work in {words}" in agent("command", "safekept")
+            assert f"`write_file` works in {words}, out of safekept's reach" in agent.said()
+            assert f"`terminal` works in {words}, out of safekept's reach" in agent.said()
         assert user.ask("rollback", "--all-projects")["checkpoints"] == []
         # The server of an MCP tool runs beside Hermes, and the directory in the container is not its own.
         put(f"{user.directory}/stranger/pyproject.toml", "")

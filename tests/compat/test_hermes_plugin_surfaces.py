@@ -36,7 +36,7 @@ def changed_and_back(user: User) -> None:
     assert read(f"{user.project}/a.txt") == b"new"
     user.settled()
     assert [one["reason"] for one in user.ask("rollback")["checkpoints"]] == ["before write_file"]
-    assert user.holdfast("rollback", "1").code == 0
+    assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/a.txt") == b"old"
 
 
@@ -68,7 +68,7 @@ def test_the_chat_at_the_terminal_is_protected(hermes, model, user):
     model.say(WRITE, "said at the terminal")
     done = run_hermes(hermes, user, "chat", "-q", "go")
     assert done.returncode == 0 and "said at the terminal" in done.stdout, done.stderr
-    assert "holdfast" not in done.stdout + done.stderr, "silent while all is well"
+    assert "safekept" not in done.stdout + done.stderr, "silent while all is well"
     changed_and_back(user)
     wait_for_snapshot(user)
 
@@ -119,8 +119,8 @@ def heard(server: subprocess.Popen[bytes]) -> dict:
     return json.loads(line)
 
 
-def test_hermes_holdfast_is_the_program_itself(hermes, user):
-    done = run_hermes(hermes, user, "holdfast", "rollback", "--json", "--dir", user.project)
+def test_hermes_safekept_is_the_program_itself(hermes, user):
+    done = run_hermes(hermes, user, "safekept", "rollback", "--json", "--dir", user.project)
     assert json.loads(done.stdout)["directory"] == user.project
-    failed = run_hermes(hermes, user, "holdfast", "rollback", "no-such-point")
+    failed = run_hermes(hermes, user, "safekept", "rollback", "no-such-point")
     assert failed.returncode == 1 and "kept" in failed.stderr

@@ -1,4 +1,4 @@
-"""What the plugin does in the real Hermes when holdfast is not well: the tool runs, and it is said."""
+"""What the plugin does in the real Hermes when safekept is not well: the tool runs, and it is said."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hermes_support import HOLDFAST, HermesProcess, User, hermes_process, put, read
+from hermes_support import SAFEKEPT, HermesProcess, User, hermes_process, put, read
 
 pytestmark = pytest.mark.real
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -39,7 +39,7 @@ def agent(process: HermesProcess, request: pytest.FixtureRequest) -> HermesProce
 
 def connected(agent: HermesProcess, *command: str) -> None:
     """By this command; and Hermes looks for its plugins again."""
-    agent.user.connect(command or HOLDFAST)
+    agent.user.connect(command or SAFEKEPT)
     agent("again")
     agent.news()
 
@@ -97,7 +97,7 @@ def test_a_data_directory_that_is_deleted_in_mid_turn_is_made_anew(agent, user):
     shutil.rmtree(user.data)
     write(agent, "1")
     write(agent, "2")
-    assert user.holdfast("rollback", "1").code == 0
+    assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/a.txt") == b"1"
 
 
@@ -118,7 +118,7 @@ def test_a_place_that_cannot_be_written_is_said_and_stops_no_tool(agent, user):
         write(agent, "x", "unwritable")
         write(agent, "y", "unwritable")
         said = agent.news().splitlines()
-        assert said and all(line.startswith("holdfast: not protecting: ") for line in said)
+        assert said and all(line.startswith("safekept: not protecting: ") for line in said)
         assert len(said) == len(set(said)), "each thing is said once in a session"
         assert agent("command", "rewind").startswith("❌")
     finally:
@@ -126,31 +126,31 @@ def test_a_place_that_cannot_be_written_is_said_and_stops_no_tool(agent, user):
 
 
 def test_settings_of_ours_that_are_broken_leave_the_project_protected(agent, user):
-    put(f"{user.directory}/.config/holdfast/config.toml", "this is = = not toml")
+    put(f"{user.directory}/.config/safekept/config.toml", "this is = = not toml")
     write(agent, "x")
-    os.unlink(f"{user.directory}/.config/holdfast/config.toml")
+    os.unlink(f"{user.directory}/.config/safekept/config.toml")
     assert kept(user) == 1
 
 
 # ── another machine ────────────────────────────────────────────────────────────────────────────────
 
 
-GONE = "holdfast: not protecting: holdfast is not installed here (`/nowhere/bin/holdfast` is gone)"
+GONE = "safekept: not protecting: safekept is not installed here (`/nowhere/bin/safekept` is gone)"
 
 
-def test_on_a_machine_without_holdfast_it_is_said_once_a_session_and_nothing_breaks(agent, user):
+def test_on_a_machine_without_safekept_it_is_said_once_a_session_and_nothing_breaks(agent, user):
     """The plugin travels with the home; the program does not."""
     user.stop_helper()
     shutil.rmtree(user.data, ignore_errors=True)
-    connected(agent, "/nowhere/bin/holdfast")
-    assert agent("loaded") == {"holdfast": [True, None]}
+    connected(agent, "/nowhere/bin/safekept")
+    assert agent("loaded") == {"safekept": [True, None]}
     for session in ("first", "second"):
         begin(agent, session)
         for number in range(3):
             write(agent, str(number), session)
     assert agent.news().splitlines() == [GONE, GONE]
-    assert "holdfast is not installed here" in agent("command", "rewind")
-    assert "holdfast is not installed here" in agent("command", "holdfast")
+    assert "safekept is not installed here" in agent("command", "rewind")
+    assert "safekept is not installed here" in agent("command", "safekept")
     assert agent("rewritten", {"text": "/rollback 1"}) == [], "Hermes answers with its own"
     for name in ("on_session_end", "on_session_finalize", "on_session_start"):
         agent("hook", name, session_id="first", task_id="t", turn_id="u", platform="cli")
@@ -158,35 +158,35 @@ def test_on_a_machine_without_holdfast_it_is_said_once_a_session_and_nothing_bre
 
 
 def test_in_a_gateway_it_goes_to_the_log_and_to_no_stream(agent, user):
-    connected(agent, "/nowhere/bin/holdfast")
+    connected(agent, "/nowhere/bin/safekept")
     begin(agent, "a-chat", platform="telegram")
     write(agent, "x", "a-chat")
     assert agent.news() == ""
-    assert b"not protecting: holdfast is not installed here" in read(f"{user.home}/logs/errors.log")
+    assert b"not protecting: safekept is not installed here" in read(f"{user.home}/logs/errors.log")
 
 
 def test_a_program_that_fails_is_said_and_status_knows_it(agent, user):
     user.stop_helper()
-    program = f"{user.directory}/failing/holdfast"
+    program = f"{user.directory}/failing/safekept"
     put(program, "#!/bin/sh\nexit 3\n", 0o755)
-    user.environment["HOLDFAST_LAUNCHER"] = program
+    user.environment["SAFEKEPT_LAUNCHER"] = program
     try:
-        assert user.holdfast("connect", "hermes", "--yes").code == 0
+        assert user.safekept("connect", "hermes", "--yes").code == 0
         agent("again")
         begin(agent, "failing")
         write(agent, "x", "failing")
-        assert "holdfast: not protecting: holdfast does not answer" in agent.news()
-        assert failure(user).startswith("nothing was kept before `write_file`: holdfast does not answer")
-        said = " ".join(user.holdfast("status").out.split())
+        assert "safekept: not protecting: safekept does not answer" in agent.news()
+        assert failure(user).startswith("nothing was kept before `write_file`: safekept does not answer")
+        said = " ".join(user.safekept("status").out.split())
         assert "the last call of Hermes failed: nothing was kept before `write_file`" in said, said
     finally:
-        user.holdfast("disconnect", "hermes", "--yes")
-        del user.environment["HOLDFAST_LAUNCHER"]
+        user.safekept("disconnect", "hermes", "--yes")
+        del user.environment["SAFEKEPT_LAUNCHER"]
 
 
 def test_a_connection_file_that_is_spoilt_breaks_nothing(agent, user):
     """Then the program is looked for on the PATH, as by the pip way in."""
-    place = f"{user.home}/plugins/holdfast/connection.json"
+    place = f"{user.home}/plugins/safekept/connection.json"
     agent("environment", PATH=on_path(user))
     spoilt = [b"[", b'{"command": [3]}', b"\xff\xfe", None]
     for number, content in enumerate(spoilt):
@@ -201,8 +201,8 @@ def test_a_connection_file_that_is_spoilt_breaks_nothing(agent, user):
 
 
 def on_path(user: User) -> str:
-    """A PATH on which holdfast can be found by its name."""
-    put(f"{user.directory}/bin/holdfast", f'#!/bin/sh\nexec {" ".join(HOLDFAST)} "$@"\n', 0o755)
+    """A PATH on which safekept can be found by its name."""
+    put(f"{user.directory}/bin/safekept", f'#!/bin/sh\nexec {" ".join(SAFEKEPT)} "$@"\n', 0o755)
     return f"{user.directory}/bin:{user.environment['PATH']}"
 
 
@@ -210,14 +210,14 @@ def on_path(user: User) -> str:
 
 
 def test_two_copies_in_one_hermes_do_not_act_twice(agent, user):
-    other = f"{user.home}/plugins/more/holdfast-too"
-    shutil.copytree(f"{user.home}/plugins/holdfast", other)
+    other = f"{user.home}/plugins/more/safekept-too"
+    shutil.copytree(f"{user.home}/plugins/safekept", other)
     config = read(f"{user.home}/config.yaml")
-    both = config.replace(b"- holdfast\n", b"- holdfast\n    - more/holdfast-too\n")
+    both = config.replace(b"- safekept\n", b"- safekept\n    - more/safekept-too\n")
     put(f"{user.home}/config.yaml", both)
     try:
         agent("again")
-        assert agent("loaded") == {"holdfast": [True, None], "more/holdfast-too": [True, None]}
+        assert agent("loaded") == {"safekept": [True, None], "more/safekept-too": [True, None]}
         user.settled()
         before = calls(user)
         write(agent, "x")
@@ -236,19 +236,19 @@ def calls(user: User) -> int:
 
 
 def test_the_pip_way_in_protects_as_well(hermes_python, tmp_path):
-    """holdfast beside Hermes in one environment: the entry point of its package, by Hermes's own search."""
+    """safekept beside Hermes in one environment: the entry point of its package, by Hermes's own search."""
     user = User(str(tmp_path))
     beside = str(tmp_path / "site")
-    about = "Metadata-Version: 2.1\nName: holdfast\nVersion: 0.1.0\n"
-    put(f"{beside}/holdfast-0.1.0.dist-info/METADATA", about)
-    entry = "[hermes_agent.plugins]\nholdfast = holdfast.integrations.hermes.entry\n"
-    put(f"{beside}/holdfast-0.1.0.dist-info/entry_points.txt", entry)
-    put(f"{user.home}/config.yaml", "plugins:\n  enabled: [holdfast]\n")
+    about = "Metadata-Version: 2.1\nName: safekept\nVersion: 0.1.0\n"
+    put(f"{beside}/safekept-0.1.0.dist-info/METADATA", about)
+    entry = "[hermes_agent.plugins]\nsafekept = safekept.integrations.hermes.entry\n"
+    put(f"{beside}/safekept-0.1.0.dist-info/entry_points.txt", entry)
+    put(f"{user.home}/config.yaml", "plugins:\n  enabled: [safekept]\n")
     path = f"{beside}:{os.path.join(CHECKOUT, 'src')}"
     with hermes_process(hermes_python, user, PYTHONPATH=path, PATH=on_path(user)) as agent:
-        assert agent("loaded") == {"holdfast": [True, None]}
+        assert agent("loaded") == {"safekept": [True, None]}
         write(agent, "x")
-        rooms = agent("modules", "holdfast.")
+        rooms = agent("modules", "safekept.")
         assert {name.split(".")[1] for name in rooms} == {"integrations"}, "more than the plugin is loaded"
     assert kept(user) == 1
 
@@ -258,8 +258,8 @@ def test_the_entry_point_in_the_package_is_a_module_with_register():
 
     with open(os.path.join(CHECKOUT, "pyproject.toml"), "rb") as file:
         points = tomllib.load(file)["project"]["entry-points"]["hermes_agent.plugins"]
-    assert points == {"holdfast": "holdfast.integrations.hermes.entry"}
-    from holdfast.integrations.hermes import entry
+    assert points == {"safekept": "safekept.integrations.hermes.entry"}
+    from safekept.integrations.hermes import entry
 
     assert callable(entry.register)
 
@@ -270,7 +270,7 @@ def test_the_files_in_a_home_are_for_reading_and_only_the_standard_library_is_us
 
     user = User(str(tmp_path))
     user.connect()
-    place = f"{user.home}/plugins/holdfast"
+    place = f"{user.home}/plugins/safekept"
     own = {name.removesuffix(".py") for name in os.listdir(place)}
     for name in os.listdir(place):
         assert stat.S_IMODE(os.stat(f"{place}/{name}").st_mode) == 0o644, name

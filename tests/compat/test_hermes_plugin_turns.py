@@ -68,9 +68,9 @@ def test_a_whole_turn_is_kept_change_by_change_and_undone_as_one(agent, model, u
     ]
     assert {one["session"] for one in found} == {turn["session"]}
     assert len({one["turn"] for one in found}) == 1 and found[0]["turn"]
-    assert user.holdfast("rollback", "1").code == 0
+    assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/c.bin") == before["c.bin"] and read(f"{user.project}/src/b.txt") is None
-    assert user.holdfast("rollback", found[-1]["id"]).code == 0
+    assert user.safekept("rollback", found[-1]["id"]).code == 0
     assert {name: read(f"{user.project}/{name}") for name in before} == before
     assert read(f"{user.project}/new") is None
 
@@ -85,7 +85,7 @@ def test_the_next_turn_is_another_and_the_users_edit_between_them_is_the_users(a
     agent("turn", "second", session="two-turns")
     found = points(user)
     assert len({one["turn"] for one in found}) == 2
-    assert user.holdfast("rollback", found[-1]["id"]).code == 0
+    assert user.safekept("rollback", found[-1]["id"]).code == 0
     assert read(f"{user.project}/a.txt") == b"0"
     assert read(f"{user.project}/mine.txt") == b"my own"
 
@@ -96,7 +96,7 @@ def test_of_calls_made_together_all_are_kept_before_any_runs(agent, model, user)
     model.say([("write_file", {"path": name, "content": "new"}) for name in ("a", "b", "c")], "done")
     agent("turn", "all at once", session="batch")
     first = points(user)[-1]
-    assert user.holdfast("rollback", first["id"]).code == 0
+    assert user.safekept("rollback", first["id"]).code == 0
     assert [read(f"{user.project}/{name}") for name in ("a", "b", "c")] == [b"old a", b"old b", b"old c"]
 
 
@@ -113,7 +113,7 @@ def test_what_a_subagent_does_is_its_own_and_part_of_the_users_turn(agent, model
     newest = points(user)[0]
     assert newest["session"] == turn["session"]
     assert newest["reason"].startswith("before write_file (by ")
-    assert user.holdfast("rollback", "1").code == 0
+    assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/a.txt") == b"old"
 
 
@@ -128,7 +128,7 @@ def test_a_memory_that_was_changed_comes_back_by_the_same_timeline(agent, model,
     assert b"coffee" in (read(f"{user.home}/memories/MEMORY.md") or b"")
     rows = user.ask("rollback")["home_points"]
     point = next(row["id"] for row in rows if row["reason"] == "before memory")
-    assert user.holdfast("rollback", point).code == 0
+    assert user.safekept("rollback", point).code == 0
     assert read(f"{user.home}/memories/MEMORY.md") == b"The user likes tea.\n"
 
 
@@ -148,11 +148,11 @@ def test_the_verbs_of_the_chat_speak_the_dispatchers_grammar(agent, model, user)
     assert read(f"{user.project}/my file.txt") == b"old"
     assert agent("command", "rewind", "undo").startswith("✅")
     assert read(f"{user.project}/my file.txt") == b"new"
-    assert "Checkpoints are on in this session" in agent("command", "holdfast", "status")
+    assert "Checkpoints are on in this session" in agent("command", "safekept", "status")
     assert agent("command", "checkpoint", "by hand").startswith("✅")
-    assert "/restore [ID|N [PATH]]" in agent("command", "holdfast", "help")
+    assert "/restore [ID|N [PATH]]" in agent("command", "safekept", "help")
     assert agent("command", "restore", "no-such-id").startswith("❌")
-    assert agent("command", "holdfast", "snapshot create before lunch").startswith("✅ Snapshot")
+    assert agent("command", "safekept", "snapshot create before lunch").startswith("✅ Snapshot")
     assert "before lunch" in agent("command", "restore")
 
 
@@ -161,12 +161,12 @@ def test_a_session_that_is_switched_off_takes_no_checkpoint_and_says_so(agent, m
     model.say([("write_file", {"path": "b.txt", "content": "x"})], "done")
     agent("turn", "go", session="off")
     before = len(points(user))
-    agent("command", "holdfast", "off")
-    assert "off" in agent("command", "holdfast")
+    agent("command", "safekept", "off")
+    assert "off" in agent("command", "safekept")
     model.say([("write_file", {"path": "a.txt", "content": "new"})], "done")
     agent("turn", "go on", session="off")
     assert read(f"{user.project}/a.txt") == b"new" and len(points(user)) == before
-    agent("command", "holdfast", "on")
+    agent("command", "safekept", "on")
     model.say([("write_file", {"path": "a.txt", "content": "newer"})], "done")
     agent("turn", "go on", session="off")
     assert len(points(user)) == before + 1
@@ -188,7 +188,7 @@ def test_a_gateway_is_protected_and_its_own_names_lead_to_ours(agent, model, use
     assert agent("gateway", "/snapshot create from afar").startswith("✅ Snapshot")
     assert "from afar" in agent("gateway", "/snap")
     assert "from afar" in agent("gateway", "/snapshot list")
-    assert "Checkpoints are on" in agent("gateway", "/holdfast")
+    assert "Checkpoints are on" in agent("gateway", "/safekept")
 
 
 def test_after_a_rollback_from_a_chat_the_agent_hears_of_it_once(agent, model, user):
@@ -207,14 +207,14 @@ def test_after_a_rollback_from_a_chat_the_agent_hears_of_it_once(agent, model, u
         heard.append(str(asked[0]["messages"][-1]["content"]))
     assert f"the files in `{user.project}` were restored on purpose to checkpoint" in heard[0]
     assert "(before write_file)" in heard[0] and "Do not redo" in heard[0] and "go on" in heard[0]
-    assert "holdfast" not in heard[1], "once"
+    assert "safekept" not in heard[1], "once"
 
 
 def test_a_rollback_that_the_agent_ran_itself_is_not_told_to_it(agent, model, user):
     put(f"{user.project}/a.txt", "old")
     write = ("write_file", {"path": f"{user.project}/a.txt", "content": "new"})
     setting = " ".join(f"{name}={shlex.quote(value)}" for name, value in user.environment.items())
-    command = f"env {setting} {sys.executable} -m holdfast rollback 1 --dir {user.project}"
+    command = f"env {setting} {sys.executable} -m safekept rollback 1 --dir {user.project}"
     model.say([write], [("terminal", {"command": command})], "done")
     agent("turn", "go", session="own")
     assert read(f"{user.project}/a.txt") == b"old", "the command went back"
@@ -270,7 +270,7 @@ def many_turns(agent: HermesProcess, model: ScriptedModel, user: User, count: in
         model.say([("write_file", write)], f"turn {number}")
         assert agent("turn", f"say {number}", session="long")["said"] == f"turn {number}"
         if number % 5 == 0:
-            agent("command", "holdfast", f"snapshot create turn {number}")
+            agent("command", "safekept", f"snapshot create turn {number}")
     user.settled()
     assert len(points(user)) >= min(count, 20)
     assert agent("messages", "long") >= 2 * count

@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from holdfast.core.entries import Kind, Outcome
 from homes import make_hermes_home
+from safekept.core.entries import Kind, Outcome
 from scanned import consume, look, plant, remarks
 
 pytestmark = pytest.mark.real
@@ -31,7 +31,7 @@ DIFFERENCES = {
     "plugins/p/anyname/pyvenv.cfg": "a virtual environment under a name of its own",
     "tools/real-venv/pyvenv.cfg": "a virtual environment under a name of its own",
     "state-snapshots/20260601-000000/manifest.json": "copies of files that are in the backup (#86901)",
-    ".holdfast/manifest.json": "our own work area",
+    ".safekept/manifest.json": "our own work area",
 }
 #: What we take and Hermes leaves out, each once the loss of somebody.
 GAINS = {
@@ -104,7 +104,7 @@ def test_hermes_selection_is_a_subset_of_ours_but_for_named_differences(hermes: 
 
 
 def test_the_quick_set_holds_all_that_hermes_quick_snapshots_hold(hermes: str, user: str) -> None:
-    from holdfast.home.scan import Selection
+    from safekept.home.scan import Selection
 
     environment = {"PATH": os.environ["PATH"], "HOME": user, "HERMES_HOME": f"{user}/.hermes"}
     known = set(os.listdir(f"{user}/.hermes/state-snapshots"))

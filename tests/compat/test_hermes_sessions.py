@@ -1,4 +1,4 @@
-"""A conversation that holdfast brought back: the real Hermes reads it, finds it and resumes it."""
+"""A conversation that safekept brought back: the real Hermes reads it, finds it and resumes it."""
 
 from __future__ import annotations
 

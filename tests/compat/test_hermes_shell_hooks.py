@@ -1,4 +1,4 @@
-"""`holdfast hook hermes` run by the real Hermes 0.19.0 as a shell hook, on its true dispatch path."""
+"""`safekept hook hermes` run by the real Hermes 0.19.0 as a shell hook, on its true dispatch path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def user(tmp_path):
 
 
 def test_before_each_tool_of_the_real_hermes_a_point_holds_the_old_bytes(user, hermes_python):
-    hook = shlex.join([sys.executable, "-I", "-m", "holdfast", "hook", "hermes"])
+    hook = shlex.join([sys.executable, "-I", "-m", "safekept", "hook", "hermes"])
     home = os.path.join(user.home, ".hermes")
     os.makedirs(home)
     events = ("pre_tool_call", "post_tool_call")

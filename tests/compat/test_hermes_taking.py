@@ -1,6 +1,6 @@
 """What went wrong in the field when checkpoints were taken, here and on Hermes 0.19.0's own manager.
 
-Every scenario runs twice: with holdfast, where it must pass, and with Hermes's `CheckpointManager`, where
+Every scenario runs twice: with safekept, where it must pass, and with Hermes's `CheckpointManager`, where
 it is a strict expected failure, so that a fix there shows here. Rows of facts/field-failures.md F that
 are about the wiring of front ends (#11409, #69737, #79625, #68772) and container back ends (#113518) are
 in test_field_failures_wiring.py; rows of F, H and I about other components (#97606: Windows; #13104:
@@ -18,8 +18,8 @@ import time
 import pytest
 
 from checkpoint_support import fsck, put
-from holdfast.checkpoints.checkpoints import Checkpoints
-from holdfast.checkpoints.store import Store
+from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.store import Store
 from unprivileged import NOBODY, as_nobody, nobodys
 
 __all__ = ["nobodys"]
@@ -140,9 +140,9 @@ HERMES_FAILS = pytest.param(
 )
 
 
-@pytest.fixture(params=["holdfast", HERMES_FAILS])
+@pytest.fixture(params=["safekept", HERMES_FAILS])
 def agent(request, tmp_path):
-    """Takes checkpoints the way an agent has them taken: by holdfast, or by Hermes."""
+    """Takes checkpoints the way an agent has them taken: by safekept, or by Hermes."""
     if request.param == "hermes":
         made = Hermes(str(tmp_path), request.getfixturevalue("hermes_python"))
     else:

@@ -1,4 +1,4 @@
-"""The kit's commands, run as they stand by a shell that has restic and nothing of holdfast."""
+"""The kit's commands, run as they stand by a shell that has restic and nothing of safekept."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import subprocess
 
 import pytest
 
-from holdfast.actions.keys import add_passphrase
-from holdfast.actions.kit import make_kit, write_kit
-from holdfast.actions.kit_page import INDENT
-from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
-from holdfast.actions.vault import open_vault
-from holdfast.home.scan import Selection
-from holdfast.vault.keys import Secret
 from homes import make_hermes_home
+from safekept.actions.keys import add_passphrase
+from safekept.actions.kit import make_kit, write_kit
+from safekept.actions.kit_page import INDENT
+from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+from safekept.actions.vault import open_vault
+from safekept.home.scan import Selection
+from safekept.vault.keys import Secret
 from surroundings import throwaway
 
 
@@ -50,7 +50,7 @@ def commands_of(text: str, section: str) -> list[str]:
 
 
 def run(commands: list[str], restic: str, directory: str, **more: str) -> str:
-    """A POSIX shell on a bare machine: an empty home, restic on the path, no holdfast."""
+    """A POSIX shell on a bare machine: an empty home, restic on the path, no safekept."""
     os.makedirs(directory, exist_ok=True)
     programs = os.path.join(directory, "programs")
     os.makedirs(programs, exist_ok=True)
@@ -78,7 +78,7 @@ def test_the_commands_of_the_kit_bring_the_whole_home_back(here, place, tmp_path
     bare = str(tmp_path / "bare")
     prepare, restore = commands_of(text, "1."), commands_of(text, "2.")
     run([*prepare, *restore], restic_program, bare)
-    assert os.stat(os.path.join(bare, "holdfast-vault.key")).st_mode & 0o777 == 0o600
+    assert os.stat(os.path.join(bare, "safekept-vault.key")).st_mode & 0o777 == 0o600
     came_back = os.path.join(bare, "restored") + place.home
     for name in ("SOUL.md", "config.yaml", "memories/MEMORY.md"):
         with (

@@ -15,17 +15,17 @@ from dataclasses import replace
 import pytest
 
 from drills import drilled
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.actions.import_ import ImportRequest, prepare_import
-from holdfast.actions.restore import RestoreRequest, prepare_restore
-from holdfast.core.entries import CHUNK
-from holdfast.core.events import Event
-from holdfast.core.files import NoRoom
-from holdfast.core.sqlite import lean
-from holdfast.home.landing import landing
 from homes import differences, tree_facts
 from in_process import spoken
 from lean_homes import make_lean_home, rows
+from safekept.actions.backup import BackupRequest, backup
+from safekept.actions.import_ import ImportRequest, prepare_import
+from safekept.actions.restore import RestoreRequest, prepare_restore
+from safekept.core.entries import CHUNK
+from safekept.core.events import Event
+from safekept.core.files import NoRoom
+from safekept.core.sqlite import lean
+from safekept.home.landing import landing
 from snapshots import manifest_of, stored_files, take
 from surroundings import throwaway
 
@@ -97,11 +97,11 @@ def test_a_restore_tells_of_the_rebuild_and_replaces_the_home_with_a_searchable_
 
 KILLED = """
 import os, signal, sys
-from holdfast.core.sqlite import lean
+from safekept.core.sqlite import lean
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 lean._prove = die
-from holdfast.cli.main import run
+from safekept.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
 

@@ -21,15 +21,15 @@ import pytest
 from mcp import MCPError
 
 from checkpoint_support import put
-from holdfast.actions.home_points import before_home_change
-from holdfast.integrations.mcp import tokens
-from holdfast.integrations.mcp.caller import Caller
-from holdfast.integrations.mcp.roots import client_roots, fallback_roots
-from holdfast.integrations.mcp.server import make_server
-from holdfast.settings import load_settings
-from holdfast.settings.surrounding import surroundings_of
 from homes import differences, make_hermes_home, tree_facts
 from mcp_support import MODES, Agent, Ground, talking
+from safekept.actions.home_points import before_home_change
+from safekept.integrations.mcp import tokens
+from safekept.integrations.mcp.caller import Caller
+from safekept.integrations.mcp.roots import client_roots, fallback_roots
+from safekept.integrations.mcp.server import make_server
+from safekept.settings import load_settings
+from safekept.settings.surrounding import surroundings_of
 from terminals import Terminal
 
 READ = {"list_checkpoints", "diff", "list_snapshots", "history", "status"}
@@ -217,7 +217,7 @@ def test_a_token_ends_when_what_it_is_about_changes(ground):
 
 def test_a_change_between_the_check_and_the_deed_stops_it(ground, monkeypatch):
     """Somebody writes after the token was checked and before the rollback plans for the last time."""
-    from holdfast.actions import rollback as action
+    from safekept.actions import rollback as action
 
     async def play(agent: Agent) -> None:
         await changed(agent, ground)
@@ -464,7 +464,7 @@ def test_a_root_inside_a_project_gives_no_right_to_the_project(ground, mode):
             said = await agent.call(tool)
             assert said.failed, tool
             assert said.data["error"]["code"] == "outside-roots", tool
-            assert f"`holdfast mcp --root {ground.project}`" in said.text
+            assert f"`safekept mcp --root {ground.project}`" in said.text
         assert ground.tree() == tree
 
     ground.run(play, mode=mode, named=[f"file://{ground.path('src')}"])
@@ -488,7 +488,7 @@ def test_a_client_that_names_no_usable_root_gets_nothing(ground, named):
         said = await agent.call("checkpoint")
         assert said.failed
         assert "this session has no root" in said.text
-        assert "`holdfast mcp --root DIR`" in said.text
+        assert "`safekept mcp --root DIR`" in said.text
 
     ground.run(play, named=named)
 
@@ -555,7 +555,7 @@ def test_timelines_and_diffs_can_be_read(ground, mode):
     async def play(agent: Agent) -> None:
         client = agent.client
         templates = {one.uri_template for one in (await client.list_resource_templates()).resource_templates}
-        assert templates == {"holdfast://timeline/{project}", "holdfast://diff/{project}/{checkpoint}"}
+        assert templates == {"safekept://timeline/{project}", "safekept://diff/{project}/{checkpoint}"}
         assert (await client.list_resources(cache_mode="bypass")).resources == []
         point = await changed(agent, ground)
         listed = (await client.list_resources(cache_mode="bypass")).resources
@@ -565,7 +565,7 @@ def test_timelines_and_diffs_can_be_read(ground, mode):
         assert "+two" in (await client.read_resource(last)).contents[0].text
         by_id = last.rpartition("/")[0] + "/" + point
         assert "+two" in (await client.read_resource(by_id)).contents[0].text
-        for bad in ("holdfast://timeline/0000000000000000", "holdfast://timeline/..%2F..", by_id + "x"):
+        for bad in ("safekept://timeline/0000000000000000", "safekept://timeline/..%2F..", by_id + "x"):
             with pytest.raises(MCPError):
                 await client.read_resource(bad)
 
@@ -736,7 +736,7 @@ def test_two_clients_at_once_both_get_their_answers(ground):
 
 def test_a_call_that_is_cancelled_ends_whole(ground, monkeypatch):
     """The client gives up while the rollback runs: the rollback is not cut in two."""
-    from holdfast.integrations.mcp import projects
+    from safekept.integrations.mcp import projects
 
     began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
     real = projects.rolled_back
@@ -766,9 +766,9 @@ def test_a_call_that_is_cancelled_ends_whole(ground, monkeypatch):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_long_work_says_how_far_it_is(ground, mode, monkeypatch):
-    from holdfast.core.events import Event
-    from holdfast.integrations.mcp import homes
-    from holdfast.integrations.mcp.answers import Answer
+    from safekept.core.events import Event
+    from safekept.integrations.mcp import homes
+    from safekept.integrations.mcp.answers import Answer
 
     heard = threading.Event()
     messages: list[str | None] = []
@@ -791,8 +791,8 @@ def test_long_work_says_how_far_it_is(ground, mode, monkeypatch):
 
 
 def test_a_call_that_is_given_up_while_it_waits_is_not_begun(ground, monkeypatch):
-    from holdfast.integrations.mcp import projects
-    from holdfast.integrations.mcp.answers import Answer
+    from safekept.integrations.mcp import projects
+    from safekept.integrations.mcp.answers import Answer
 
     began, go_on, ran = threading.Event(), threading.Event(), []
 
@@ -1029,7 +1029,7 @@ def test_the_server_reads_claudes_project_directory(ground, tmp_path):
 def test_without_the_sdk_it_says_what_to_install(ground):
     program = ground.program()
     script = (
-        "import sys\nsys.modules['mcp'] = None\nfrom holdfast.cli.main import run\nsys.exit(run(['mcp']))\n"
+        "import sys\nsys.modules['mcp'] = None\nfrom safekept.cli.main import run\nsys.exit(run(['mcp']))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, env=program.env, timeout=60, text=True
@@ -1038,11 +1038,11 @@ def test_without_the_sdk_it_says_what_to_install(ground):
     assert done.stdout == ""
     assert "mcp-missing" in done.stderr
     assert "No server was started" in done.stderr
-    assert "pip install 'holdfast[mcp]'" in done.stderr
+    assert "pip install 'safekept[mcp]'" in done.stderr
 
 
 def test_a_person_who_starts_it_is_told_what_it_is(ground):
-    words = (sys.executable, "-I", "-m", "holdfast", "mcp", "--root", ground.project)
+    words = (sys.executable, "-I", "-m", "safekept", "mcp", "--root", ground.project)
     environment = {"HOME": ground.user, "PATH": os.environ["PATH"], "TERM": "xterm"}
     with Terminal(*words, environment=environment) as terminal:
         terminal.until("an agent's host starts it and speaks to it. Ctrl-C ends it.")
@@ -1058,6 +1058,6 @@ def test_a_root_that_is_not_there_is_said(ground):
 
 
 def test_no_other_command_pays_for_the_sdk(ground):
-    script = "import sys\nimport holdfast.cli.main, holdfast.integrations\nsys.exit('mcp' in sys.modules)\n"
+    script = "import sys\nimport safekept.cli.main, safekept.integrations\nsys.exit('mcp' in sys.modules)\n"
     done = subprocess.run([sys.executable, "-c", script], env=ground.program().env, timeout=60)
     assert done.returncode == 0

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from holdfast.core.objects import NotThere, Options, Taken
+from safekept.core.objects import NotThere, Options, Taken
 from servers import Place, Process, find_program, plain_environment
 
 pytestmark = pytest.mark.real

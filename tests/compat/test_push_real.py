@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.destinations import contents_of, examine_destination
-from holdfast.actions.pull import PullRequest, pull
-from holdfast.actions.push import PushRequest, push
-from holdfast.actions.vault import open_vault
-from holdfast.core.objects.errors import HostKeyRefused, PlaceRefused
 from pushes import machine, one_more, proven_copy
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.destinations import contents_of, examine_destination
+from safekept.actions.pull import PullRequest, pull
+from safekept.actions.push import PushRequest, push
+from safekept.actions.vault import open_vault
+from safekept.core.objects.errors import HostKeyRefused, PlaceRefused
 from servers import KEY, SECRET, Place
 from surroundings import throwaway
 from vaults import read_all

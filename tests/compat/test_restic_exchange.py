@@ -16,22 +16,22 @@ import time
 
 import pytest
 
-from holdfast.core.entries import Kind
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultLocked, VaultReadOnly
-from holdfast.vault.forget import forget, pin, unforget
-from holdfast.vault.keys import Cost, Secret, generate_secret
-from holdfast.vault.locks import unlock
-from holdfast.vault.policy import Policy, Span, apply_policy
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.reader import SnapshotSource
-from holdfast.vault.repair import carry_out_repair, plan_repair
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
-from holdfast.vault.storage import LocalStorage
-from holdfast.vault.tree import Node
+from safekept.core.entries import Kind
+from safekept.vault.blobs import BlobKind
+from safekept.vault.check import check
+from safekept.vault.errors import VaultLocked, VaultReadOnly
+from safekept.vault.forget import forget, pin, unforget
+from safekept.vault.keys import Cost, Secret, generate_secret
+from safekept.vault.locks import unlock
+from safekept.vault.policy import Policy, Span, apply_policy
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.reader import SnapshotSource
+from safekept.vault.repair import carry_out_repair, plan_repair
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
+from safekept.vault.storage import LocalStorage
+from safekept.vault.tree import Node
 from vaults import read_all, read_files, save_files, some_files
 
 pytestmark = pytest.mark.real

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.entries import Kind
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultReadOnly, WrongKey
-from holdfast.vault.keys import Secret
-from holdfast.vault.reader import SnapshotSource
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import LocalStorage
+from safekept.core.entries import Kind
+from safekept.vault.check import check
+from safekept.vault.errors import VaultReadOnly, WrongKey
+from safekept.vault.keys import Secret
+from safekept.vault.reader import SnapshotSource
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import LocalStorage
 from vaults import read_all, read_files
 
 pytestmark = pytest.mark.real

@@ -1,4 +1,4 @@
-"""Homes that plain restic stored, and restic on what holdfast stored: both come back."""
+"""Homes that plain restic stored, and restic on what safekept stored: both come back."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def test_a_snapshot_without_a_home_is_refused_and_can_be_restored_by_saying_so(h
     assert done.code == 1
     assert done.err == (
         "error: not-a-home\n"
-        f"  Snapshot {short} was not made by holdfast, and no agent's home that it knows is in it\n"
+        f"  Snapshot {short} was not made by safekept, and no agent's home that it knows is in it\n"
         "\n"
         "  kept  Nothing was changed\n"
         f"  next  See what it holds: `restic ls {short}`\n"
         "        If you know what it is, say so: "
-        f"`holdfast snapshot restore {short} --layout generic --into DIR`\n"
+        f"`safekept snapshot restore {short} --layout generic --into DIR`\n"
     )
     target = str(tmp_path / "out")
     done = say("snapshot", "restore", short, "--layout", "generic", "--into", target)
@@ -127,7 +127,7 @@ def test_tags_that_restic_changed_do_not_change_the_id_that_people_know(here, ho
     assert say("snapshot", "restore", short, "--yes").code == 0
 
 
-def test_restic_restores_what_holdfast_restores(here, home, say, tmp_path):
+def test_restic_restores_what_safekept_restores(here, home, say, tmp_path):
     take(here, home)
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     assert say("snapshot", "restore", "latest", "--into", ours).code == 0

@@ -1,17 +1,17 @@
-"""Trees of the same files are the same bytes, whether restic made them or holdfast did."""
+"""Trees of the same files are the same bytes, whether restic made them or safekept did."""
 
 from __future__ import annotations
 
 import os
 
-from holdfast.core.sqlite import CaptureOptions
-from holdfast.home.layout import load_layouts
-from holdfast.home.scan import scan
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.keys import Secret
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage import FileKind, LocalStorage
-from holdfast.vault.writer import Description, write_snapshot
+from safekept.core.sqlite import CaptureOptions
+from safekept.home.layout import load_layouts
+from safekept.home.scan import scan
+from safekept.vault.blobs import BlobKind
+from safekept.vault.keys import Secret
+from safekept.vault.repo import Repository
+from safekept.vault.storage import FileKind, LocalStorage
+from safekept.vault.writer import Description, write_snapshot
 from vaults import CHEAP, SECRET
 
 PASSWORD = SECRET.text

@@ -19,11 +19,11 @@ import time
 import pytest
 
 from conftest import missing_part, program
-from holdfast.actions.schedule_host import Machine, plan_installation
-from holdfast.actions.schedule_install import install, installed, remove
-from holdfast.schedule.cadence import Cadence
-from holdfast.schedule.hosts import cron, systemd
-from holdfast.schedule.hosts.call import Call
+from safekept.actions.schedule_host import Machine, plan_installation
+from safekept.actions.schedule_install import install, installed, remove
+from safekept.schedule.cadence import Cadence
+from safekept.schedule.hosts import cron, systemd
+from safekept.schedule.hosts.call import Call
 from surroundings import throwaway
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "src")
@@ -68,13 +68,13 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path, odd_call, user, ma
 
 def test_systemd_would_say_so_if_something_were_wrong(tmp_path):
     """The check above means something: a program that is not there, and a word that systemd does not know."""
-    call = Call(("/nowhere/holdfast", "x"))
+    call = Call(("/nowhere/safekept", "x"))
     for path, text in systemd.unit_files(call, str(tmp_path)).items():
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace("Nice=10", "Nicer=10"))
-    found = analyzed("verify", "--user", str(tmp_path / "holdfast.service"), runtime=tmp_path)
+    found = analyzed("verify", "--user", str(tmp_path / "safekept.service"), runtime=tmp_path)
     assert found.returncode != 0
-    assert "/nowhere/holdfast is not executable" in found.stderr
+    assert "/nowhere/safekept is not executable" in found.stderr
     assert "Nicer" in found.stderr
 
 
@@ -89,7 +89,7 @@ def test_systemd_understands_the_moments_as_we_do(tmp_path, at):
 
 
 def test_the_service_of_the_system_is_judged_to_be_well_confined(tmp_path, odd_call):
-    path = tmp_path / "holdfast-ada.service"
+    path = tmp_path / "safekept-ada.service"
     path.write_text(systemd.service(Call(odd_call.command, user="ada")))
     found = analyzed("security", "--offline=true", str(path), runtime=tmp_path)
     level = re.search(r"exposure level for .*: ([\d.]+)", found.stdout)
@@ -152,7 +152,7 @@ def test_a_real_cron_daemon_runs_a_line_of_ours(tmp_path, own_crontab):
     (home / "config.yaml").write_text("a: 1\n")
     (home / "SOUL.md").write_text("kind\n")
     call = Call(
-        (sys.executable, "-m", "holdfast", "schedule", "run", "--quiet"),
+        (sys.executable, "-m", "safekept", "schedule", "run", "--quiet"),
         environment={"HOME": str(tmp_path / "user"), "PYTHONPATH": SOURCE, "PATH": os.environ["PATH"]},
     )
     ours = [re.sub(r"^\S+ \S+ \* \* \* ", "* * * * * ", line) for line in cron.lines(call)]
@@ -186,11 +186,11 @@ until systemctl --user is-system-running > "$HOME/state" 2>&1; do
     grep -q degraded "$HOME/state" && break
     sleep 0.1
 done
-$HOLDFAST schedule install --yes > "$HOME/install" 2>&1
+$SAFEKEPT schedule install --yes > "$HOME/install" 2>&1
 systemctl --user list-timers --all --no-pager > "$HOME/timers"
-systemctl --user start holdfast.service
-systemctl --user show holdfast.service -p Result -p ExecMainStatus > "$HOME/result"
-$HOLDFAST schedule remove --yes > "$HOME/remove" 2>&1
+systemctl --user start safekept.service
+systemctl --user show safekept.service -p Result -p ExecMainStatus > "$HOME/result"
+$SAFEKEPT schedule remove --yes > "$HOME/remove" 2>&1
 systemctl --user list-timers --all --no-pager > "$HOME/timers-after"
 """
 
@@ -207,16 +207,16 @@ def test_a_real_systemd_runs_the_service_and_forgets_it_when_it_is_removed(tmp_p
         "PATH": os.environ["PATH"],
         "HOME": str(user),
         "PYTHONPATH": SOURCE,
-        "HOLDFAST": f"{sys.executable} -m holdfast",
+        "SAFEKEPT": f"{sys.executable} -m safekept",
     }
     words = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc"]
     done = subprocess.run(
         [*words, "/bin/sh", "-c", IN_NAMESPACE], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert "holdfast.timer holdfast.service" in (user / "timers").read_text()
+    assert "safekept.timer safekept.service" in (user / "timers").read_text()
     assert (user / "result").read_text() == "Result=success\nExecMainStatus=0\n"
-    assert "holdfast.timer" not in (user / "timers-after").read_text()
+    assert "safekept.timer" not in (user / "timers-after").read_text()
     assert not (user / ".config" / "systemd").exists()
     here = throwaway(tmp_path)
     (taken,) = [entry for entry in here.journal.read() if entry.verb == "snapshot"]

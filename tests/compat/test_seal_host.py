@@ -9,13 +9,13 @@ import subprocess
 import pytest
 
 from conftest import program
-from holdfast.archive import Identity, open_archive
-from holdfast.archive.handle import open_handle
-from holdfast.archive.sealing.age_file import AgeFile
-from holdfast.archive.sealing.identities import load_identities
-from holdfast.core.errors import HoldfastError
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
+from safekept.archive import Identity, open_archive
+from safekept.archive.handle import open_handle
+from safekept.archive.sealing.age_file import AgeFile
+from safekept.archive.sealing.identities import load_identities
+from safekept.core.errors import SafekeptError
 from seals import PLAIN, keyring, opener
 
 pytestmark = pytest.mark.real
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A user with a home, `holdfast` at hand, and a keyring with a public key only."""
+    """A user with a home, `safekept` at hand, and a keyring with a public key only."""
     user = tmp_path / "user"
     make_hermes_home(str(user / ".hermes"))
     return spoken(monkeypatch, str(user))
@@ -76,7 +76,7 @@ def test_nothing_on_the_host_opens_what_it_sealed_to_an_age_key(host, tmp_path):
             for trace in (*traces(file_key), mine.text.encode(), *traces(mine.private)):
                 assert trace not in content, path
             # Nor does any file open it, taken for a key or for a passphrase.
-            with pytest.raises(HoldfastError), open_archive(archive, identity=opener(path)):
+            with pytest.raises(SafekeptError), open_archive(archive, identity=opener(path)):
                 pass
         for words in commands_that_read(archive):
             done = host(*words)
@@ -125,7 +125,7 @@ def test_two_machines_one_that_backs_up_and_one_that_restores(host, tmp_path, mo
     assert at_home("seal", "keygen", "-o", "agent.key").code == 0
     public = re.search(r"age1\w+", (laptop / "agent.key").read_text())[0]
     server = spoken(monkeypatch, str(tmp_path / "user"))
-    config = tmp_path / "user" / ".config" / "holdfast"
+    config = tmp_path / "user" / ".config" / "safekept"
     config.mkdir(parents=True)
     (config / "config.toml").write_text(f'[backup]\nseal = ["{public}"]\nformat = "tar.zst"\n')
     carried = tmp_path / "carried"
@@ -141,7 +141,7 @@ def test_two_machines_one_that_backs_up_and_one_that_restores(host, tmp_path, mo
     assert len(tree_facts(str(laptop / "one"))) > 80
     two, one = (tree_facts(str(laptop / name), skip=(".",)) for name in ("two", "one"))
     assert differences(two, one) == []
-    # And without holdfast: the file is a tar behind age.
+    # And without safekept: the file is a tar behind age.
     tool = subprocess.run(
         f"age --decrypt -i agent.key {sealed} | tar --zstd -t", shell=True, cwd=laptop, env=PLAIN,
         capture_output=True, text=True,

@@ -9,9 +9,9 @@ import pytest
 
 from archive_support import FORMS, facts, read, sample_home, write
 from conftest import program
-from holdfast.archive import Identity, open_archive
-from holdfast.archive.errors import ArchiveDamaged
-from holdfast.archive.sealing.errors import (
+from safekept.archive import Identity, open_archive
+from safekept.archive.errors import ArchiveDamaged
+from safekept.archive.sealing.errors import (
     GpgFailed,
     GpgKeyAmbiguous,
     GpgKeyCannotEncrypt,
@@ -19,7 +19,7 @@ from holdfast.archive.sealing.errors import (
     GpgMissing,
     IdentityDoesNotFit,
 )
-from holdfast.archive.sealing.gpg_packets import read_opening
+from safekept.archive.sealing.gpg_packets import read_opening
 from seals import PASSPHRASE, PLAIN, at_terminal, given, keyring, opener, seal_to
 
 pytestmark = pytest.mark.real
@@ -87,13 +87,13 @@ def sealed_by_gpg(ring, clear, path, *more, to="keeper"):
     ring.run("--trust-model=always", *more, "-r", to, "-o", str(path), "-e", str(clear))
 
 
-# ── what holdfast sealed, others open ──────────────────────────────────────────────────────────────
+# ── what safekept sealed, others open ──────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
     ("to", "form"), [("age", "zip"), ("age", "tar.zst"), ("ssh-ed25519", "tar.zst"), ("ssh-rsa", "zip")]
 )
-def test_age_opens_what_holdfast_sealed_to_a_key(to, form, keys, home, wanted, tmp_path):
+def test_age_opens_what_safekept_sealed_to_a_key(to, form, keys, home, wanted, tmp_path):
     seal = seal_to(str(keys / f"{to}.pub"))
     written = write(home, tmp_path / f"a.{form}.age", form, seal=seal)
     assert written.stored_bytes == os.path.getsize(tmp_path / f"a.{form}.age")
@@ -127,7 +127,7 @@ def test_ssh_keys_in_their_usual_place_are_tried_unasked(keys, home, wanted, tmp
     assert caught.value.code == "identity-needed"
 
 
-def test_age_opens_what_holdfast_sealed_with_a_passphrase(keys, home, wanted, tmp_path):
+def test_age_opens_what_safekept_sealed_with_a_passphrase(keys, home, wanted, tmp_path):
     write(home, tmp_path / "a.zip.age", "zip", seal=seal_to("passphrase"))
     words = ["age", "--decrypt", "-o", "clear", "a.zip.age"]
     code, said = at_terminal(words, [(AGE_PROMPT, PASSPHRASE)], PLAIN, str(tmp_path))
@@ -137,7 +137,7 @@ def test_age_opens_what_holdfast_sealed_with_a_passphrase(keys, home, wanted, tm
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_gpg_opens_what_holdfast_sealed_to_a_public_key_that_nobody_vouches_for(
+def test_gpg_opens_what_safekept_sealed_to_a_public_key_that_nobody_vouches_for(
     form, gpg, server, home, wanted, tmp_path
 ):
     path = tmp_path / f"a.{form}.gpg"
@@ -153,7 +153,7 @@ def test_gpg_opens_what_holdfast_sealed_to_a_public_key_that_nobody_vouches_for(
     assert ":symkey enc packet:" not in packets
 
 
-def test_gpg_opens_what_holdfast_sealed_to_two_keys_with_either(gpg, server, home, wanted, tmp_path):
+def test_gpg_opens_what_safekept_sealed_to_two_keys_with_either(gpg, server, home, wanted, tmp_path):
     both = (f"gpg:{gpg.fingerprint('keeper')}", "gpg:second")
     write(home, tmp_path / "a.gpg", "tar.zst", seal=seal_to(*both, environment=server.environment))
     with keyring() as other:
@@ -162,7 +162,7 @@ def test_gpg_opens_what_holdfast_sealed_to_two_keys_with_either(gpg, server, hom
         assert other.run("--decrypt", str(tmp_path / "a.gpg"))
 
 
-def test_gpg_opens_what_holdfast_sealed_with_a_passphrase_as_aes_256(gpg, home, wanted, tmp_path):
+def test_gpg_opens_what_safekept_sealed_with_a_passphrase_as_aes_256(gpg, home, wanted, tmp_path):
     path = tmp_path / "a.tar.zst.gpg"
     write(home, path, "tar.zst", seal=seal_to("gpg-symmetric", environment=gpg.environment))
     words = ("--pinentry-mode=loopback", "--passphrase-fd=0")
@@ -182,7 +182,7 @@ def test_a_passphrase_of_gpg_works_where_gpg_was_never_used_and_leaves_nothing_t
     assert os.listdir(tmp_path / "user") == []
 
 
-# ── what others sealed, holdfast opens ─────────────────────────────────────────────────────────────
+# ── what others sealed, safekept opens ─────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -194,20 +194,20 @@ def clear(home, tmp_path_factory):
     tree = place / "tree"
     tree.mkdir()
     run(["tar", "--zstd", "-xpf", place / "tar.zst", "-C", tree])
-    run(["tar", "-czf", place / "by-hand", "--exclude=./.holdfast", "-C", tree, "."])
+    run(["tar", "-czf", place / "by-hand", "--exclude=./.safekept", "-C", tree, "."])
     return place
 
 
 @pytest.mark.parametrize(
     ("to", "form"), [("age", "zip"), ("ssh-ed25519", "tar.zst"), ("ssh-rsa", "zip"), ("age", "by-hand")]
 )
-def test_holdfast_opens_what_age_sealed_to_a_key(to, form, keys, clear, wanted, tmp_path):
+def test_safekept_opens_what_age_sealed_to_a_key(to, form, keys, clear, wanted, tmp_path):
     armor = ["--armor"] if form == "zip" else []
     run(["age", *armor, "-R", keys / f"{to}.pub", "-o", tmp_path / "a", clear / form])
     same(tmp_path / "a", wanted, opener(keys / to))
 
 
-def test_holdfast_opens_what_age_sealed_with_a_passphrase(clear, wanted, tmp_path):
+def test_safekept_opens_what_age_sealed_with_a_passphrase(clear, wanted, tmp_path):
     words = ["age", "--encrypt", "--passphrase", "-o", "a.age", str(clear / "zip")]
     answers = [(AGE_PROMPT, PASSPHRASE), ("Confirm passphrase", PASSPHRASE)]
     code, said = at_terminal(words, answers, PLAIN, str(tmp_path))
@@ -225,13 +225,13 @@ def test_an_identity_that_age_protected_opens(keys, clear, wanted, tmp_path):
 
 
 @pytest.mark.parametrize(("how", "form"), [("packed", "zip"), ("armored", "tar.zst"), ("hidden", "by-hand")])
-def test_holdfast_opens_what_gpg_sealed_to_a_key(how, form, gpg, server, clear, wanted, tmp_path):
+def test_safekept_opens_what_gpg_sealed_to_a_key(how, form, gpg, server, clear, wanted, tmp_path):
     more = {"packed": ("--compress-algo=zlib",), "armored": ("--armor",), "hidden": ("--throw-keyids",)}[how]
     sealed_by_gpg(server, clear / form, tmp_path / "a", *more)
     same(tmp_path / "a", wanted, opener(environment=gpg.environment))
 
 
-def test_holdfast_opens_what_gpg_sealed_with_a_passphrase(gpg, clear, wanted, tmp_path):
+def test_safekept_opens_what_gpg_sealed_with_a_passphrase(gpg, clear, wanted, tmp_path):
     words = ("--pinentry-mode=loopback", "--passphrase-fd=0", "-o", str(tmp_path / "a"), "--symmetric")
     gpg.run(*words, str(clear / "zip"), input=PASSPHRASE.encode())
     same(tmp_path / "a", wanted, opener(environment=gpg.environment, passphrase=PASSPHRASE))
@@ -251,7 +251,7 @@ def test_a_gpg_key_with_a_passphrase_opens_unattended_with_the_one_that_is_given
         same(tmp_path / "a", wanted, identity)
 
 
-def test_rage_opens_what_holdfast_sealed_and_the_other_way(keys, home, clear, wanted, tmp_path):
+def test_rage_opens_what_safekept_sealed_and_the_other_way(keys, home, clear, wanted, tmp_path):
     """The second implementation of the format (Rust), as a library."""
     import pyrage
 
@@ -344,7 +344,7 @@ def test_a_gpg_key_that_is_not_here_is_named(gpg, server, home, tmp_path):
 
 NEW_KEYS = (
     "Or make a new pair that can sign and encrypt: `gpg --quick-generate-key NAME default default never`",
-    "Or use an age key, which always can: `holdfast seal keygen`",
+    "Or use an age key, which always can: `safekept seal keygen`",
 )
 BRING = "Then bring the public key here again: `gpg --import FILE`"
 
@@ -440,7 +440,7 @@ def test_a_missing_gpg_is_said_before_anything_is_read(tmp_path, gpg, clear):
         assert caught.value.what == "the program `gpg` is needed for this and is not on the PATH"
         assert caught.value.next_steps == (
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
-            "age seals need no program at all: `holdfast seal keygen`",
+            "age seals need no program at all: `safekept seal keygen`",
         )
     sealed_by_gpg(gpg, clear / "zip", tmp_path / "a")
     with pytest.raises(GpgMissing) as caught:

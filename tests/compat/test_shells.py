@@ -13,20 +13,20 @@ import pytest
 
 from checkpoint_support import put
 from conftest import CHECKOUT, program
-from holdfast.cli.completing import COMMANDS, DIRECTORIES, FILES, complete
-from holdfast.cli.completion_scripts import SCRIPTS
-from holdfast.cli.main import COMMANDS as TABLE
-from holdfast.cli.main import cli
-from holdfast.cli.manual_pages import pages
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.cli.completing import COMMANDS, DIRECTORIES, FILES, complete
+from safekept.cli.completion_scripts import SCRIPTS
+from safekept.cli.main import COMMANDS as TABLE
+from safekept.cli.main import cli
+from safekept.cli.manual_pages import pages
 from surroundings import throwaway
 from terminals import Terminal
 
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory):
-    """A user with a project, a checkpoint, a snapshot, a destination, and `holdfast` on his PATH."""
+    """A user with a project, a checkpoint, a snapshot, a destination, and `safekept` on his PATH."""
     base = str(tmp_path_factory.mktemp("shells"))
     here = throwaway(base)
     home = here.user_home
@@ -34,10 +34,10 @@ def user(tmp_path_factory):
     put(os.path.join(home, "project", "package.json"), "{}")
     os.mkdir(os.path.join(home, "project", "folder"))
     config = f'[[destination]]\nname = "attic"\nurl = "{base}/attic"\n'
-    put(os.path.join(home, ".config", "holdfast", "config.toml"), config)
+    put(os.path.join(home, ".config", "safekept", "config.toml"), config)
     put(
-        os.path.join(home, "bin", "holdfast"),
-        f'#!/bin/sh\nexec {sys.executable} -I -m holdfast "$@"\n',
+        os.path.join(home, "bin", "safekept"),
+        f'#!/bin/sh\nexec {sys.executable} -I -m safekept "$@"\n',
         0o755,
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -79,8 +79,8 @@ def test_every_command_is_offered_by_name_and_none_is_imported_for_it(asked):
     assert asked("") == (list(TABLE), "")
     assert asked("rol") == (["rollback"], "")
     code = (
-        "import sys; from holdfast.cli.completing import complete; from holdfast.cli.main import cli;"
-        "complete(cli, ['']); print([m for m in sys.modules if m.startswith('holdfast.cli.commands.')])"
+        "import sys; from safekept.cli.completing import complete; from safekept.cli.main import cli;"
+        "complete(cli, ['']); print([m for m in sys.modules if m.startswith('safekept.cli.commands.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -91,7 +91,7 @@ def test_options_belong_to_the_command_on_the_line_and_given_ones_are_not_offere
     assert values == ["--diff", "--dir", "--dry-run"]
     assert asked("rollback", "--diff", "--d")[0] == ["--dir", "--dry-run"]
     assert "list" in asked("snapshot", "")[0] and "--quick" in asked("snapshot", "--q")[0]
-    assert "--check" in asked("--ch")[0], "options of `status`, which bare holdfast is"
+    assert "--check" in asked("--ch")[0], "options of `status`, which bare safekept is"
     assert "export" in asked("vault", "key", "")[0]
 
 
@@ -148,7 +148,7 @@ def test_broken_settings_and_a_missing_store_offer_nothing_and_say_nothing(tmp_p
     say = spoken(monkeypatch, str(tmp_path))
     assert say("completion", "bash", "--words", "--", "rollback", "").out == ""
     assert not os.path.exists(os.path.join(str(tmp_path), ".local")), "nothing is made for a question"
-    put(os.path.join(str(tmp_path), ".config", "holdfast", "config.toml"), "not = [toml")
+    put(os.path.join(str(tmp_path), ".config", "safekept", "config.toml"), "not = [toml")
     for words in (("rollback", ""), ("push", ""), ("snapshot", "restore", "")):
         said = say("completion", "bash", "--words", "--", *words)
         assert (said.code, said.out, said.err) == (0, "", "")
@@ -160,8 +160,8 @@ def test_broken_settings_and_a_missing_store_offer_nothing_and_say_nothing(tmp_p
 def in_bash(user, *words):
     """What bash would offer for a line whose last word is being typed."""
     script = (
-        'source <(holdfast completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1));'
-        '_holdfast "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
+        'source <(safekept completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1));'
+        '_safekept "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     command = [program("bash"), "--norc", "-c", script, "bash", *words]
     done = subprocess.run(
@@ -172,19 +172,19 @@ def in_bash(user, *words):
 
 
 def test_bash_completes_commands_options_and_ids(user):
-    assert in_bash(user, "holdfast", "rollb") == ["rollback"]
-    assert in_bash(user, "holdfast", "rollback", "--di") == ["--diff", "--dir"]
-    assert in_bash(user, "holdfast", "rollback", "") == ["1", user["checkpoint"]]
+    assert in_bash(user, "safekept", "rollb") == ["rollback"]
+    assert in_bash(user, "safekept", "rollback", "--di") == ["--diff", "--dir"]
+    assert in_bash(user, "safekept", "rollback", "") == ["1", user["checkpoint"]]
     # As bash takes `--layout=her` apart.
-    assert in_bash(user, "holdfast", "--layout", "=", "her") == ["hermes"]
-    assert "sh" in in_bash(user, "holdfast", "run", "--", "sh")
+    assert in_bash(user, "safekept", "--layout", "=", "her") == ["hermes"]
+    assert "sh" in in_bash(user, "safekept", "run", "--", "sh")
 
 
 def test_fish_completes_commands_options_and_ids(user):
     fish = program("fish")
 
     def ask(line):
-        script = "holdfast completion fish | source; complete -C $argv[1]"
+        script = "safekept completion fish | source; complete -C $argv[1]"
         done = subprocess.run(
             [fish, "--no-config", "-c", script, line],
             env=user["environment"],
@@ -196,12 +196,12 @@ def test_fish_completes_commands_options_and_ids(user):
         assert (done.returncode, done.stderr) == (0, "")
         return [found.split("\t")[0] for found in done.stdout.splitlines()]
 
-    assert ask("holdfast rollb") == ["rollback"]
-    assert ask("holdfast rollback --di") == ["--diff", "--dir"]
-    assert sorted(ask("holdfast rollback ")) == ["1", user["checkpoint"]]
-    assert ask("holdfast --layout=her") == ["--layout=hermes"]
-    assert ask("holdfast rollback --dir fol") == ["folder/"]
-    assert "package.json" in ask("holdfast import pack")
+    assert ask("safekept rollb") == ["rollback"]
+    assert ask("safekept rollback --di") == ["--diff", "--dir"]
+    assert sorted(ask("safekept rollback ")) == ["1", user["checkpoint"]]
+    assert ask("safekept --layout=her") == ["--layout=hermes"]
+    assert ask("safekept rollback --dir fol") == ["folder/"]
+    assert "package.json" in ask("safekept import pack")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -222,10 +222,10 @@ def test_the_tab_key_completes_in_a_shell_at_a_terminal(user, shell, tmp_path, m
             terminal.seen = terminal.seen.partition(wanted)[2]
 
         if shell == "bash":
-            enter("source <(holdfast completion bash); echo set'-'up\n", "set-up")
-        enter("holdfast compl\tzs\t| head -n1\n", "#compdef holdfast")
+            enter("source <(safekept completion bash); echo set'-'up\n", "set-up")
+        enter("safekept compl\tzs\t| head -n1\n", "#compdef safekept")
         point = user["checkpoint"]
-        enter(f"holdfast rollback {point[:7]}\t --dry-run\n", f"checkpoint {point} of")
+        enter(f"safekept rollback {point[:7]}\t --dry-run\n", f"checkpoint {point} of")
         terminal.until("READY> ")
         terminal.type("exit\n")
         assert terminal.end() == 0, terminal.seen
@@ -235,13 +235,13 @@ ZSHRC = """\
 PS1='READY> '
 unsetopt zle_bracketed_paste
 autoload -Uz compinit && compinit -u -d $ZDOTDIR/dump
-source <(holdfast completion zsh)
+source <(safekept completion zsh)
 """
 
 
 def test_every_script_says_where_it_belongs_and_its_shell_finds_no_fault_in_it(user):
     for shell, script in SCRIPTS.items():
-        assert f"holdfast completion {shell}" in script
+        assert f"safekept completion {shell}" in script
         check = [program(shell), "--no-config", "-n"] if shell == "fish" else [program(shell), "-n"]
         path = put(os.path.join(user["home"], f"script.{shell}"), script)
         done = subprocess.run([*check, path], capture_output=True, text=True)
@@ -261,13 +261,13 @@ def block_of_the_guide(language: str) -> str:
 def test_the_prompt_of_the_guide_speaks_only_when_something_is_wrong(user, shell, tmp_path):
     def segment(home, *, without=False):
         words = ["--no-config"] if shell == "fish" else ["--norc"]
-        script = block_of_the_guide(shell) + "\nholdfast_segment\n"
+        script = block_of_the_guide(shell) + "\nsafekept_segment\n"
         done = subprocess.run(
             [program(shell), *words, "-c", script],
             env={
                 **user["environment"],
                 "HOME": home,
-                "HOLDFAST_HELPER": "0",
+                "SAFEKEPT_HELPER": "0",
                 **({"PATH": "/nowhere"} if without else {}),
             },
             capture_output=True,
@@ -278,16 +278,16 @@ def test_the_prompt_of_the_guide_speaks_only_when_something_is_wrong(user, shell
         return done.stdout
 
     assert segment(user["home"]) == ""
-    assert segment(str(tmp_path)) == "[holdfast: not protected: no snapshot yet] "
-    # A dotfile that came to a machine without holdfast.
+    assert segment(str(tmp_path)) == "[safekept: not protected: no snapshot yet] "
+    # A dotfile that came to a machine without safekept.
     assert segment(str(tmp_path), without=True) == ""
 
 
 def test_the_settings_for_starship_are_well_formed():
     import tomllib
 
-    custom = tomllib.loads(block_of_the_guide("toml"))["custom"]["holdfast"]
-    assert custom["command"] == "holdfast status --short"
+    custom = tomllib.loads(block_of_the_guide("toml"))["custom"]["safekept"]
+    assert custom["command"] == "safekept status --short"
 
 
 # ── manual pages ───────────────────────────────────────────────────────────────────────────────────
@@ -301,14 +301,14 @@ def test_the_pages_in_the_checkout_are_current():
         with open(os.path.join(place, name), encoding="utf-8") as file:
             there[name] = file.read()
     stale = [name for name in ours.keys() | there.keys() if ours.get(name) != there.get(name)]
-    assert sorted(stale) == [], "run `./holdfast manual -o man/man1`, and remove pages of what is gone"
+    assert sorted(stale) == [], "run `./safekept manual -o man/man1`, and remove pages of what is gone"
 
 
 def test_every_command_has_a_page_with_its_options():
     found = dict(pages(cli))
-    assert set(found) == {"holdfast.1", *(f"holdfast-{name}.1" for name in TABLE)}
-    assert r"\fB\-\-overwrite\-mine\fR" in found["holdfast-rollback.1"]
-    assert ".SS holdfast vault key export" in found["holdfast-vault.1"].replace("\\", "")
+    assert set(found) == {"safekept.1", *(f"safekept-{name}.1" for name in TABLE)}
+    assert r"\fB\-\-overwrite\-mine\fR" in found["safekept-rollback.1"]
+    assert ".SS safekept vault key export" in found["safekept-vault.1"].replace("\\", "")
 
 
 def test_mandoc_finds_no_fault_in_any_page(tmp_path):
@@ -322,11 +322,11 @@ def test_mandoc_finds_no_fault_in_any_page(tmp_path):
 
 
 def test_a_page_reads_as_a_person_would_have_it(tmp_path):
-    path = put(os.path.join(str(tmp_path), "p.1"), dict(pages(cli))["holdfast-run.1"])
+    path = put(os.path.join(str(tmp_path), "p.1"), dict(pages(cli))["safekept-run.1"])
     done = subprocess.run([program("mandoc"), "-T", "ascii", path], capture_output=True, text=True)
     plain = re.sub(r".\x08", "", done.stdout)
-    assert "holdfast-run - Keep a project while an agent without hooks works in it" in plain
-    assert "holdfast run [OPTIONS] -- AGENT..." in plain
+    assert "safekept-run - Keep a project while an agent without hooks works in it" in plain
+    assert "safekept run [OPTIONS] -- AGENT..." in plain
     assert "--quiet SECONDS" in plain
 
 
@@ -335,7 +335,7 @@ def test_pages_are_written_where_they_are_wanted_and_a_dry_run_writes_none(tmp_p
     place = os.path.join(str(tmp_path), "share", "man1")
     said = say("manual", "-o", place, "--dry-run", "--json")
     assert said.code == 0 and not os.path.exists(place)
-    assert "holdfast.1" in json.loads(said.out)["pages"]
+    assert "safekept.1" in json.loads(said.out)["pages"]
     other = put(os.path.join(place, "other.1"), "not ours")
     assert say("manual", "-o", place).code == 0
     assert sorted(os.listdir(place)) == sorted([*json.loads(said.out)["pages"], "other.1"])

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from holdfast.core.objects import NotThere, Taken
-from holdfast.core.objects.errors import PlaceMissing
-from holdfast.core.objects.local import LocalObjects
-from holdfast.core.objects.memory import MemoryObjects
+from safekept.core.objects import NotThere, Taken
+from safekept.core.objects.errors import PlaceMissing
+from safekept.core.objects.local import LocalObjects
+from safekept.core.objects.memory import MemoryObjects
 from servers import Place
 
 #: Each makes a place on a server or on this machine.
@@ -287,13 +287,13 @@ def test_leftovers_of_broken_writes_are_hidden_and_swept_when_old(request, kind)
     with contextlib.closing(place.open()) as objects:
         objects.create()
         objects.write("data/ab/whole", b"x")
-        left = os.path.join(directory, "data", "ab", ".holdfast-tmp-99-abc")
+        left = os.path.join(directory, "data", "ab", ".safekept-tmp-99-abc")
         with open(left, "wb") as file:
             file.write(b"half")
         assert names(objects) == [("data/ab/whole", 1)]
         assert objects.sweep() == []  # it may be at work still
         os.utime(left, (1, 1))
-        assert list(objects.sweep()) == ["data/ab/.holdfast-tmp-99-abc"]
+        assert list(objects.sweep()) == ["data/ab/.safekept-tmp-99-abc"]
         assert not os.path.exists(left)
         assert names(objects) == [("data/ab/whole", 1)]
 

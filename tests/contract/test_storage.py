@@ -11,10 +11,10 @@ import threading
 import pytest
 
 from faulty_storage import FaultyStorage
-from holdfast.core.objects.local import LocalObjects
-from holdfast.core.objects.memory import MemoryObjects
-from holdfast.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
-from holdfast.vault.storage.remote import RemoteStorage
+from safekept.core.objects.local import LocalObjects
+from safekept.core.objects.memory import MemoryObjects
+from safekept.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
+from safekept.vault.storage.remote import RemoteStorage
 
 STORAGES = {
     "local": lambda path: LocalStorage(os.path.join(str(path), "vault")),

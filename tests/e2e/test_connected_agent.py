@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import run_holdfast
+from conftest import run_safekept
 from connected import JSON_HOSTS, read, write
 
 #: What each host sends before it writes the file, and the event that it is.
@@ -53,12 +53,12 @@ def run_as_the_host_does(handler: dict, told: bytes, environment: dict[str, str]
 
 @pytest.mark.parametrize("name", sorted(SENT))
 def test_what_a_connected_host_is_about_to_change_comes_back(tmp_path, launcher_environment, name):
-    environment = {**launcher_environment, "HOLDFAST_HELPER": "0"}
+    environment = {**launcher_environment, "SAFEKEPT_HELPER": "0"}
     user, project = environment["HOME"], str(tmp_path / "my project")
     path = os.path.join(project, "notes.txt")
     write(path, b"old\n")
     subprocess.run(["git", "init", "-q", project], check=True, env=environment)
-    assert run_holdfast("connect", name, "--yes", environment=environment).returncode == 0
+    assert run_safekept("connect", name, "--yes", environment=environment).returncode == 0
     event, told = SENT[name]
     entries = json.loads(read(os.path.join(user, JSON_HOSTS[name])) or b"")["hooks"][event]
     handler = entries[0]["hooks"][0] if "hooks" in entries[0] else entries[0]
@@ -66,12 +66,12 @@ def test_what_a_connected_host_is_about_to_change_comes_back(tmp_path, launcher_
     sent = json.dumps(message).replace("FILE", path).replace("PROJECT", project).encode()
     assert run_as_the_host_does(handler, sent, environment, user).strip() in (b"", b"{}")
     write(path, b"new\n")
-    done = run_holdfast("rollback", "1", "--dir", project, environment=environment)
+    done = run_safekept("rollback", "1", "--dir", project, environment=environment)
     assert done.returncode == 0, done.stderr
     assert read(path) == b"old\n"
     (one,) = [
         host
-        for host in json.loads(run_holdfast("connect", "--json", environment=environment).stdout)["hosts"]
+        for host in json.loads(run_safekept("connect", "--json", environment=environment).stdout)["hosts"]
         if host["host"] == name
     ]
     assert one["connected"] and one["troubles"] == [] and one["calls"] == 1

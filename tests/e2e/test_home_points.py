@@ -12,13 +12,13 @@ import sys
 import pytest
 
 from checkpoint_support import put
-from holdfast.actions.chat import Conversation, dispatch
-from holdfast.actions.home_points import before_home_change
-from holdfast.actions.home_rollback import HomeRollbackRequest, roll_back_home
-from holdfast.actions.home_timeline import home_points
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
 from landing_support import killed_at
+from safekept.actions.chat import Conversation, dispatch
+from safekept.actions.home_points import before_home_change
+from safekept.actions.home_rollback import HomeRollbackRequest, roll_back_home
+from safekept.actions.home_timeline import home_points
 from surroundings import throwaway
 
 
@@ -69,7 +69,7 @@ def test_one_list_has_both_in_order_and_number_one_stays_the_projects(user, say,
     assert said.code == 0 and lines[0] == f"Checkpoints of {project}"
     assert f"  {second.short}  " in lines[2] and "home: before skill_manage: create (skills/new)" in lines[2]
     assert lines[3].startswith("  1  ") and "before write_file" in lines[3]
-    assert f"Bring files of the agent's home back by the id: `holdfast rollback {second.short}`" in lines
+    assert f"Bring files of the agent's home back by the id: `safekept rollback {second.short}`" in lines
     # The other one is older than anything of the project: it is shown to whoever asks for all.
     assert first.short not in said.out and first.short in say("rollback", "--all").out
     found = json.loads(say("rollback", "--json", "--all").out)
@@ -119,7 +119,7 @@ def test_an_id_brings_the_files_of_the_home_back_from_anywhere_and_undo_takes_it
     assert read(home, "skills/new/SKILL.md") == "---\nname: new\n---\n"
     other = say("rollback", first.short)
     command = other.out.rsplit("`", 2)[1].split()
-    assert command[:2] == ["holdfast", "undo"] and json.loads(read(home, "cron/jobs.json"))["jobs"]
+    assert command[:2] == ["safekept", "undo"] and json.loads(read(home, "cron/jobs.json"))["jobs"]
     assert say(*command[1:]).code == 0 and read(home, "cron/jobs.json") == '{"jobs": []}'
     after = {path: fact for path, fact in tree_facts(home).items() if before.get(path) != fact}
     assert set(after) <= {"skills", "cron"}  # directories that got an entry back
@@ -143,7 +143,7 @@ def test_standing_in_the_home_the_list_is_the_homes_and_has_numbers(user, say, m
     assert said.code == 0 and lines[0] == f"Home points of {home}"
     assert lines[2].startswith(f"  1  {second.short}  ") and "1 file" in lines[2]
     assert lines[3].startswith(f"  2  {first.short}  ")
-    assert "Bring the files of one of them back: `holdfast rollback 1`" in lines
+    assert "Bring the files of one of them back: `safekept rollback 1`" in lines
     assert [one["number"] for one in json.loads(say("rollback", "--json").out)["home_points"]] == [1, 2]
     assert say("rollback", "2", "../cron/jobs.json").code == 0
     assert json.loads(read(home, "cron/jobs.json"))["jobs"]
@@ -183,7 +183,7 @@ def test_where_no_project_is_the_points_of_homes_are_shown_all_the_same(user, sa
     said = say("rollback")
     assert said.code == 0 and said.out.startswith(f"There are no checkpoints of {here.user_home}\n")
     assert "home: before cronjob (cron/jobs.json)" in said.out
-    assert f"Bring them back by the id: `holdfast rollback {point.short}`" in said.out
+    assert f"Bring them back by the id: `safekept rollback {point.short}`" in said.out
     chat = dispatch(Conversation(here, here.user_home), "/rollback").text
     assert f"  {point.short}  " in chat and "/rollback <id>            bring those files back" in chat
 
@@ -325,9 +325,9 @@ def test_many_at_once_all_keep_their_own(user, launcher_environment, say):
     here, home = user
     code = (
         "import os, sys\n"
-        "from holdfast.settings import load_settings\n"
-        "from holdfast.settings.surrounding import surroundings_of\n"
-        "from holdfast.actions.home_points import before_home_change\n"
+        "from safekept.settings import load_settings\n"
+        "from safekept.settings.surrounding import surroundings_of\n"
+        "from safekept.actions.home_points import before_home_change\n"
         "here = surroundings_of(load_settings(dict(os.environ)))\n"
         "print(before_home_change(here, sys.argv[1], 'hermes', [sys.argv[2]]).id)\n"
     )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 def checkout(tmp_path_factory):
     """A copy of what a clone holds, in a directory with a blank in its name."""
     place = str(tmp_path_factory.mktemp("fresh clone") / "hold fast")
-    wanted = ("holdfast", "workshop", "requirements.lock", "src")
+    wanted = ("safekept", "workshop", "requirements.lock", "src")
     os.mkdir(place)
     for name in wanted:
         source, target = os.path.join(CHECKOUT, name), os.path.join(place, name)
@@ -33,7 +33,7 @@ def call(
     checkout: str, *words: str, program: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [program or os.path.join(checkout, "holdfast"), *words],
+        [program or os.path.join(checkout, "safekept"), *words],
         env={**os.environ, **environment},
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -43,9 +43,9 @@ def call(
 
 
 def test_a_killed_set_up_is_made_anew_and_two_at_once_wait_for_each_other(checkout):
-    stamp = os.path.join(checkout, ".venv", "holdfast.lock")
+    stamp = os.path.join(checkout, ".venv", "safekept.lock")
     first = subprocess.Popen(
-        [os.path.join(checkout, "holdfast"), "--version"],
+        [os.path.join(checkout, "safekept"), "--version"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -61,7 +61,7 @@ def test_a_killed_set_up_is_made_anew_and_two_at_once_wait_for_each_other(checko
 
     together = [
         subprocess.Popen(
-            [os.path.join(checkout, "holdfast"), "--version"],
+            [os.path.join(checkout, "safekept"), "--version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -71,7 +71,7 @@ def test_a_killed_set_up_is_made_anew_and_two_at_once_wait_for_each_other(checko
     ]
     results = [process.communicate(timeout=240) for process in together]
     assert [process.returncode for process in together] == [0, 0], results
-    assert all(output.startswith("holdfast, version ") for output, _ in results)
+    assert all(output.startswith("safekept, version ") for output, _ in results)
     assert sorted(said.count("setting up") for _, said in results) == [0, 1], "one set-up, one wait"
 
 
@@ -85,7 +85,7 @@ def test_a_later_call_is_quiet_and_quick(checkout):
 
 def test_it_works_through_links_and_beside_misleading_variables(checkout, tmp_path):
     link = tmp_path / "first link"
-    link.symlink_to(os.path.join(checkout, "holdfast"))
+    link.symlink_to(os.path.join(checkout, "safekept"))
     relative = tmp_path / "second link"
     relative.symlink_to("first link")
     (tmp_path / "click.py").write_text("raise SystemExit('a stranger was imported')\n")
@@ -140,11 +140,11 @@ def test_without_a_new_enough_python_it_says_what_to_install(checkout, tmp_path)
 
 
 def test_hooks_and_prompts_take_the_lean_way_and_fall_back_to_the_whole_program(checkout, tmp_path):
-    place = {"HOME": str(tmp_path), "HOLDFAST_HELPER": "0"}
+    place = {"HOME": str(tmp_path), "SAFEKEPT_HELPER": "0"}
     silent = call(checkout, "hook", "claude-code", **place)
     assert (silent.returncode, silent.stdout) == (0, "")
     prompt = call(checkout, "status", "--short", **place)
-    assert (prompt.returncode, prompt.stdout) == (0, "holdfast: not protected: no snapshot yet\n")
+    assert (prompt.returncode, prompt.stdout) == (0, "safekept: not protected: no snapshot yet\n")
     document = call(checkout, "status", "--short", "--json", **place)
     assert '"not-protected"' in document.stdout, "options go the ordinary way, with its packages"
-    assert "Usage: holdfast hook" in call(checkout, "hook", "--help", **place).stdout
+    assert "Usage: safekept hook" in call(checkout, "hook", "--help", **place).stdout

@@ -15,17 +15,17 @@ import pytest
 
 from conftest import missing_part
 from drills import flip, place_of_file
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.kit_page import INDENT
-from holdfast.actions.listing import list_home
-from holdfast.core.objects import retry
-from holdfast.home.scan import Selection
-from holdfast.vault.identity import Identity
 from homes import differences, tree_facts
 from in_process import spoken
 from kill_points import count_steps, run_killed
 from landing_support import holding
 from rebuilds import PASSPHRASE, Gone, add_sessions, equal, lose_a_machine, owners
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.kit_page import INDENT
+from safekept.actions.listing import list_home
+from safekept.core.objects import retry
+from safekept.home.scan import Selection
+from safekept.vault.identity import Identity
 from snapshots import opened, take
 from surroundings import throwaway
 from unprivileged import NOBODY, as_nobody
@@ -41,7 +41,7 @@ def gone(tmp_path_factory) -> Gone:
 
 @pytest.fixture
 def bare(tmp_path):
-    """A home directory on a machine that has never seen holdfast."""
+    """A home directory on a machine that has never seen safekept."""
     place = tmp_path / "bare"
     place.mkdir()
     return str(place)
@@ -79,7 +79,7 @@ def test_from_a_destination_with_nothing_but_its_url_and_the_key(gone, bare, say
     assert done["outside"] == [os.path.join(bare, ".honcho")] and done["outside_files"] == 1
     assert os.access(os.path.join(bare, ".local", "bin", "coder"), os.X_OK)
     assert done["start"] == "hermes" and any("hermes gateway install" in hint for hint in done["hints"])
-    assert sorted(name for name in os.listdir(bare) if "holdfast" in name) == [".hermes.holdfast"]
+    assert sorted(name for name in os.listdir(bare) if "safekept" in name) == [".hermes.safekept"]
     assert os.path.isfile(done["receipt"])
     log = json.loads(say("log", "--json").out)
     assert [one["verb"] for one in log["operations"]] == ["rebuild", "drill"]
@@ -97,13 +97,13 @@ def test_from_the_commands_of_the_kit_against_a_real_bucket(tmp_path, s3_server,
     monkeypatch.setenv("PATH", place.environment["PATH"])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"):
         monkeypatch.setenv(name, place.environment[name])
-    monkeypatch.setenv("KEYFILE", os.path.join(bare, "holdfast-vault.key"))
+    monkeypatch.setenv("KEYFILE", os.path.join(bare, "safekept-vault.key"))
     make_key, rebuild = commands_of(gone.kit, "1.")[-1], commands_of(gone.kit, "5.")[0]
     subprocess.run(["/bin/sh", "-e", "-c", make_key], check=True)
     words = shlex.split(os.path.expandvars(rebuild))
     while "=" in words[0]:
         monkeypatch.setenv(*words.pop(0).split("=", 1))
-    assert words[:2] == ["holdfast", "rebuild"]
+    assert words[:2] == ["safekept", "rebuild"]
     green(say(*words[1:], "--json"))
     equal(gone.home, os.path.join(bare, ".hermes"))
     shown = say("fleet", place.url, "--key-file", os.environ["KEYFILE"])
@@ -136,7 +136,7 @@ def test_from_the_archive_that_lies_at_a_destination(gone, bare, say):
     equal(gone.home, os.path.join(bare, ".hermes"))
     assert done["from"]["place"].endswith(os.path.basename(gone.sealed))
     assert done["from"]["host"] == os.uname().nodename
-    assert os.listdir(os.path.join(bare, ".local", "share", "holdfast", "scratch")) == []
+    assert os.listdir(os.path.join(bare, ".local", "share", "safekept", "scratch")) == []
 
 
 def test_from_a_vault_with_the_recovery_passphrase(gone, bare, say):
@@ -199,7 +199,7 @@ def test_what_root_rebuilds_belongs_to_whom_the_place_belongs_to(gone, nobodys, 
     if os.getuid() != 0:
         missing_part("rebuilding another user's home needs root")
     person = type("Person", (), {"pw_dir": nobodys, "pw_name": "agent"})()
-    monkeypatch.setattr("holdfast.actions.rebuild.pwd.getpwuid", lambda number: person)
+    monkeypatch.setattr("safekept.actions.rebuild.pwd.getpwuid", lambda number: person)
     home = os.path.join(nobodys, ".hermes")
     done = green(say("rebuild", gone.disk, "--key-file", gone.key, "--home", home, "--json"))
     equal(gone.home, home)
@@ -239,8 +239,8 @@ def test_an_undo_of_before_stays_with_the_home_that_was_put_aside(gone, bare, sa
     write(home, "SOUL.md", "mine")
     assert say("import", gone.zip, "--force").code == 0
     assert say("rebuild", gone.disk, "--key-file", gone.key, "--yes").code == 0
-    (aside,) = [one for one in os.listdir(bare) if one.startswith(".hermes.before") and "holdfast" not in one]
-    assert os.path.isdir(os.path.join(bare, aside + ".holdfast", "landings"))
+    (aside,) = [one for one in os.listdir(bare) if one.startswith(".hermes.before") and "safekept" not in one]
+    assert os.path.isdir(os.path.join(bare, aside + ".safekept", "landings"))
     refused = say("undo", "--home", home)
     assert refused.code == 1 and "cannot be taken back: what it replaced is no longer kept" in refused.err
     equal(gone.home, home)
@@ -302,7 +302,7 @@ def test_several_hosts_in_one_vault_are_listed_and_one_is_chosen(tmp_path, bare,
     assert refused.code == 2 and "error: several-homes" in refused.err
     assert f"`{gone.here.vault}` holds 2 homes, and which one is meant is not clear:" in refused.err
     assert f"  iris  {gone.home}  hermes  " in refused.err
-    assert f"`holdfast rebuild {gone.here.vault} --host iris`" in refused.err
+    assert f"`safekept rebuild {gone.here.vault} --host iris`" in refused.err
     assert "kept  Nothing was changed" in refused.err and not os.path.exists(f"{bare}/.hermes")
     green(say(*words, "--host", "iris", "--json"))
     with open(os.path.join(bare, ".hermes", "SOUL.md")) as file:
@@ -330,7 +330,7 @@ def test_the_key_chooses_among_the_vaults_of_a_destination(gone, tmp_path, bare,
         "\n"
         "  kept  Nothing was changed\n"
         "  next  Put the key from your kit into a file, as one line, and name it: "
-        f"`holdfast rebuild {disk} --key-file FILE`\n"
+        f"`safekept rebuild {disk} --key-file FILE`\n"
         "        Or use the recovery passphrase: run the command at a terminal and it will ask for it, or "
         "name a file with `--passphrase-file PATH`\n"
     )
@@ -455,7 +455,7 @@ def kill_storm(gone, tmp_path, choose):
         shutil.rmtree(user, ignore_errors=True)
         os.makedirs(home)
         write(home, "SOUL.md", "the old one")
-        os.makedirs(home + ".holdfast/landings")
+        os.makedirs(home + ".safekept/landings")
 
     fresh()
     steps = count_steps(words, environment, str(tmp_path / "steps"))
@@ -470,7 +470,7 @@ def kill_storm(gone, tmp_path, choose):
         asides = [one for one in os.listdir(user) if one.startswith(".hermes.before") and "hold" not in one]
         kept = [one for one in asides if read(user, one, "SOUL.md") == "the old one"]
         assert len(kept) == 1, (step, os.listdir(user))
-        assert not os.path.exists(home + ".holdfast-rebuild"), step
+        assert not os.path.exists(home + ".safekept-rebuild"), step
     return killed
 
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from checkpoint_support import put, tree_on_disk
-from conftest import run_holdfast
-from holdfast.actions.projects import checkpoint_directory
-from holdfast.checkpoints.store import Store
+from conftest import run_safekept
 from homes import make_hermes_home
+from safekept.actions.projects import checkpoint_directory
+from safekept.checkpoints.store import Store
 from surroundings import throwaway
 from terminals import Terminal
 
-HOLDFAST = (sys.executable, "-I", "-m", "holdfast")
+SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
 #: Longer than any machine needs; a test that waits so long has failed.
 DEADLINE = 120.0
 
@@ -82,7 +82,7 @@ class Bench:
         return lambda: any(self.at(point).get(path) == content for point in self.points())
 
     def words(self, *options: str, quiet: str = "0.3") -> tuple[str, ...]:
-        return (*HOLDFAST, "run", "--quiet", quiet, *options, "--")
+        return (*SAFEKEPT, "run", "--quiet", quiet, *options, "--")
 
     @contextlib.contextmanager
     def running(self, script: str, *options: str) -> Iterator[subprocess.Popen[str]]:
@@ -109,11 +109,11 @@ class Bench:
 
     def run(self, script: str, *options: str, **more: object) -> subprocess.CompletedProcess[str]:
         more.setdefault("cwd", self.project)
-        return self.holdfast(*self.words(*options)[len(HOLDFAST) :], *self.agent(script), **more)
+        return self.safekept(*self.words(*options)[len(SAFEKEPT) :], *self.agent(script), **more)
 
-    def holdfast(self, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    def safekept(self, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
         more.setdefault("timeout", DEADLINE)
-        return run_holdfast(*words, environment=self.environment, **more)
+        return run_safekept(*words, environment=self.environment, **more)
 
     def journal(self) -> list[tuple[str, dict[str, object]]]:
         return [(one.state, one.facts) for one in self.here.journal.read() if one.verb == "run"]
@@ -125,7 +125,7 @@ def bench(tmp_path, launcher_environment):
 
 
 def printed(text: str) -> list[str]:
-    return re.findall(r"`(holdfast [^`]+)`", text)
+    return re.findall(r"`(safekept [^`]+)`", text)
 
 
 # ── what is kept ───────────────────────────────────────────────────────────────────────────────────
@@ -161,8 +161,8 @@ def test_the_first_point_holds_the_project_as_it_was_and_the_printed_command_bri
     before = tree_on_disk(bench.project)
     done = bench.run("echo ruined > a; rm -rf deep; chmod 600 package.json; ln -s a link")
     assert done.returncode == 0
-    undo = next(line for line in printed(done.stderr) if line.startswith("holdfast rollback 1"))
-    back = bench.holdfast(*shlex.split(undo)[1:], cwd=bench.project)
+    undo = next(line for line in printed(done.stderr) if line.startswith("safekept rollback 1"))
+    back = bench.safekept(*shlex.split(undo)[1:], cwd=bench.project)
     assert back.returncode == 0, back.stderr
     assert tree_on_disk(bench.project) == before
 
@@ -229,7 +229,7 @@ def test_a_home_snapshot_is_taken_first_where_it_is_asked_for(bench):
     done = bench.run("true", "--snapshot")
     assert done.returncode == 0, done.stderr
     assert re.search(r"Run: checkpoint \w{12} of \S+, home snapshot [0-9a-f]{8}", done.stderr)
-    listed = json.loads(bench.holdfast("snapshot", "list", "--json").stdout)
+    listed = json.loads(bench.safekept("snapshot", "list", "--json").stdout)
     assert [one["kind"] for one in listed["snapshots"]] == ["quick"]
 
 
@@ -251,7 +251,7 @@ def test_a_home_that_cannot_be_kept_does_not_leave_the_project_unprotected(bench
 
 
 def test_an_agent_that_is_not_there_ends_with_127_and_nothing_is_taken(bench):
-    done = bench.holdfast(*bench.words()[4:], "no-such-agent", cwd=bench.project)
+    done = bench.safekept(*bench.words()[4:], "no-such-agent", cwd=bench.project)
     assert (done.returncode, bench.points()) == (127, [])
     assert "there is no command `no-such-agent`" in done.stderr
 
@@ -270,7 +270,7 @@ def test_a_project_that_cannot_be_kept_is_not_run_in_unless_that_is_wanted(bench
     assert done.returncode == 1
     assert "error: run-not-protected" in done.stderr and "is not a project" in done.stderr
     assert "`sh` was not started; the project was only read" in done.stderr
-    assert "`holdfast run --anyway -- AGENT`" in done.stderr
+    assert "`safekept run --anyway -- AGENT`" in done.stderr
     assert [state for state, _ in bench.journal()] == ["begun", "failed"]
 
 
@@ -278,7 +278,7 @@ def test_a_store_that_cannot_be_written_keeps_the_agent_from_starting(bench, tmp
     put(bench.store, b"a file in the way")
     done = bench.run("true")
     assert done.returncode == 1 and "error: run-not-protected" in done.stderr
-    assert "`holdfast checkpoints status`" in done.stderr
+    assert "`safekept checkpoints status`" in done.stderr
 
 
 def test_a_report_that_could_not_be_written_is_said_before_anything_runs(bench, tmp_path):
@@ -302,8 +302,8 @@ def test_an_agent_that_deletes_the_project_ends_by_itself_and_everything_comes_b
     done = bench.run(f"cd /; rm -rf {bench.project}; exit 4")
     assert done.returncode == 4
     assert f"Gone       {bench.project} was removed while the agent ran" in done.stderr
-    undo = next(line for line in printed(done.stderr) if line.startswith("holdfast rollback 1"))
-    assert bench.holdfast(*shlex.split(undo)[1:]).returncode == 0
+    undo = next(line for line in printed(done.stderr) if line.startswith("safekept rollback 1"))
+    assert bench.safekept(*shlex.split(undo)[1:]).returncode == 0
     assert tree_on_disk(bench.project) == before
 
 
@@ -320,13 +320,13 @@ def test_a_project_that_is_made_anew_is_watched_again(bench):
 
 
 def test_an_agent_that_deletes_the_store_or_our_settings_is_told_of(bench):
-    config = put(os.path.join(bench.here.user_home, ".config", "holdfast", "config.toml"), "")
+    config = put(os.path.join(bench.here.user_home, ".config", "safekept", "config.toml"), "")
     put(config, "[checkpoints]\nmax_files = 1000\n")
     script = f"rm -rf {bench.here.data_directory}; rm {config}; echo x > a; exit 3"
     done = bench.run(script, "--quiet", "60")
     assert done.returncode == 3
     assert "1 point that had been taken is gone: the store of checkpoints was removed" in done.stderr
-    assert f"holdfast's own settings were removed while the agent ran: {config}" in done.stderr
+    assert f"safekept's own settings were removed while the agent ran: {config}" in done.stderr
 
 
 def test_a_watcher_that_is_killed_is_told_of_and_the_end_is_marked_all_the_same(bench):
@@ -396,8 +396,8 @@ def test_a_killed_run_leaves_its_points_and_no_watcher(bench):
         until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in watchers), "the watcher's end")
         os.killpg(process.pid, signal.SIGKILL)  # the agent
     assert bench.points("after") == []  # nobody saw it end
-    assert bench.holdfast("status", cwd=bench.project).returncode == 0
-    back = bench.holdfast("rollback", "1", cwd=bench.project)
+    assert bench.safekept("status", cwd=bench.project).returncode == 0
+    back = bench.safekept("rollback", "1", cwd=bench.project)
     assert back.returncode == 0, back.stderr
     assert bench.at(bench.points()[0])["a"] == b"as it was\n"
 

@@ -1,4 +1,4 @@
-"""`holdfast undo`: the tree and every row of every table before and after are equal, both ways."""
+"""`safekept undo`: the tree and every row of every table before and after are equal, both ways."""
 
 from __future__ import annotations
 
@@ -283,14 +283,14 @@ def test_what_is_no_longer_kept_says_so_and_names_the_snapshot_before_it(small):
     now = everything(home)
     done = say("undo")
     same(now, everything(home))
-    command = f"holdfast snapshot restore {second['undo_point'][:8]}"
+    command = f"safekept snapshot restore {second['undo_point'][:8]}"
     assert done.code == 1 and done.err == (
         "error: undo-not-possible\n"
         f"  {second['operation']} cannot be taken back: what it replaced is no longer kept\n"
         "\n"
         "  kept  Nothing was changed\n"
         f"  next  A snapshot was taken before it: `{command}`\n"
-        f"        To take back what was done before that: `holdfast undo {first['operation']}`\n"
+        f"        To take back what was done before that: `safekept undo {first['operation']}`\n"
     )
     assert say("undo", first["operation"]).code == 0 and read(home, "SOUL.md") == "mine"
     assert say(*command.split()[1:], "config.yaml", "--yes").code == 0
@@ -331,7 +331,7 @@ def test_what_cannot_be_undone_says_why(small, project, tmp_path):
         "  there is no import, restore or rollback to take back\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  Import a backup instead: `holdfast import FILE`\n"
+        "  next  Import a backup instead: `safekept import FILE`\n"
     )
     assert "there is no rollback to take back in" in say("undo", "--dir", project).err
     assert say("undo", "--dir", project, "--home", home).code == 2
@@ -365,12 +365,12 @@ def test_an_undo_that_was_killed_is_made_right_and_the_next_one_takes_the_right_
             same(after, everything(home))
 
 
-def test_what_guard_brought_back_by_itself_is_taken_back_by_the_guards_own_id(small, holdfast):
+def test_what_guard_brought_back_by_itself_is_taken_back_by_the_guards_own_id(small, safekept):
     here, home, say = small
     jobs = os.path.join(home, "cron", "jobs.json")
     emptied = '{"jobs": []}'
     script = f"printf '%s' '{emptied}' > {jobs}"
-    done = holdfast("guard", "--auto-restore", "--", "sh", "-c", script)
+    done = safekept("guard", "--auto-restore", "--", "sh", "-c", script)
     assert done.returncode == 3, done.stderr
     assert read(jobs) != emptied, "it was brought back"
     guard = [one for one in here.journal.read() if one.verb == "guard"][-1]

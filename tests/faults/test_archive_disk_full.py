@@ -5,8 +5,8 @@ import os
 import pytest
 
 from archive_support import FORMS, file, read, write
-from holdfast.core.entries import CHUNK
-from holdfast.core.files import NoRoom
+from safekept.core.entries import CHUNK
+from safekept.core.files import NoRoom
 
 
 @pytest.mark.real
@@ -22,8 +22,8 @@ def test_full_disk_is_said_and_leaves_nothing(form, kibibytes, small_filesystem)
     assert error.what == f"there is no room for the archive in `{place}`: no space left on device"
     assert error.kept == "No archive was written, and no part of one was left behind"
     assert error.next_steps == (
-        "Free some space there, or write it elsewhere: `holdfast backup -o DIRECTORY`",
-        "See what takes the space without writing anything: `holdfast backup --dry-run`",
+        "Free some space there, or write it elsewhere: `safekept backup -o DIRECTORY`",
+        "See what takes the space without writing anything: `safekept backup --dry-run`",
     )
     assert os.listdir(place) == []
     write([file("a", b"1")], f"{place}/a", form)

@@ -10,15 +10,15 @@ import random
 import pytest
 
 from archive_support import FORMS, directory, facts, file, link, read, write
-from holdfast.archive.errors import (
+from safekept.archive.errors import (
     ArchiveDamaged,
     ArchiveTooLarge,
     ArchiveUnknown,
     ArchiveUnsafe,
     ArchiveUnsupported,
 )
-from holdfast.archive.errors import ArchiveLocked as HasPassword
-from holdfast.core.entries import CHUNK
+from safekept.archive.errors import ArchiveLocked as HasPassword
+from safekept.core.entries import CHUNK
 
 NOTICED = (ArchiveDamaged, ArchiveUnknown)
 #: A flipped bit in a header may also say "encrypted", "method 12" or "a name with `..`": noticed too.

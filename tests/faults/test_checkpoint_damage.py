@@ -9,11 +9,11 @@ import shutil
 import pytest
 
 from checkpoint_support import contents_in_store, put
-from holdfast.checkpoints.checkpoint import CheckpointDamaged
-from holdfast.checkpoints.damage import read_damage
-from holdfast.checkpoints.pack_record import read_record
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.checkpoint import CheckpointDamaged
+from safekept.checkpoints.damage import read_damage
+from safekept.checkpoints.pack_record import read_record
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings, take
 
 QUICK = TakeSettings(durable=False)
 

@@ -15,11 +15,11 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put, run_plain_git
 from checkpoint_worker import KEPT
-from holdfast.checkpoints.dropped import drop_checkpoints
-from holdfast.checkpoints.maintenance import MaintenanceSettings, read_upkeep, run_maintenance
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import take
 from kill_points import count_steps, run_killed
+from safekept.checkpoints.dropped import drop_checkpoints
+from safekept.checkpoints.maintenance import MaintenanceSettings, read_upkeep, run_maintenance
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import take
 
 WORKER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "checkpoint_worker.py")
 TWO_HOURS = 7200
@@ -30,7 +30,7 @@ def template(tmp_path):
     """A store with packs to join, refs to gather, and garbage that is past its grace; and what must stay."""
     base = str(tmp_path / "template")
     project = str(tmp_path / "project")
-    data = os.path.join(base, "data", "holdfast", "checkpoints")
+    data = os.path.join(base, "data", "safekept", "checkpoints")
     with Store.open(data) as store:
         for number in range(44):
             put(os.path.join(project, "src", "main.py"), f"turn {number}\n" * 50)
@@ -53,14 +53,14 @@ def environment_of(base: str) -> dict[str, str]:
         "HOME": base,
         "HERMES_HOME": os.path.join(base, ".hermes"),
         "XDG_DATA_HOME": os.path.join(base, "data"),
-        "HOLDFAST_CHECKPOINTS_MAX_SNAPSHOTS": "36",
+        "SAFEKEPT_CHECKPOINTS_MAX_SNAPSHOTS": "36",
         "PYTHONUTF8": "1",
     }
 
 
 def check_everything(base: str, project: str, held: dict[str, dict[str, bytes]]) -> None:
     """Every checkpoint that has not been dropped by the limit reads as it did; plain git agrees."""
-    with Store.open(os.path.join(base, "data", "holdfast", "checkpoints")) as store:
+    with Store.open(os.path.join(base, "data", "safekept", "checkpoints")) as store:
         points = store.checkpoints(project)
         assert len(points) >= 36
         newest = sorted(held)[-36:]
@@ -77,7 +77,7 @@ def kill_at(template, tmp_path, point: int) -> int:
     command = ["checkpoints", "prune", "--yes"]
     killed = run_killed(command, environment_of(copy), point)
     check_everything(copy, project, held)
-    data = os.path.join(copy, "data", "holdfast", "checkpoints")
+    data = os.path.join(copy, "data", "safekept", "checkpoints")
     done = run_killed(command, environment_of(copy), 0)
     assert done.returncode == 0, done.stderr
     check_everything(copy, project, held)
@@ -112,7 +112,7 @@ def test_killed_at_every_step_maintenance_loses_no_checkpoint(template, tmp_path
 def test_a_git_that_is_killed_while_it_packs_leaves_nothing_that_stays(template, tmp_path):
     """#115410: the leftover of a killed pack-objects is swept, and the run after it succeeds."""
     base, project, held = template
-    data = os.path.join(base, "data", "holdfast", "checkpoints")
+    data = os.path.join(base, "data", "safekept", "checkpoints")
     left = put(os.path.join(data, "store", "objects", "pack", "tmp_pack_killed"), b"PACK" + b"\0" * 5000)
     os.utime(left, (time.time() - TWO_HOURS,) * 2)
     run_maintenance(data, MaintenanceSettings(grace_seconds=0, min_interval_seconds=0))
@@ -186,7 +186,7 @@ def judge(tmp_path, store: str, places: list[str], workers: int) -> None:
                 if point.id in reported:
                     name, text = reported[point.id]
                     assert content[name].decode() == text, point.id
-        refs = run_plain_git(opened, "for-each-ref", "refs/holdfast").stdout.splitlines()
+        refs = run_plain_git(opened, "for-each-ref", "refs/safekept").stdout.splitlines()
         assert len(refs) == sum(len(opened.checkpoints(place)) for place in places), "a ref leads nowhere"
         fsck(opened)
         upkeep = run_maintenance(store, MaintenanceSettings(grace_seconds=0, min_interval_seconds=0))

@@ -22,10 +22,10 @@ from checkpoint_support import (
     tree_in_store,
     tree_on_disk,
 )
-from holdfast.checkpoints.project import project_id
-from holdfast.checkpoints.repository import StoreUnusable
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.project import project_id
+from safekept.checkpoints.repository import StoreUnusable
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings, take
 
 QUICK = TakeSettings(durable=False)
 
@@ -101,8 +101,8 @@ def test_killed_take_at_every_step(tmp_path):
 _WRITER = """
 import os, sys, random
 sys.path[:0] = {paths!r}
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import take, TakeSettings
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import take, TakeSettings
 directory, project, number, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 chance = random.Random(number)
 for turn in range(rounds):
@@ -188,7 +188,7 @@ def test_a_full_disk_is_a_value_with_words_and_leaves_the_store_whole(tmp_path, 
             take(store, project)
         assert "No space left" in caught.value.what
         assert "not touched" in caught.value.kept
-        assert caught.value.next_steps == ("Make room: `holdfast checkpoints prune`",)
+        assert caught.value.next_steps == ("Make room: `safekept checkpoints prune`",)
         fsck(store)
         os.unlink(f"{project}/d1/big")
         put(f"{project}/d1/f1", "small")
@@ -214,7 +214,7 @@ def test_a_read_only_store_is_a_value_with_words(tmp_path, small_filesystem):
 
 @pytest.mark.parametrize(
     "missing",
-    ["refs/heads", "refs", "HEAD", "config", "info", "objects/info", "objects/pack", "refs/holdfast"],
+    ["refs/heads", "refs", "HEAD", "config", "info", "objects/info", "objects/pack", "refs/safekept"],
 )
 def test_missing_pieces_are_made_again_and_the_next_take_is_whole(tmp_path, missing):
     """#94257: `refs/heads` missing made every project "not a git repository", for ever."""
@@ -251,8 +251,8 @@ def test_a_stale_lock_of_a_killed_git_wedges_nothing(tmp_path, name):
 
 
 def test_a_taker_that_hangs_is_named_and_one_that_died_is_not_waited_for(tmp_path):
-    from holdfast.checkpoints.take import project_lock
-    from holdfast.core.locks import AlreadyRunning
+    from safekept.checkpoints.take import project_lock
+    from safekept.core.locks import AlreadyRunning
 
     project = make_project(str(tmp_path / "project"))
     with Store.open(str(tmp_path / "data")) as store:
@@ -355,7 +355,7 @@ def test_a_broken_ref_of_one_project_hides_nothing_else(tmp_path):
     one, two = (make_project(str(tmp_path / name)) for name in ("one", "two"))
     with Store.open(str(tmp_path / "data")) as store:
         first, second = take(store, one).checkpoint, take(store, two).checkpoint
-        refs = os.path.join(store.repository, "refs", "holdfast", project_id(one))
+        refs = os.path.join(store.repository, "refs", "safekept", project_id(one))
         put(os.path.join(refs, "0" * 12), "not a commit\n")
         put(os.path.join(refs, "1" * 12), "a" * 40 + "\n")
         said = []

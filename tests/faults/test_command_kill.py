@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from holdfast.archive import open_archive
-from holdfast.core.entries import Kind
 from homes import differences, make_hermes_home, tree_facts
 from kill_points import count_steps, run_killed
+from safekept.archive import open_archive
+from safekept.core.entries import Kind
 
 SAMPLE, FULL = 12, 120
 
@@ -58,7 +58,7 @@ def backup_storm(tmp_path, environment, form, count, seed):
             step -= 3
             assert step > 0, "nothing was killed"
         killed += 1
-        names = [name for name in os.listdir(out) if not name.startswith(".holdfast-tmp-")]
+        names = [name for name in os.listdir(out) if not name.startswith(".safekept-tmp-")]
         assert names in ([], [target.name]), f"step {step}: {names}"
         if names:
             assert_whole(target)
@@ -89,7 +89,7 @@ def import_storm(tmp_path, environment, count, seed, exact):
     outcomes = {"old": 0, "new": 0}
     for step in chosen_steps(total, count, seed):
         shutil.rmtree(home)
-        shutil.rmtree(home + ".holdfast", ignore_errors=True)
+        shutil.rmtree(home + ".safekept", ignore_errors=True)
         shutil.copytree(pristine, home, symlinks=True)
         run_killed(words, environment, step)
         recovery = run_killed(["import", archive, "--home", home, "--dry-run"], environment, 0)

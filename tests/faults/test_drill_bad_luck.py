@@ -20,18 +20,18 @@ from drills import (
     with_copied_home,
     with_copied_vault,
 )
-from holdfast.actions import drill as drill_module
-from holdfast.actions import drill_place
-from holdfast.actions.alarms import open_alarms
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.actions.drill_place import PREFIX, DrillPlace, NoScratch, sweep
-from holdfast.actions.proof import every_check
-from holdfast.actions.receipts import read_receipts
-from holdfast.archive.sealing.errors import IdentityDoesNotFit, IdentityNeeded
-from holdfast.core.files import NoRoom
-from holdfast.vault.errors import NoSuchSnapshot, NoSuchVault, WrongKey
 from homes import differences, make_hermes_home, tree_facts
 from kill_points import count_steps, run_killed
+from safekept.actions import drill as drill_module
+from safekept.actions import drill_place
+from safekept.actions.alarms import open_alarms
+from safekept.actions.backup import BackupRequest, backup
+from safekept.actions.drill_place import PREFIX, DrillPlace, NoScratch, sweep
+from safekept.actions.proof import every_check
+from safekept.actions.receipts import read_receipts
+from safekept.archive.sealing.errors import IdentityDoesNotFit, IdentityNeeded
+from safekept.core.files import NoRoom
+from safekept.vault.errors import NoSuchSnapshot, NoSuchVault, WrongKey
 from snapshots import opened, take
 
 SAMPLE, FULL = 3, 150
@@ -63,7 +63,7 @@ def test_without_room_every_place_is_named_with_its_numbers(here, built, monkeyp
     assert f"`{here.data_directory}/scratch` has 1,000" in error.what
     assert "`/var/tmp` has 1,000" in error.what
     assert error.facts["needed"] > 200_000
-    assert "Or restore the state files only: `holdfast drill --small`" in error.next_steps
+    assert "Or restore the state files only: `safekept drill --small`" in error.next_steps
     assert journal_states(here) == ["failed"]
     assert read_receipts(here) == []
     assert open_alarms(here) == ()  # that it could not run says nothing of the backup
@@ -131,7 +131,7 @@ def test_what_does_not_exist_is_an_error_and_no_verdict(here, built, tmp_path):
 
 def test_a_damaged_snapshot_that_is_asked_for_by_its_id_fails(here, built):
     with opened(here) as repository:
-        from holdfast.vault.snapshots import list_snapshots
+        from safekept.vault.snapshots import list_snapshots
 
         name = list_snapshots(repository)[0][0].id
     path = os.path.join(here.vault, "snapshots", name)
@@ -144,7 +144,7 @@ def test_a_damaged_snapshot_that_is_asked_for_by_its_id_fails(here, built):
 
 
 def test_a_sealed_archive_needs_the_right_identity(built, tmp_path):
-    from holdfast.archive.sealing.age_keys import AgeIdentity
+    from safekept.archive.sealing.age_keys import AgeIdentity
 
     here, home = with_copied_home(built, str(tmp_path))
     right, wrong = AgeIdentity.generate(), AgeIdentity.generate()
@@ -224,7 +224,7 @@ def test_a_drill_whose_receipt_cannot_be_kept_still_gives_its_verdict(here, buil
 
 
 def test_a_vault_in_use_is_drilled_all_the_same_and_not_marked(here, built, monkeypatch):
-    import holdfast.actions.forgetting as forgetting
+    import safekept.actions.forgetting as forgetting
 
     monkeypatch.setattr(forgetting, "WAIT", 0.0)
     said = []
@@ -244,7 +244,7 @@ def killed_drills(tmp_path, environment, count, number, seed):
     assert total > 50
     elsewhere = str(tmp_path / "elsewhere")
     os.mkdir(elsewhere)
-    scratch = os.path.join(user, ".local", "share", "holdfast", "scratch")
+    scratch = os.path.join(user, ".local", "share", "safekept", "scratch")
     source = random.Random(seed)
     left = 0
     for turn in range(count):

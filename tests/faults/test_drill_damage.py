@@ -26,12 +26,12 @@ from drills import (
     with_copied_home,
     with_copied_vault,
 )
-from holdfast.actions.alarms import open_alarms
-from holdfast.actions.drill_checkpoints import drill_checkpoints
-from holdfast.actions.rollback import checkpoint_store
-from holdfast.checkpoints.take import take as take_checkpoint
-from holdfast.home.scan import Scan
 from homes import differences, tree_facts
+from safekept.actions.alarms import open_alarms
+from safekept.actions.drill_checkpoints import drill_checkpoints
+from safekept.actions.rollback import checkpoint_store
+from safekept.checkpoints.take import take as take_checkpoint
+from safekept.home.scan import Scan
 from snapshots import take
 from surroundings import throwaway
 
@@ -99,7 +99,7 @@ def swap_blobs(here, home):
 
 def newest_snapshot_file(here, home):
     with drills.opened(here) as repository:
-        from holdfast.vault.snapshots import list_snapshots
+        from safekept.vault.snapshots import list_snapshots
 
         return os.path.join(here.vault, "snapshots", list_snapshots(repository)[0][-1].id)
 
@@ -142,7 +142,7 @@ IN_THE_VAULT = {
         {"store"},
     ),
     "the account of the snapshot is damaged": (
-        lambda here, home: flip_a_file(here, home, ".holdfast/manifest.json"),
+        lambda here, home: flip_a_file(here, home, ".safekept/manifest.json"),
         {"store"},
     ),
     "no index": (lambda here, home: [os.unlink(path) for path in files_of(here, "index")], {"store"}),
@@ -223,7 +223,7 @@ def flip_stored(data):
 
 def flip_list(data):
     """A byte of the list of entries, in its packed form."""
-    at = data.find(b".holdfast/entries.jsonl") + 500
+    at = data.find(b".safekept/entries.jsonl") + 500
     return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
 
 

@@ -22,12 +22,12 @@ from helper_support import (
     throwaway,
     wait_for_socket,
 )
-from holdfast.checkpoints.project import project_id
-from holdfast.checkpoints.project_lock import project_lock
-from holdfast.checkpoints.store import Store
-from holdfast.integrations.calls import Call
-from holdfast.integrations.helper import client, server
-from holdfast.integrations.places import Place
+from safekept.checkpoints.project import project_id
+from safekept.checkpoints.project_lock import project_lock
+from safekept.checkpoints.store import Store
+from safekept.integrations.calls import Call
+from safekept.integrations.helper import client, server
+from safekept.integrations.places import Place
 
 
 @pytest.fixture
@@ -106,13 +106,13 @@ def test_the_first_hook_does_its_own_work_and_starts_a_helper_for_the_second(use
     project = user.project()
     started = os.path.join(user.directory, "started")
     try:
-        done = user.hook("claude-code", message(project), HOLDFAST_HELPER="1")
+        done = user.hook("claude-code", message(project), SAFEKEPT_HELPER="1")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert contents(user, project)[0]["a.txt"] == b"first\n"
         wait_for_socket(user)
         before = int(user.ask("status")[0]["requests"])
         write(project, "second\n")
-        done = user.hook("claude-code", message(project), HOLDFAST_HELPER="1")
+        done = user.hook("claude-code", message(project), SAFEKEPT_HELPER="1")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert int(user.ask("status")[0]["requests"]) == before + 1, "the helper did it"
         assert contents(user, project)[0]["a.txt"] == b"second\n"
@@ -124,7 +124,7 @@ def test_the_first_hook_does_its_own_work_and_starts_a_helper_for_the_second(use
 
 def test_where_only_a_running_helper_is_wanted_none_is_started(user):
     project = user.project()
-    done = user.hook("claude-code", message(project), HOLDFAST_HELPER="running")
+    done = user.hook("claude-code", message(project), SAFEKEPT_HELPER="running")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert contents(user, project)[0]["a.txt"] == b"first\n"
     assert not os.path.exists(user.directory)
@@ -174,7 +174,7 @@ def test_twenty_hooks_at_once_keep_what_each_of_them_named(user):
 
 
 def test_six_hooks_at_once_without_a_helper_keep_what_each_of_them_named(user):
-    at_once(user, 6, HOLDFAST_HELPER="0")
+    at_once(user, 6, SAFEKEPT_HELPER="0")
 
 
 def test_hooks_killed_at_their_timeout_leave_a_sound_store_and_a_helper_that_serves(user):
@@ -198,7 +198,7 @@ def test_hooks_killed_at_their_timeout_leave_a_sound_store_and_a_helper_that_ser
 
 def test_hooks_without_a_helper_killed_on_their_way_leave_a_sound_store(user):
     project = user.project(**{f"f{number}.txt": "x" * 2000 for number in range(300)})
-    environment = {**user.environment, "HOLDFAST_HELPER": "0"}
+    environment = {**user.environment, "SAFEKEPT_HELPER": "0"}
     for number in range(6):
         write(project, f"round {number}\n")
         hook = subprocess.Popen([*program(), "hook", "claude-code"], env=environment, stdin=subprocess.PIPE)
@@ -208,7 +208,7 @@ def test_hooks_without_a_helper_killed_on_their_way_leave_a_sound_store(user):
         hook.kill()
         hook.wait()
     write(project, "last\n")
-    done = user.hook("claude-code", message(project, session="last"), HOLDFAST_HELPER="0")
+    done = user.hook("claude-code", message(project, session="last"), SAFEKEPT_HELPER="0")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert contents(user, project)[0]["a.txt"] == b"last\n"
 
@@ -247,14 +247,14 @@ def test_an_agent_that_deletes_the_store_is_protected_from_its_next_call_on(user
     assert contents(user, project)[0]["a.txt"] == b"second\n"
 
 
-def test_an_agent_that_deletes_all_of_holdfasts_data_is_protected_without_the_helper(user, monkeypatch):
+def test_an_agent_that_deletes_all_of_safekepts_data_is_protected_without_the_helper(user, monkeypatch):
     monkeypatch.setattr(server, "_LOOK", 0.05)
     project = user.project()
     with helper_thread(user) as helper:
         assert user.hook("claude-code", message(project)).returncode == 0
         shutil.rmtree(user.data, ignore_errors=True)
         write(project, "second\n")
-        done = user.hook("claude-code", message(project, session="t"), HOLDFAST_HELPER="0")
+        done = user.hook("claude-code", message(project, session="t"), SAFEKEPT_HELPER="0")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert contents(user, project)[0]["a.txt"] == b"second\n"
         assert user.ask("status") is None, "the old helper is not found any more"
@@ -337,7 +337,7 @@ def test_a_hook_in_a_directory_that_was_deleted_protects_what_it_is_told(user, h
             input=message(project),
             capture_output=True,
             cwd=gone,
-            env={**user.environment, "HOLDFAST_HELPER": helper},
+            env={**user.environment, "SAFEKEPT_HELPER": helper},
             timeout=PATIENT,
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

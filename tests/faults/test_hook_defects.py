@@ -12,16 +12,16 @@ import pytest
 
 from checkpoint_support import put
 from connected import connect, disconnect, program_in, tree
-from holdfast.actions.host_calls import record_host_call
-from holdfast.actions.rollback import RollbackOutcome, RollbackRequest, rollback
-from holdfast.checkpoints.take import ProjectGone
-from holdfast.integrations import marks
-from holdfast.integrations.connecting.hosts import HOSTS
-from holdfast.integrations.connecting.settings_file import SettingsLeftAlone
-from holdfast.integrations.helper import client
-from holdfast.integrations.hosts import handle
-from holdfast.integrations.places import Place
 from hook_support import User, new_user
+from safekept.actions.host_calls import record_host_call
+from safekept.actions.rollback import RollbackOutcome, RollbackRequest, rollback
+from safekept.checkpoints.take import ProjectGone
+from safekept.integrations import marks
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.settings_file import SettingsLeftAlone
+from safekept.integrations.helper import client
+from safekept.integrations.hosts import handle
+from safekept.integrations.places import Place
 from surroundings import throwaway
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "src")
@@ -94,7 +94,7 @@ def test_where_the_disk_may_be_unmounted_the_way_on_is_another_than_the_command_
     with pytest.raises(ProjectGone) as refused:
         go_back(user, project=project)
     assert not os.path.lexists(work)
-    assert f"make `{work}` again, then `holdfast rollback 1 --dir {project}`" in refused.value.next_steps[1]
+    assert f"make `{work}` again, then `safekept rollback 1 --dir {project}`" in refused.value.next_steps[1]
 
 
 # What a tool names is kept, in whichever project it lies
@@ -285,17 +285,17 @@ def test_a_command_that_was_refused_does_not_make_the_users_edits_the_agents_for
 @pytest.mark.parametrize("host", ["claude-code", "codex"])
 def test_a_host_without_slash_commands_of_ours_is_not_told_to_use_one(host, tmp_path):
     user = new_user(str(tmp_path), {"a": "x"})
-    place = Place.load({**user.environment, "HOLDFAST_CHECKPOINTS": "0"})
+    place = Place.load({**user.environment, "SAFEKEPT_CHECKPOINTS": "0"})
     said = event(user, "PreToolUse", "Bash", {"command": "x"}, place=place, host=host)
-    assert "/holdfast on" not in said
-    assert "HOLDFAST_CHECKPOINTS=0" in said and "without that variable" in said
+    assert "/safekept on" not in said
+    assert "SAFEKEPT_CHECKPOINTS=0" in said and "without that variable" in said
 
 
 def test_a_call_that_kept_its_files_under_broken_settings_is_not_called_unprotected(tmp_path):
     user = new_user(str(tmp_path), {"a": "x"})
-    put(os.path.join(user.home, ".config", "holdfast", "config.toml"), "[[[")
+    put(os.path.join(user.home, ".config", "safekept", "config.toml"), "[[[")
     event(user, "PreToolUse", "Bash", {"command": "x"})
-    os.unlink(os.path.join(user.home, ".config", "holdfast", "config.toml"))
+    os.unlink(os.path.join(user.home, ".config", "safekept", "config.toml"))
     event(user, "SessionStart", session="next")
     said = event(user, "PreToolUse", "Bash", {"command": "x"}, session="next")
     assert "was not protected" not in said and "cannot be read" in said
@@ -327,12 +327,12 @@ def test_a_command_that_takes_away_what_cannot_be_kept_is_told_so_and_one_that_r
 @pytest.mark.parametrize("value", ["data", "./data", "a/b", "~"])
 def test_a_relative_place_in_the_environment_is_no_place_and_stops_no_hook(name, value, tmp_path):
     user = new_user(str(tmp_path), {"a": "x"})
-    environment = {**user.environment, "HOLDFAST_HELPER": "running", name: value}
+    environment = {**user.environment, "SAFEKEPT_HELPER": "running", name: value}
     if name == "HOME":
         environment["XDG_DATA_HOME"] = os.path.join(user.home, "data")
         environment["XDG_CONFIG_HOME"] = os.path.join(user.home, "config")
     said = {"session_id": "s", "cwd": user.project, "hook_event_name": "PreToolUse", "tool_name": "Bash"}
-    start = "import sys; sys.path.append(sys.argv.pop(1)); from holdfast.__main__ import main; main()"
+    start = "import sys; sys.path.append(sys.argv.pop(1)); from safekept.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", start, SOURCE, "hook", "claude-code"],
         input=json.dumps({**said, "tool_input": {"command": "x"}}).encode(),
@@ -356,7 +356,7 @@ def test_a_foreign_plugin_of_our_name_is_left_alone_to_the_byte(names, tmp_path)
     home = os.path.join(surroundings.user_home, ".hermes")
     put(os.path.join(home, "config.yaml"), "model: x\n")
     for name in names:
-        put(os.path.join(home, "plugins", "holdfast", name), "name: holdfast\nauthor: me\n")
+        put(os.path.join(home, "plugins", "safekept", name), "name: safekept\nauthor: me\n")
     before = tree(home)
     with pytest.raises(SettingsLeftAlone, match="belongs to another plugin of that name; move its directory"):
         connect(surroundings, HOSTS["hermes"], program_in(tmp_path), home)
@@ -372,7 +372,7 @@ def test_our_own_plugin_of_an_older_version_or_changed_by_hand_is_renewed(tmp_pa
     before = tree(home)
     connect(surroundings, HOSTS["hermes"], program_in(tmp_path), home)
     after = tree(home)
-    put(os.path.join(home, "plugins", "holdfast", "hooks.py"), "# an older one\n")
+    put(os.path.join(home, "plugins", "safekept", "hooks.py"), "# an older one\n")
     connect(surroundings, HOSTS["hermes"], program_in(tmp_path), home)
     assert tree(home) == after
     disconnect(surroundings, HOSTS["hermes"], home)

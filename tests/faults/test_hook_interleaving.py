@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.actions.rollback import RollbackRequest, rollback
-from holdfast.integrations import marks
-from holdfast.integrations.hosts import handle
-from holdfast.integrations.places import Place
 from hook_support import User, new_user
+from safekept.actions.rollback import RollbackRequest, rollback
+from safekept.integrations import marks
+from safekept.integrations.hosts import handle
+from safekept.integrations.places import Place
 
 
 class Agents:

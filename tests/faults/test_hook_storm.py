@@ -14,8 +14,8 @@ import time
 import pytest
 
 from checkpoint_support import contents_in_store, fsck, put
-from holdfast.checkpoints.store import Store
 from hook_support import HOSTS, neutral_exit, new_user
+from safekept.checkpoints.store import Store
 
 _WRITES = {
     "claude-code": ("PreToolUse", "Write", "file_path"),
@@ -38,7 +38,7 @@ def about_to_write(host, user, name, session="s"):
 
 
 def start(host, user, raw, **environment):
-    command = [sys.executable, "-I", "-m", "holdfast", "hook", host]
+    command = [sys.executable, "-I", "-m", "safekept", "hook", host]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     child = subprocess.Popen(command, env={**user.environment, **environment}, cwd=user.project, **pipes)
     child.stdin.write(raw)
@@ -96,9 +96,9 @@ def test_twenty_hooks_of_all_hosts_at_once_each_hold_the_old_bytes(tmp_path):
 def test_five_hundred_hooks_twenty_at_a_time(tmp_path, helper):
     user = new_user(str(tmp_path), {})
     try:
-        crowd(user, rounds=25, HOLDFAST_HELPER=helper)
+        crowd(user, rounds=25, SAFEKEPT_HELPER=helper)
     finally:
-        command = [sys.executable, "-I", "-m", "holdfast", "helper", "stop"]
+        command = [sys.executable, "-I", "-m", "safekept", "helper", "stop"]
         subprocess.run(command, env=user.environment, capture_output=True)
 
 
@@ -134,7 +134,7 @@ def test_two_hundred_hooks_killed_at_any_moment(tmp_path):
 def test_an_agent_that_deletes_everything_in_mid_turn_stops_no_hook(tmp_path, gone):
     user = new_user(str(tmp_path), {"a.txt": "old"})
     put(
-        os.path.join(user.home, ".config", "holdfast", "config.toml"), "[checkpoints]\nmax_file_size_mb = 5\n"
+        os.path.join(user.home, ".config", "safekept", "config.toml"), "[checkpoints]\nmax_file_size_mb = 5\n"
     )
     ended("codex", start("codex", user, about_to_write("codex", user, "a.txt")))
     place = {"project": user.project, "store": user.data, "settings": os.path.join(user.home, ".config")}[

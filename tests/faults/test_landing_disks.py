@@ -6,9 +6,6 @@ from functools import partial
 
 import pytest
 
-from holdfast.core.entries import BytesContent, Entry, Kind
-from holdfast.core.errors import HoldfastError
-from holdfast.home.landing import recover, undo
 from homes import differences
 from landing_support import (
     TIME,
@@ -25,6 +22,9 @@ from landing_support import (
     unprivileged,
     write,
 )
+from safekept.core.entries import BytesContent, Entry, Kind
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import recover, undo
 
 
 def without_base(found):
@@ -43,7 +43,7 @@ def test_a_disk_that_is_too_small_is_refused_before_staging(small_filesystem):
         opened.append(1)
         return BytesContent(bytes(5 << 20))
 
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [Entry("big", Kind.FILE, 0o644, TIME, 5 << 20, open=content)])
     error = caught.value
     assert error.code == "no-room"
@@ -52,7 +52,7 @@ def test_a_disk_that_is_too_small_is_refused_before_staging(small_filesystem):
     assert error.kept == "The home is as it was; what was staged has been removed"
     assert error.next_steps == (
         "Make room on that disk, then run the command again",
-        "Or restore onto another disk: `holdfast import FILE --into DIR`",
+        "Or restore onto another disk: `safekept import FILE --into DIR`",
     )
     assert not opened
     assert facts(home) == before
@@ -69,14 +69,14 @@ def test_a_disk_that_fills_up_while_staging_leaves_the_home_as_it_was(small_file
         write(f"{place}/somebody-else", os.urandom(5 << 20))
         return BytesContent(data)
 
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(
             home, [file("config.yaml", "new"), Entry("big", Kind.FILE, 0o644, TIME, 1 << 20, open=content)]
         )
     assert caught.value.code == "no-room"
     assert caught.value.kept == "The home is as it was; what was staged has been removed"
     assert facts(home) == before
-    assert os.listdir(f"{home}.holdfast/landings") == []
+    assert os.listdir(f"{home}.safekept/landings") == []
 
 
 def test_a_disk_that_fills_up_in_the_swap_is_taken_back(tmp_path, monkeypatch):
@@ -87,14 +87,14 @@ def test_a_disk_that_fills_up_in_the_swap_is_taken_back(tmp_path, monkeypatch):
     real, calls = os.rename, []
 
     def failing(*arguments, **options):
-        if os.path.exists(f"{home}.holdfast/landings/op-1/plan.jsonl"):
+        if os.path.exists(f"{home}.safekept/landings/op-1/plan.jsonl"):
             calls.append(1)
             if len(calls) == 3:
                 raise OSError(errno.ENOSPC, "No space left on device")
         return real(*arguments, **options)
 
     monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file(f"f{number}", "new") for number in range(5)])
     assert caught.value.code == "no-room"
     assert facts(home) == before
@@ -106,7 +106,7 @@ def test_a_home_that_is_a_mount_point_is_landed_in(small_filesystem):
     os.mkdir(f"{home}/empty")
     old = without_base(facts(home))
     result = landed(home, [file("config.yaml", "new"), file("a/b", "c")])
-    assert result.replaced_in.startswith(f"{home}/.holdfast/")
+    assert result.replaced_in.startswith(f"{home}/.safekept/")
     assert read(f"{home}/config.yaml") == b"new"
     assert os.path.ismount(home)
     again = landed(home, [file("config.yaml", "new")], operation="op-2", exact=True)
@@ -180,10 +180,10 @@ def test_a_landing_killed_inside_a_mount_is_taken_back(tmp_path, small_filesyste
             assert killed_at(step, work) == -1
             killed_at(step % 23 + 1, lambda: recover(home))
             recover(home)
-            if os.path.exists(f"{home}.holdfast/landings/op-{step}/landed.jsonl"):
+            if os.path.exists(f"{home}.safekept/landings/op-{step}/landed.jsonl"):
                 undo(home)
             assert differences(old, facts(home)) == [], f"step {step} of {total}"
-            assert not os.path.exists(f"{home}.holdfast/landings/op-{step}/set-aside"), f"step {step}"
+            assert not os.path.exists(f"{home}.safekept/landings/op-{step}/set-aside"), f"step {step}"
     finally:
         os.system(f"umount --lazy {home}/skills")
 
@@ -213,7 +213,7 @@ def test_filesystems_without_links_are_landed_in(tmp_path, monkeypatch):
     def fail_late(self):
         raise KeyboardInterrupt
 
-    from holdfast.home.landing import swap as swapping
+    from safekept.home.landing import swap as swapping
 
     monkeypatch.setattr(swapping.Swap, "_check_holders", fail_late)
     with pytest.raises(KeyboardInterrupt):
@@ -266,7 +266,7 @@ def test_a_home_that_may_not_be_written_is_refused_by_name(nobodys_home):
     write(f"{home}/config.yaml", "root's own", 0o644)
     os.chmod(home, 0o755)
     before = facts(home)
-    with unprivileged(), pytest.raises(HoldfastError) as caught:
+    with unprivileged(), pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new")])
     error = caught.value
     assert error.code == "landing-not-permitted"

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from holdfast.home.landing import landings, recover, undo
 from homes import differences
 from landing_support import (
     database,
@@ -22,6 +21,7 @@ from landing_support import (
     texts,
     write,
 )
+from safekept.home.landing import landings, recover, undo
 
 SAMPLE, FULL = 25, 140
 OLD, NEW = 1_600_000_000_000_000_001, 1_650_000_000_000_000_002
@@ -164,11 +164,11 @@ def without_times(state):
 
 
 def assert_nothing_left(home):
-    area = home + ".holdfast"
+    area = home + ".safekept"
     for operation in os.listdir(f"{area}/landings") if os.path.isdir(f"{area}/landings") else []:
         assert sorted(os.listdir(f"{area}/landings/{operation}")) == ["landed.jsonl", "replaced"]
     for place, names, files in os.walk(os.path.dirname(home)):
-        strays = [name for name in names + files if name.startswith(".holdfast-tmp-")]
+        strays = [name for name in names + files if name.startswith(".safekept-tmp-")]
         assert not strays, (place, strays)
 
 

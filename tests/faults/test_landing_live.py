@@ -5,9 +5,9 @@ import random
 import sqlite3
 from contextlib import closing
 
-from holdfast.home.landing import undo
 from homes import make_chat_database
 from landing_support import file, landed, read, write
+from safekept.home.landing import undo
 
 
 def rows(path, session):

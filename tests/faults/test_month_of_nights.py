@@ -20,24 +20,24 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from conftest import CHECKOUT, missing_part
-from holdfast.actions.alarms import open_alarms
-from holdfast.actions.checkpoint import CheckpointPolicy, take_checkpoint
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.kit import write_kit
-from holdfast.actions.notify import NotifyTargets
-from holdfast.actions.receipts import read_receipts
-from holdfast.actions.schedule import Run, RunRequest, run_due
-from holdfast.actions.second_way import acknowledge_kit
-from holdfast.actions.vault import open_vault
-from holdfast.archive.sealing.age_keys import AgeIdentity
-from holdfast.core.objects.errors import refused
-from holdfast.core.objects.local import LocalObjects
-from holdfast.schedule.cadence import Cadence
-from holdfast.schedule.plan import Plan
-from holdfast.schedule.power import Power
-from holdfast.vault.check import check
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.tags import forgotten_at
+from safekept.actions.alarms import open_alarms
+from safekept.actions.checkpoint import CheckpointPolicy, take_checkpoint
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.kit import write_kit
+from safekept.actions.notify import NotifyTargets
+from safekept.actions.receipts import read_receipts
+from safekept.actions.schedule import Run, RunRequest, run_due
+from safekept.actions.second_way import acknowledge_kit
+from safekept.actions.vault import open_vault
+from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.core.objects.errors import refused
+from safekept.core.objects.local import LocalObjects
+from safekept.schedule.cadence import Cadence
+from safekept.schedule.plan import Plan
+from safekept.schedule.power import Power
+from safekept.vault.check import check
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.tags import forgotten_at
 from surroundings import throwaway
 from web_server import WebServer
 
@@ -263,11 +263,11 @@ def test_a_month_of_nights(month):
     titles = [(day, title.partition(" in ")[0].partition(" of ")[0]) for day, title in month.told]
     expected_titles = []
     for day in missed:
-        expected_titles.append((day, "holdfast: the snapshot"))
+        expected_titles.append((day, "safekept: the snapshot"))
         if day == "2026-03-22":
-            expected_titles.append((day, "holdfast: the copy off this machine has a problem"))
+            expected_titles.append((day, "safekept: the copy off this machine has a problem"))
         if day == "2026-03-23":
-            expected_titles.append((day, "holdfast: no backup for too long"))
+            expected_titles.append((day, "safekept: no backup for too long"))
     assert sorted(titles) == sorted(expected_titles)
     assert open_alarms(month.here) == ()
 

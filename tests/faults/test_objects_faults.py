@@ -23,11 +23,11 @@ from fault_proxy import (
     at,
     each,
 )
-from holdfast.core.files import NoRoom
-from holdfast.core.objects import Taken
-from holdfast.core.objects import s3 as s3_module
-from holdfast.core.objects.errors import PlaceMissing, PlaceRefused, PlaceUnreachable, PlaceWrong
-from holdfast.core.objects.retry import Patience
+from safekept.core.files import NoRoom
+from safekept.core.objects import Taken
+from safekept.core.objects import s3 as s3_module
+from safekept.core.objects.errors import PlaceMissing, PlaceRefused, PlaceUnreachable, PlaceWrong
+from safekept.core.objects.retry import Patience
 from servers import KEY, SECRET
 
 DATA = os.urandom(100_000)
@@ -287,7 +287,7 @@ def test_a_probe_says_what_such_a_credential_may_not_and_what_it_left(proxy, obj
     abilities = objects.probe()
     assert (abilities.write, abilities.overwrite, abilities.delete) == (True, False, False)
     assert [stored.name for stored in direct.list()] == [abilities.left]
-    assert abilities.left.startswith("holdfast-probe-")
+    assert abilities.left.startswith("safekept-probe-")
 
 
 def test_versioning_is_told_by_the_servers_answers(proxy, objects):
@@ -494,7 +494,7 @@ def test_an_sftp_server_that_is_always_cut_is_a_clear_error(sftp_server):
         assert caught.value.what.startswith(f"`{place.url}` cannot be reached: ")
         assert caught.value.facts["attempts"] == 2
         left = [name for _, _, names in os.walk(place.directory) for name in names]
-        assert all(name.startswith(".holdfast-tmp-") for name in left)
+        assert all(name.startswith(".safekept-tmp-") for name in left)
 
 
 def test_a_silent_sftp_server_is_given_up(sftp_server):

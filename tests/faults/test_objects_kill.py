@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from holdfast.core.objects import NotThere
+from safekept.core.objects import NotThere
 from servers import wait_until
 
 WORKER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "objects_worker.py")
@@ -65,7 +65,7 @@ def whole_only(place):
 def test_a_killed_sftp_upload_leaves_a_temporary_name_at_most(sftp_server):
     place = sftp_server.place()
     with working(place, size=3 << 20):
-        wait_until(lambda: any(".holdfast-tmp-" in name for name in files(place.directory)))
+        wait_until(lambda: any(".safekept-tmp-" in name for name in files(place.directory)))
     swept = whole_only(place)
     assert len(swept) == 1
     assert files(place.directory) == ["data/ab/half", "whole"]

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.files import NoRoom
-from holdfast.core.objects import Options, Taken, open_objects
-from holdfast.core.objects.errors import (
+from safekept.core.files import NoRoom
+from safekept.core.objects import Options, Taken, open_objects
+from safekept.core.objects.errors import (
     HostKeyRefused,
     PlaceRefused,
     PlaceUnreachable,
     ProgramMissing,
 )
-from holdfast.core.objects.retry import Patience
+from safekept.core.objects.retry import Patience
 from servers import SECRET, Place, plain_environment
 
 WHOLE = "What was stored there before is whole; nothing stands there half written"
@@ -134,7 +134,7 @@ def test_the_users_own_ssh_configuration_counts(sftp_server):
 
 
 def test_a_chosen_cipher_stays_the_users_choice(sftp_server):
-    from holdfast.core.objects.ssh import Host, ssh_command
+    from safekept.core.objects.ssh import Host, ssh_command
 
     environment = plain_environment(sftp_server.root)
     free = ssh_command(Host("127.0.0.1", config=sftp_server.ssh_config), environment, 30)
@@ -247,7 +247,7 @@ def test_an_rclone_that_does_not_start_says_why(tmp_path):
 
 def test_secrets_of_a_remote_are_in_no_text_and_no_process_list(s3_server, tmp_path):
     """A remote can be written out in the address, password and all."""
-    params = f'provider=Rclone,endpoint="{s3_server.endpoint}",access_key_id=AKIAHOLDFASTWRONG001'
+    params = f'provider=Rclone,endpoint="{s3_server.endpoint}",access_key_id=AKIASAFEKEPTWRONG001'
     url = f"rclone::s3,{params},secret_access_key={SECRET}:bucket/agent"
     place = Place(url, "", Options(timeout=20.0), plain_environment(str(tmp_path)))
     with contextlib.closing(place.open()) as objects:
@@ -259,7 +259,7 @@ def test_secrets_of_a_remote_are_in_no_text_and_no_process_list(s3_server, tmp_p
         seen = _command_lines()
         assert "rclone" in seen
         for text in (str(caught.value), str(caught.value.as_dict()), repr(objects), seen):
-            assert SECRET not in text and "AKIAHOLDFASTWRONG001" not in text
+            assert SECRET not in text and "AKIASAFEKEPTWRONG001" not in text
             assert password not in text
 
 

@@ -25,14 +25,14 @@ from fault_proxy import (
     Swap,
     at,
 )
-from holdfast.actions import destination_place as place_module
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.push import PushRequest, push
-from holdfast.actions.vault import open_vault
-from holdfast.core.errors import HoldfastError
-from holdfast.vault import pack as pack_module
-from holdfast.vault.check import check
 from pushes import machine, one_more
+from safekept.actions import destination_place as place_module
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.push import PushRequest, push
+from safekept.actions.vault import open_vault
+from safekept.core.errors import SafekeptError
+from safekept.vault import pack as pack_module
+from safekept.vault.check import check
 from vaults import read_all
 
 FAULTS = {
@@ -109,7 +109,7 @@ def once(through, proxy, fault, number):
     proxy.rule = at(number, fault)
     try:
         assert push(surroundings, PushRequest("far")).state in ("done", "incomplete")
-    except HoldfastError as error:
+    except SafekeptError as error:
         assert error.kept
         assert error.next_steps
     came = len(proxy.requests) >= number
@@ -152,7 +152,7 @@ def test_a_credential_that_can_only_add_suffices_for_many_nights(through, proxy,
 def test_a_server_that_is_gone_for_good_is_a_clear_error(through, proxy):
     surroundings, _ = through()
     proxy.rule = lambda request: Status(503, "SlowDown")
-    with pytest.raises(HoldfastError) as raised:
+    with pytest.raises(SafekeptError) as raised:
         push(surroundings, PushRequest("far"))
     assert raised.value.code == "place-unreachable"
     assert raised.value.retry
@@ -172,7 +172,7 @@ def test_a_connection_that_is_cut_is_made_again_and_nothing_is_torn(here, sftp_s
     # In the handshake, in the first questions, in the middle of a pack.
     with CutProxy(sftp_server.port, [2_000, 6_000, 90_000]) as proxy:
         surroundings, place = over_ssh(here, sftp_server, proxy, monkeypatch)
-        with contextlib.suppress(HoldfastError):
+        with contextlib.suppress(SafekeptError):
             push(surroundings, PushRequest("far"))
         prove_whole(surroundings, place.directory, everything=False)
         assert push(surroundings, PushRequest("far", anew=True)).state == "done"
@@ -184,7 +184,7 @@ def test_a_connection_that_is_cut_after_any_number_of_bytes(here, sftp_server, m
     for limit in range(1_500, 400_000, 20_011):
         with CutProxy(sftp_server.port, [limit]) as proxy:
             surroundings, place = over_ssh(here, sftp_server, proxy, monkeypatch)
-            with contextlib.suppress(HoldfastError):
+            with contextlib.suppress(SafekeptError):
                 push(surroundings, PushRequest("far"))
             prove_whole(surroundings, place.directory, everything=False)
             push(surroundings, PushRequest("far", anew=True))

@@ -113,7 +113,7 @@ def test_a_database_that_cannot_be_restored_beside_its_holder_is_refused_by_name
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("changed")
     before = tree_facts(home, skip=(".",))
-    monkeypatch.setenv("HOLDFAST_DATABASE_DEADLINE", "1")
+    monkeypatch.setenv("SAFEKEPT_DATABASE_DEADLINE", "1")
     with held(state, "begin immediate", "delete from sessions") as holder:
         done = say("snapshot", "restore", "latest", "--yes")
         holder.run("rollback")
@@ -132,16 +132,16 @@ def restore_storm(tmp_path, environment, home, count, seed):
             file.write(data)
     pristine, vault = str(tmp_path / "pristine"), str(tmp_path / "vault")
     shutil.copytree(home, pristine, symlinks=True, ignore=lambda *_: {"gateway.sock", "pipe"})
-    shutil.copytree(os.path.join(environment["HOME"], ".local/share/holdfast"), vault)
+    shutil.copytree(os.path.join(environment["HOME"], ".local/share/safekept"), vault)
 
     def reset():
         for place, copy in (
             (home, pristine),
-            (os.path.join(environment["HOME"], ".local/share/holdfast"), vault),
+            (os.path.join(environment["HOME"], ".local/share/safekept"), vault),
         ):
             shutil.rmtree(place)
             shutil.copytree(copy, place, symlinks=True)
-        shutil.rmtree(home + ".holdfast", ignore_errors=True)
+        shutil.rmtree(home + ".safekept", ignore_errors=True)
 
     reset()
     old = tree_facts(home, skip=(".",))

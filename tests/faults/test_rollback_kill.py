@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from holdfast.checkpoints.rollback import recover
 from rollback_support import Project, Tree
+from safekept.checkpoints.rollback import recover
 
 #: Like tests/kill_points.py, for the library: every change to a filesystem is a step, renames of ours too.
 _CHILD = """
@@ -45,10 +45,10 @@ def counted_in(owner, name, after=False):
 
 for name in ("write", "pwrite", "writev", "fsync", "fdatasync", "copy_file_range"):
     counted_in(os, name)
-from holdfast.checkpoints import ground
-from holdfast.checkpoints.rollback import plan_rollback, recover, roll_back
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import TakeSettings
+from safekept.checkpoints import ground
+from safekept.checkpoints.rollback import plan_rollback, recover, roll_back
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings
 counted_in(ground, "_rename_flags", after=True)
 sys.addaudithook(hook)
 settings = TakeSettings(max_file_size=1 << 20)

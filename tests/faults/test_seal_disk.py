@@ -10,14 +10,14 @@ import pytest
 
 from archive_support import FORMS, facts, file, sample_home, write
 from conftest import program
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.archive import account, open_archive
-from holdfast.archive.sealing import age_keys, gpg_output
-from holdfast.archive.sealing.age_keys import AgeIdentity
-from holdfast.archive.sealing.errors import GpgFailed
-from holdfast.core.entries import CHUNK
-from holdfast.core.files import NoRoom
 from homes import make_hermes_home
+from safekept.actions.backup import BackupRequest, backup
+from safekept.archive import account, open_archive
+from safekept.archive.sealing import age_keys, gpg_output
+from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.archive.sealing.errors import GpgFailed
+from safekept.core.entries import CHUNK
+from safekept.core.files import NoRoom
 from seals import PASSPHRASE, given, keyring, opener, seal_to
 from surroundings import throwaway
 
@@ -105,8 +105,8 @@ MEASURE = """
 import json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from archive_support import HEAD, WHEN
-from holdfast.archive import open_archive, write_archive
-from holdfast.core.entries import CHUNK, BytesContent, Content, Entry, EntryList, Kind
+from safekept.archive import open_archive, write_archive
+from safekept.core.entries import CHUNK, BytesContent, Content, Entry, EntryList, Kind
 from seals import opener, seal_to
 
 to, form, path, megabytes, environment, key = json.loads(sys.argv[2])
@@ -222,13 +222,13 @@ def test_a_gpg_that_dies_in_the_middle_leaves_nothing(form, gpg, tmp_path, monke
 )
 def test_a_sealed_archive_that_the_disk_changes_is_never_named(kind, form, gpg, tmp_path, monkeypatch):
     """Reading back is real: one bit changed on the disk after writing, anywhere, and there is no archive."""
-    from holdfast.archive import writing
+    from safekept.archive import writing
 
     real = writing.prove
     places = iter([0.02, 0.5, 0.999])
 
     def prove(output, *rest):
-        (name,) = [name for name in os.listdir(tmp_path) if name.startswith(".holdfast-tmp-")]
+        (name,) = [name for name in os.listdir(tmp_path) if name.startswith(".safekept-tmp-")]
         with open(tmp_path / name, "r+b") as disk:
             place = int(os.path.getsize(tmp_path / name) * next(places))
             disk.seek(place)
@@ -248,9 +248,9 @@ def test_a_sealed_archive_that_the_disk_changes_is_never_named(kind, form, gpg, 
 
 
 def test_a_sealed_zip_from_gpg_is_read_in_its_order_with_one_run_for_its_content(gpg, tmp_path, monkeypatch):
-    from holdfast.archive.sealing import gpg_stream
+    from safekept.archive.sealing import gpg_stream
 
-    monkeypatch.setattr("holdfast.archive.sealing.proven_stream._TAIL", 1 << 20)
+    monkeypatch.setattr("safekept.archive.sealing.proven_stream._TAIL", 1 << 20)
     entries = [file(f"z{number:03}", os.urandom(400_000)) for number in range(30, 0, -1)]
     write(entries, tmp_path / "a.gpg", "zip", seal=seal_to("gpg:keeper", environment=gpg.environment))
     runs = []

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from holdfast.vault.snapshots import list_snapshots
 from homes import check_copy, make_hermes_home
+from safekept.vault.snapshots import list_snapshots
 from scanned import plant
 from snapshots import is_whole, opened, stored_files, take
 from surroundings import throwaway

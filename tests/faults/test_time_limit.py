@@ -16,17 +16,17 @@ import time
 
 import pytest
 
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.kit import write_kit
-from holdfast.actions.schedule_steps import RunRequest, Work, perform
-from holdfast.actions.second_way import acknowledge_kit
-from holdfast.actions.time_limit import OutOfTime, time_limit
-from holdfast.actions.vault import open_vault
-from holdfast.archive.sealing.age_keys import AgeIdentity
-from holdfast.schedule.plan import Plan
-from holdfast.schedule.tasks import Task
-from holdfast.vault.check import check
 from homes import make_hermes_home
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.kit import write_kit
+from safekept.actions.schedule_steps import RunRequest, Work, perform
+from safekept.actions.second_way import acknowledge_kit
+from safekept.actions.time_limit import OutOfTime, time_limit
+from safekept.actions.vault import open_vault
+from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.schedule.plan import Plan
+from safekept.schedule.tasks import Task
+from safekept.vault.check import check
 from surroundings import throwaway
 
 SAMPLE, FULL = 5, 120
@@ -106,7 +106,7 @@ def storm(tmp_path, kind: str, count: int, seed: int) -> int:
         if kind == "push":
             shutil.rmtree(tmp_path / "disk")
             os.mkdir(tmp_path / "disk")
-            (tmp_path / "disk" / "holdfast-destination").write_text("")
+            (tmp_path / "disk" / "safekept-destination").write_text("")
         cut += in_a_child(lambda limit=rng.uniform(0.001, usual): step(kind, limit))
         step(kind)  # nothing that was left behind is in the way
     with open_vault(here) as repository:

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from holdfast.core.errors import HoldfastError
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultDamaged
-from holdfast.vault.keys import Secret
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import MemoryStorage
+from safekept.core.errors import SafekeptError
+from safekept.vault.check import check
+from safekept.vault.errors import VaultDamaged
+from safekept.vault.keys import Secret
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import MemoryStorage
 from vaults import CHEAP, SECRET, new_vault, read_files, save_files, some_files
 
 SPARE = Secret("the recovery passphrase", generated=True)
@@ -47,7 +47,7 @@ def flip(made, source):
         return
     try:
         vault = Repository.open(storage, SECRET)
-    except HoldfastError:
+    except SafekeptError:
         assert path.startswith("keys/")
         vault = Repository.open(storage, SPARE)
     with vault:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from faulty_storage import MODES, FaultyStorage, Stopped
-from holdfast.core.files import NoRoom
-from holdfast.vault import index_file, prune_packs
-from holdfast.vault import pack as pack_module
-from holdfast.vault import packer as packer_module
-from holdfast.vault.check import check
-from holdfast.vault.errors import NoSuchVault, VaultHalfMade, VaultLocked, WrongKey
-from holdfast.vault.forget import forget, pin, unforget
-from holdfast.vault.keys import Secret
-from holdfast.vault.locks import unlock
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots, public_id, shown
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.storage.base import FileKind
-from holdfast.vault.tags import forgotten_at, is_pinned
+from safekept.core.files import NoRoom
+from safekept.vault import index_file, prune_packs
+from safekept.vault import pack as pack_module
+from safekept.vault import packer as packer_module
+from safekept.vault.check import check
+from safekept.vault.errors import NoSuchVault, VaultHalfMade, VaultLocked, WrongKey
+from safekept.vault.forget import forget, pin, unforget
+from safekept.vault.keys import Secret
+from safekept.vault.locks import unlock
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots, public_id, shown
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.storage.base import FileKind
+from safekept.vault.tags import forgotten_at, is_pinned
 from vaults import CHEAP, SECRET, new_vault, read_all, read_files, save_directory, save_files, some_files
 
 OTHER = Secret("the new one", generated=True)

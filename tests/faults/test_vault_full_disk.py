@@ -10,12 +10,12 @@ import subprocess
 
 import pytest
 
-from holdfast.vault.check import check
-from holdfast.vault.forget import forget
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage.local import RESERVE, LocalStorage
 from homes import make_hermes_home
+from safekept.vault.check import check
+from safekept.vault.forget import forget
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage.local import RESERVE, LocalStorage
 from surroundings import throwaway
 from vaults import new_vault, read_all, save_files
 
@@ -35,15 +35,15 @@ def fill(place: str) -> None:
 
 
 @pytest.fixture
-def full(tmp_path, small_filesystem, holdfast):
+def full(tmp_path, small_filesystem, safekept):
     """Commands of a user whose vault lies on a disk that two snapshots and somebody else filled."""
     here = throwaway(tmp_path)
     home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
     place = small_filesystem(16 << 10)
-    env = {"HOLDFAST_VAULT_PATH": os.path.join(place, "vault")}
+    env = {"SAFEKEPT_VAULT_PATH": os.path.join(place, "vault")}
 
     def say(*words):
-        return holdfast(*words, env=env)
+        return safekept(*words, env=env)
 
     for number in range(2):
         with open(os.path.join(home, "memories", "big.bin"), "wb") as file:
@@ -119,10 +119,10 @@ def test_a_check_of_a_read_only_vault_works(full):
         assert "Note: the vault is read without a lock" in done.stderr
 
 
-def test_restic_passes_the_reserve_over(tmp_path, holdfast):
+def test_restic_passes_the_reserve_over(tmp_path, safekept):
     here = throwaway(tmp_path)
     make_hermes_home(os.path.join(here.user_home, ".hermes"))
-    assert holdfast("snapshot").returncode == 0
+    assert safekept("snapshot").returncode == 0
     assert os.stat(os.path.join(here.vault, RESERVE)).st_mode & 0o777 == 0o600
     environment = {**os.environ, "RESTIC_PASSWORD_FILE": here.vault_key_file}
     for words in (("check", "--read-data"), ("prune",), ("snapshots",)):

@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 
-from holdfast.vault.keys import Secret
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage import LocalStorage
 from kill_points import count_steps, run_killed
+from safekept.vault.keys import Secret
+from safekept.vault.repo import Repository
+from safekept.vault.storage import LocalStorage
 from surroundings import throwaway
 
 SAMPLE = 10

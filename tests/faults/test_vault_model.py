@@ -15,17 +15,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from holdfast.vault import index_file, prune_packs
-from holdfast.vault import pack as pack_module
-from holdfast.vault import packer as packer_module
-from holdfast.vault.check import check
-from holdfast.vault.forget import SnapshotPinned, forget, forget_by_policy, pin, unforget, unpin
-from holdfast.vault.policy import Policy
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.tags import forgotten_at, is_pinned
+from safekept.vault import index_file, prune_packs
+from safekept.vault import pack as pack_module
+from safekept.vault import packer as packer_module
+from safekept.vault.check import check
+from safekept.vault.forget import SnapshotPinned, forget, forget_by_policy, pin, unforget, unpin
+from safekept.vault.policy import Policy
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.tags import forgotten_at, is_pinned
 from vaults import SECRET, new_vault, read_files, save_files
 
 HOUR = 3600 * 10**9

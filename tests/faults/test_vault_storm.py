@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from holdfast.vault.check import check
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots, public_id
-from holdfast.vault.storage import LocalStorage
-from holdfast.vault.tags import forgotten_at
+from safekept.vault.check import check
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots, public_id
+from safekept.vault.storage import LocalStorage
+from safekept.vault.tags import forgotten_at
 from vaults import SECRET, new_vault, read_files, some_files
 
 WORKER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vault_worker.py")

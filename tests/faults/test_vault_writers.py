@@ -12,21 +12,21 @@ import time
 
 import pytest
 
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.check import check
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import LocalStorage, MemoryStorage
-from holdfast.vault.storage.base import FileKind
+from safekept.vault.blobs import BlobKind
+from safekept.vault.check import check
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import LocalStorage, MemoryStorage
+from safekept.vault.storage.base import FileKind
 from vaults import SECRET, new_vault, read_files, some_files
 
 #: Saves one snapshot after the other and says each one's id and seed once it is stored.
 _CHILD = """
 import sys
-from holdfast.vault import pack, packer
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage import LocalStorage, MemoryStorage
-from holdfast.vault.storage.base import FileKind
+from safekept.vault import pack, packer
+from safekept.vault.repo import Repository
+from safekept.vault.storage import LocalStorage, MemoryStorage
+from safekept.vault.storage.base import FileKind
 from vaults import SECRET, save_files, some_files
 pack.TARGET, packer.MOST_BLOBS = 40_000, 8
 path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -130,7 +130,7 @@ def test_an_interrupt_waits_for_the_pack_that_is_being_stored_and_names_it():
 
 
 def test_an_interrupt_while_a_lock_is_given_up_leaves_none_behind(monkeypatch):
-    from holdfast.core.worker import Worker
+    from safekept.core.worker import Worker
 
     with new_vault(MemoryStorage()) as vault:
         lock = vault.lock(exclusive=True)

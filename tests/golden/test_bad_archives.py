@@ -51,13 +51,13 @@ def _flip(path, offset):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_bad_archive_is_refused_and_the_home_is_untouched(name, tmp_path, holdfast, hermes_home):
+def test_a_bad_archive_is_refused_and_the_home_is_untouched(name, tmp_path, safekept, hermes_home):
     maker, code, phrase = CASES[name]
     path = str(tmp_path / "archive.zip")
     maker(path)
     before = tree_facts(hermes_home, databases="bytes")
     outside = sorted(os.listdir(tmp_path / "user"))
-    done = holdfast("import", path, "--home", hermes_home, "--force")
+    done = safekept("import", path, "--home", hermes_home, "--force")
     assert done.returncode == 1, done.stdout + done.stderr
     first, *rest = done.stderr.splitlines()
     assert first == f"error: {code}", done.stderr
@@ -67,34 +67,34 @@ def test_a_bad_archive_is_refused_and_the_home_is_untouched(name, tmp_path, hold
     assert differences(before, tree_facts(hermes_home, databases="bytes")) == []
     assert not (tmp_path / "user" / ".bashrc").exists()
     left = [item for item in sorted(os.listdir(tmp_path / "user")) if item not in outside]
-    assert left in ([], [".local"], [".hermes.holdfast", ".local"], [".hermes.holdfast"]), left
+    assert left in ([], [".local"], [".hermes.safekept", ".local"], [".hermes.safekept"]), left
 
 
-def test_special_bits_never_land(tmp_path, holdfast):
+def test_special_bits_never_land(tmp_path, safekept):
     archive = bad.good_zip(
         str(tmp_path / "a.zip"), ("tool", b"x"), modes={"tool": 0o106755, "SOUL.md": 0o101644}
     )
     home = tmp_path / "user" / ".hermes"
-    done = holdfast("import", archive, "--home", str(home), "--force")
+    done = safekept("import", archive, "--home", str(home), "--force")
     assert done.returncode == 0, done.stderr
     assert (home / "tool").stat().st_mode & 0o7777 == 0o755
     assert (home / "SOUL.md").stat().st_mode & 0o7000 == 0
 
 
 def test_names_that_differ_only_in_case_both_land_where_the_filesystem_can_tell_them_apart(
-    tmp_path, holdfast
+    tmp_path, safekept
 ):
     archive = bad.good_zip(str(tmp_path / "a.zip"), ("Notes.md", b"upper"), ("notes.md", b"lower"))
     home = tmp_path / "user" / ".hermes"
-    done = holdfast("import", archive, "--home", str(home), "--force")
+    done = safekept("import", archive, "--home", str(home), "--force")
     assert done.returncode == 0, done.stderr
     assert ((home / "Notes.md").read_bytes(), (home / "notes.md").read_bytes()) == (b"upper", b"lower")
 
 
-def test_secrets_land_private_whatever_the_archive_says(tmp_path, holdfast):
+def test_secrets_land_private_whatever_the_archive_says(tmp_path, safekept):
     archive = bad.good_zip(
         str(tmp_path / "a.zip"), ("auth.json", b"{}"), modes={".env": 0o100666, "auth.json": 0o100644}
     )
     home = tmp_path / "user" / ".hermes"
-    assert holdfast("import", archive, "--home", str(home), "--force").returncode == 0
+    assert safekept("import", archive, "--home", str(home), "--force").returncode == 0
     assert [(home / name).stat().st_mode & 0o777 for name in (".env", "auth.json")] == [0o600, 0o600]

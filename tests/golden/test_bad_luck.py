@@ -22,14 +22,14 @@ AS_NOBODY = """
 import importlib, os, pkgutil, sys
 import bz2, difflib, encodings.utf_8_sig, tempfile, traceback, concurrent.futures.thread
 import isal.igzip, isal.isal_zlib, lzma, ruamel.yaml, sqlite3, zstandard
-import holdfast
-for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+import safekept
+for module in pkgutil.walk_packages(safekept.__path__, "safekept."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-from holdfast.cli.main import run
+from safekept.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -54,17 +54,17 @@ def lost(done, outcome):
     }
 
 
-def test_a_missing_home_says_where_it_was_looked_for(tmp_path, holdfast):
-    done = holdfast("backup", "--home", str(tmp_path / "nowhere"))
+def test_a_missing_home_says_where_it_was_looked_for(tmp_path, safekept):
+    done = safekept("backup", "--home", str(tmp_path / "nowhere"))
     assert done.returncode == 1
     assert done.stderr.startswith("error: home-not-found\n")
     assert str(tmp_path / "nowhere") in done.stderr
     assert os.listdir(tmp_path / "user") in ([], [".local"])
 
 
-def test_an_empty_home_is_no_backup(tmp_path, holdfast):
+def test_an_empty_home_is_no_backup(tmp_path, safekept):
     (tmp_path / "empty").mkdir()
-    done = holdfast("backup", "--home", str(tmp_path / "empty"), "-o", str(tmp_path / "out.zip"))
+    done = safekept("backup", "--home", str(tmp_path / "empty"), "-o", str(tmp_path / "out.zip"))
     assert done.returncode == 1
     assert done.stderr.startswith("error: home-empty\n")
     assert not (tmp_path / "out.zip").exists()
@@ -88,58 +88,58 @@ def test_an_unreadable_home_is_an_error_and_not_an_empty_archive(tmp_path, launc
 @pytest.mark.parametrize(
     "name", ["what?", "a#b", "100%25", "two\nlines", "sp ace", os.fsdecode(b"raw\xff\xfe")]
 )
-def test_homes_with_odd_names_come_back(tmp_path, holdfast, name):
+def test_homes_with_odd_names_come_back(tmp_path, safekept, name):
     home = make_hermes_home(str(tmp_path / "user" / name))
     before = tree_facts(home, skip=ROOT)
     archive = str(tmp_path / "out.zip")
-    done = holdfast("backup", "--home", home, "--layout", "hermes", "-o", archive)
+    done = safekept("backup", "--home", home, "--layout", "hermes", "-o", archive)
     assert done.returncode == 0, done.stdout + done.stderr
     for lost_thing in ("SOUL.md", "state.db"):
         os.unlink(os.path.join(home, lost_thing))
-    done = holdfast("import", archive, "--home", home, "--force")
+    done = safekept("import", archive, "--home", home, "--force")
     assert done.returncode == 0, done.stdout + done.stderr
     assert differences(before, tree_facts(home, skip=ROOT)) == []
 
 
-def test_an_archive_written_into_the_home_does_not_hold_itself(hermes_home, holdfast):
+def test_an_archive_written_into_the_home_does_not_hold_itself(hermes_home, safekept):
     inside = os.path.join(hermes_home, "mine.zip")
     for _ in range(2):
-        done = holdfast("backup", "--home", hermes_home, "-o", inside, "--json")
+        done = safekept("backup", "--home", hermes_home, "-o", inside, "--json")
         assert done.returncode == 0, done.stderr
     assert lost(done, "excluded")["mine.zip"]
-    assert not [name for name in os.listdir(hermes_home) if name.startswith(".holdfast-tmp")]
+    assert not [name for name in os.listdir(hermes_home) if name.startswith(".safekept-tmp")]
 
 
-def test_a_missing_output_directory_is_made_private(tmp_path, hermes_home, holdfast):
-    done = holdfast("backup", "--home", hermes_home, "-o", str(tmp_path / "new" / "deep" / "out"))
+def test_a_missing_output_directory_is_made_private(tmp_path, hermes_home, safekept):
+    done = safekept("backup", "--home", hermes_home, "-o", str(tmp_path / "new" / "deep" / "out"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "new" / "deep" / "out.zip").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "new" / "deep").stat().st_mode & 0o777 == 0o700
 
 
-def test_an_output_directory_that_cannot_be_made_is_named(tmp_path, hermes_home, holdfast):
+def test_an_output_directory_that_cannot_be_made_is_named(tmp_path, hermes_home, safekept):
     (tmp_path / "file").write_text("in the way")
-    done = holdfast("backup", "--home", hermes_home, "-o", str(tmp_path / "file" / "out.zip"))
+    done = safekept("backup", "--home", hermes_home, "-o", str(tmp_path / "file" / "out.zip"))
     assert done.returncode == 1
     assert done.stderr.startswith("error: output-not-writable\n")
     assert str(tmp_path / "file") in done.stderr
 
 
-def test_a_file_that_is_not_ours_is_never_overwritten(tmp_path, hermes_home, holdfast):
+def test_a_file_that_is_not_ours_is_never_overwritten(tmp_path, hermes_home, safekept):
     (tmp_path / "photos.zip").write_bytes(b"PK precious")
-    done = holdfast("backup", "--home", hermes_home, "-o", str(tmp_path / "photos.zip"))
+    done = safekept("backup", "--home", hermes_home, "-o", str(tmp_path / "photos.zip"))
     assert done.returncode == 1
-    assert "is not an archive that holdfast made" in done.stderr
+    assert "is not an archive that safekept made" in done.stderr
     assert (tmp_path / "photos.zip").read_bytes() == b"PK precious"
 
 
 @pytest.mark.parametrize("form", ["zip", "tar.zst"])
-def test_a_full_disk_leaves_nothing_behind(hermes_home, holdfast, small_filesystem, form):
+def test_a_full_disk_leaves_nothing_behind(hermes_home, safekept, small_filesystem, form):
     with open(os.path.join(hermes_home, "noise.bin"), "wb") as file:
         file.write(os.urandom(3_000_000))
     place = small_filesystem(1024)
     before = tree_facts(hermes_home, skip=ROOT)
-    done = holdfast("backup", "--home", hermes_home, "-o", f"{place}/out", "--format", form)
+    done = safekept("backup", "--home", hermes_home, "-o", f"{place}/out", "--format", form)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr.startswith("error: no-room\n"), done.stderr
     assert os.listdir(place) == []
@@ -147,16 +147,16 @@ def test_a_full_disk_leaves_nothing_behind(hermes_home, holdfast, small_filesyst
 
 
 def test_a_disk_too_small_for_an_import_leaves_the_home_as_it_was(
-    tmp_path, hermes_home, holdfast, small_filesystem
+    tmp_path, hermes_home, safekept, small_filesystem
 ):
     with open(os.path.join(hermes_home, "noise.bin"), "wb") as file:
         file.write(os.urandom(3_000_000))
     archive = str(tmp_path / "out.zip")
-    assert holdfast("backup", "--home", hermes_home, "-o", archive).returncode == 0
+    assert safekept("backup", "--home", hermes_home, "-o", archive).returncode == 0
     place = os.path.join(small_filesystem(2048), "home")
     make_hermes_home(place, awkward=False)
     before = tree_facts(place, databases="bytes")
-    done = holdfast("import", archive, "--home", place, "--force")
+    done = safekept("import", archive, "--home", place, "--force")
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: no-room\n"), done.stderr
     assert differences(before, tree_facts(place, databases="bytes")) == []
@@ -184,20 +184,20 @@ def locked_for_ever(path):
         holder.communicate()
 
 
-def test_one_database_locked_for_ever_costs_only_itself(tmp_path, hermes_home, holdfast):
+def test_one_database_locked_for_ever_costs_only_itself(tmp_path, hermes_home, safekept):
     browser = os.path.join(hermes_home, "data", "browser.db")
     with contextlib.closing(sqlite3.connect(browser)) as connection:
         connection.execute("create table t(x)")
     archive = str(tmp_path / "out.zip")
     with locked_for_ever(browser) as pid:
-        done = holdfast(
+        done = safekept(
             "backup",
             "--home",
             hermes_home,
             "-o",
             archive,
             "--json",
-            env={"HOLDFAST_DATABASE_DEADLINE": "0.5"},
+            env={"SAFEKEPT_DATABASE_DEADLINE": "0.5"},
         )
     assert done.returncode == 3, done.stdout + done.stderr
     reasons = lost(done, "locked")
@@ -219,14 +219,14 @@ def damage(path):
 
 
 def test_a_damaged_database_is_stored_as_it_is_and_never_pushes_out_a_sound_archive(
-    tmp_path, hermes_home, holdfast
+    tmp_path, hermes_home, safekept
 ):
     out = tmp_path / "out"
     out.mkdir()
-    assert holdfast("backup", "--home", hermes_home, "-o", f"{out}/", "--keep", "1").returncode == 0
+    assert safekept("backup", "--home", hermes_home, "-o", f"{out}/", "--keep", "1").returncode == 0
     sound = os.listdir(out)
     damage(os.path.join(hermes_home, "state.db"))
-    done = holdfast("backup", "--home", hermes_home, "-o", f"{out}/", "--keep", "1", "--json")
+    done = safekept("backup", "--home", hermes_home, "-o", f"{out}/", "--keep", "1", "--json")
     assert done.returncode == 3, done.stdout + done.stderr
     assert "state.db" in lost(done, "damaged")
     assert account(done)["damaged"] == ["state.db"]
@@ -238,20 +238,20 @@ def test_a_damaged_database_is_stored_as_it_is_and_never_pushes_out_a_sound_arch
     [(b"", "empty"), (bytes(95_000), "zero bytes"), (b"BoltDB" * 2000, "something else")],
 )
 def test_a_chat_database_that_is_none_any_more_is_said_loudly(
-    tmp_path, hermes_home, holdfast, content, words
+    tmp_path, hermes_home, safekept, content, words
 ):
     with open(os.path.join(hermes_home, "state.db"), "wb") as file:
         file.write(content)
-    done = holdfast("backup", "--home", hermes_home, "-o", str(tmp_path / "out"), "--json")
+    done = safekept("backup", "--home", hermes_home, "-o", str(tmp_path / "out"), "--json")
     assert done.returncode == 3, done.stdout
     assert words in lost(done, "damaged")["state.db"]
 
 
-def test_databases_on_a_read_only_filesystem_are_captured(tmp_path, holdfast, small_filesystem):
+def test_databases_on_a_read_only_filesystem_are_captured(tmp_path, safekept, small_filesystem):
     place = small_filesystem(8192)
     home = make_hermes_home(os.path.join(place, "home"), awkward=False)
     subprocess.run(["mount", "-o", "remount,ro", place], check=True)
-    done = holdfast("backup", "--home", home, "-o", str(tmp_path / "out.zip"), "--json")
+    done = safekept("backup", "--home", home, "-o", str(tmp_path / "out.zip"), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert account(done)["census"]["default"]["messages"] == 40
 
@@ -305,7 +305,7 @@ def test_an_interrupted_import_puts_everything_back_at_once(
 def test_two_backups_in_the_same_second_give_two_whole_archives(tmp_path, hermes_home, launcher_environment):
     out = tmp_path / "out"
     out.mkdir()
-    words = [sys.executable, "-m", "holdfast", "backup", "--home", hermes_home, "-o", f"{out}/", "--json"]
+    words = [sys.executable, "-m", "safekept", "backup", "--home", hermes_home, "-o", f"{out}/", "--json"]
     both = [
         subprocess.Popen(words, env=launcher_environment, stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]
@@ -338,15 +338,15 @@ def test_an_ordinary_user_can_back_up_and_import(tmp_path, launcher_environment)
     assert differences(before, tree_facts(home, skip=ROOT)) == []
 
 
-def test_what_root_writes_into_a_home_belongs_to_the_homes_owner(tmp_path, holdfast):
+def test_what_root_writes_into_a_home_belongs_to_the_homes_owner(tmp_path, safekept):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     archive = str(tmp_path / "out.zip")
-    assert holdfast("backup", "--home", home, "-o", archive).returncode == 0
+    assert safekept("backup", "--home", home, "-o", archive).returncode == 0
     shutil.rmtree(os.path.join(home, "skills"))
     os.chown(home, 65534, 65534)
-    assert holdfast("import", archive, "--home", home, "--force").returncode == 0
+    assert safekept("import", archive, "--home", home, "--force").returncode == 0
     owners = {
         os.lstat(os.path.join(folder, name)).st_uid
         for folder, _, files in os.walk(os.path.join(home, "skills"))

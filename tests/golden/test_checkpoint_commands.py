@@ -12,7 +12,7 @@ import shlex
 import pytest
 
 from checkpoint_support import put
-from holdfast.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.checkpoints import Checkpoints
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def run(holdfast, project):
-    """Runs `holdfast` in the project."""
-    return lambda *words, **options: holdfast(*words, **{"cwd": project, **options})
+def run(safekept, project):
+    """Runs `safekept` in the project."""
+    return lambda *words, **options: safekept(*words, **{"cwd": project, **options})
 
 
 def broken(project: str) -> None:
@@ -41,7 +41,7 @@ def read(*parts: str) -> str:
 
 
 def printed_commands(text: str) -> list[list[str]]:
-    return [shlex.split(call)[1:] for call in re.findall(r"`(holdfast [^`]+)`", text)]
+    return [shlex.split(call)[1:] for call in re.findall(r"`(safekept [^`]+)`", text)]
 
 
 def test_a_checkpoint_says_what_it_kept_and_the_printed_command_goes_back(run, project):
@@ -57,11 +57,11 @@ def test_a_checkpoint_says_what_it_kept_and_the_printed_command_goes_back(run, p
     assert not os.path.exists(os.path.join(project, "made.txt"))
 
 
-def test_the_printed_command_works_from_another_directory(holdfast, project, tmp_path):
-    done = holdfast("checkpoint", project, cwd=str(tmp_path))
+def test_the_printed_command_works_from_another_directory(safekept, project, tmp_path):
+    done = safekept("checkpoint", project, cwd=str(tmp_path))
     broken(project)
     (back,) = printed_commands(done.stdout)
-    assert holdfast(*back, cwd=str(tmp_path)).returncode == 0
+    assert safekept(*back, cwd=str(tmp_path)).returncode == 0
     assert read(project, "src", "main.py") == "one\n"
 
 
@@ -81,7 +81,7 @@ def test_rollback_lists_shows_does_and_undoes(run, project):
     assert went.stdout.startswith("Went back to checkpoint ")
     assert "Restored   src/main.py" in went.stdout and "Removed    made.txt" in went.stdout
     assert "Untouched  1 path that no checkpoint holds: 1 secret" in went.stdout
-    assert "Changed your mind? `holdfast rollback --undo`" in went.stdout
+    assert "Changed your mind? `safekept rollback --undo`" in went.stdout
     assert read(project, ".env") == "SECRET=1\n"
     undone = run("rollback", "--undo")
     assert undone.returncode == 0, undone.stderr
@@ -96,28 +96,28 @@ def test_one_file_comes_back_alone_and_a_subdirectory_is_enough(run, project):
     assert read(project, "src", "main.py") == "one\n" and read(project, "made.txt") == "made\n"
 
 
-def test_10505_from_a_directory_without_checkpoints_those_below_and_above_are_listed(holdfast, run, project):
+def test_10505_from_a_directory_without_checkpoints_those_below_and_above_are_listed(safekept, run, project):
     run("checkpoint")
-    above = holdfast("rollback", cwd=os.path.dirname(project))
+    above = safekept("rollback", cwd=os.path.dirname(project))
     assert above.returncode == 0 and f"Below it   {project}" in above.stdout
     inner = os.path.join(project, "nested")
     put(os.path.join(inner, "package.json"), "{}")
-    below = holdfast("rollback", cwd=inner)
+    below = safekept("rollback", cwd=inner)
     assert f"Around it  {project}" in below.stdout
-    refused = holdfast("rollback", "1", cwd=inner)
+    refused = safekept("rollback", "1", cwd=inner)
     assert refused.returncode == 1
     assert "there are no checkpoints of" in refused.stderr and "Nothing was changed" in refused.stderr
-    assert f"`holdfast rollback 1 --dir {project}`" in refused.stderr
+    assert f"`safekept rollback 1 --dir {project}`" in refused.stderr
 
 
-def test_all_projects_are_one_timeline(holdfast, run, project, tmp_path):
+def test_all_projects_are_one_timeline(safekept, run, project, tmp_path):
     other = os.path.realpath(tmp_path / "other")
     put(os.path.join(other, "go.mod"), "")
     run("checkpoint", "--reason", "first")
-    holdfast("checkpoint", other, "--reason", "second")
-    lines = holdfast("rollback", "--all-projects", cwd=str(tmp_path)).stdout.splitlines()
+    safekept("checkpoint", other, "--reason", "second")
+    lines = safekept("rollback", "--all-projects", cwd=str(tmp_path)).stdout.splitlines()
     assert [("second" in line, "first" in line) for line in lines[1:3]] == [(True, False), (False, True)]
-    again = holdfast("checkpoints", "list", cwd=str(tmp_path)).stdout.splitlines()
+    again = safekept("checkpoints", "list", cwd=str(tmp_path)).stdout.splitlines()
     assert [line.split()[0] for line in again[1:3]] == [line.split()[0] for line in lines[1:3]]
 
 
@@ -146,16 +146,16 @@ def test_what_cannot_be_done_is_said_and_nothing_changes(run, project, words, co
     assert read(project, "src", "main.py") == "broken\n"
 
 
-def test_the_home_directory_is_never_a_project(holdfast, launcher_environment):
+def test_the_home_directory_is_never_a_project(safekept, launcher_environment):
     home = launcher_environment["HOME"]
     put(os.path.join(home, "package.json"), "{}")
-    done = holdfast("checkpoint", home)
+    done = safekept("checkpoint", home)
     assert done.returncode == 1 and "not-a-project" in done.stderr
 
 
-def test_the_home_of_another_user_is_never_a_project(holdfast):
+def test_the_home_of_another_user_is_never_a_project(safekept):
     other = pwd.getpwuid(0).pw_dir
-    done = holdfast("checkpoint", other)
+    done = safekept("checkpoint", other)
     assert done.returncode == 1 and f"`{other}` is not a project" in done.stderr
 
 
@@ -171,7 +171,7 @@ def test_the_history_of_a_nested_repository_is_said_not_to_be_kept(run, project)
 
 def test_status_shows_damage_and_commands_that_nothing_protects(run, project, tmp_path, launcher_environment):
     run("checkpoint")
-    data = os.path.join(launcher_environment["HOME"], ".local", "share", "holdfast", "checkpoints")
+    data = os.path.join(launcher_environment["HOME"], ".local", "share", "safekept", "checkpoints")
     agent = Checkpoints(data)
     put(str(tmp_path / "loose" / "x"), "1")
     agent.before([str(tmp_path / "loose")], "make", shell=True)
@@ -215,7 +215,7 @@ def test_status_shows_sizes_limits_projects_and_failures(run, project, launcher_
     shown = run("checkpoints")
     assert shown.stdout.startswith("1 checkpoint of 1 project\n")
     assert "Keeps      200 per project, 30 days, and always the newest of each" in shown.stdout
-    data = os.path.join(launcher_environment["HOME"], ".local", "share", "holdfast", "checkpoints")
+    data = os.path.join(launcher_environment["HOME"], ".local", "share", "safekept", "checkpoints")
     put(
         os.path.join(data, "maintenance.json"),
         json.dumps({"started": 1.0, "ended": 1.0, "failures": 3, "error": "OSError: no space"}),
@@ -264,7 +264,7 @@ def test_a_rollback_is_written_in_the_journal(run, project, launcher_environment
     run("checkpoint")
     broken(project)
     run("rollback", "1")
-    journal = read(launcher_environment["HOME"], ".local", "share", "holdfast", "journal.jsonl")
+    journal = read(launcher_environment["HOME"], ".local", "share", "safekept", "journal.jsonl")
     verbs = [(json.loads(line)["verb"], json.loads(line)["state"]) for line in journal.splitlines()]
     assert verbs == [("checkpoint", "done"), ("rollback", "done")]
 

@@ -1,4 +1,4 @@
-"""`holdfast connect` and `disconnect` in words: the diff first, the refusal, the lines, the way back."""
+"""`safekept connect` and `disconnect` in words: the diff first, the refusal, the lines, the way back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ THEIRS = b'{\n  "model": "opus"\n}\n'
 
 @pytest.fixture
 def user(tmp_path, monkeypatch):
-    """A user with Claude Code, and a program called `holdfast` by which it is called."""
+    """A user with Claude Code, and a program called `safekept` by which it is called."""
     home = str(tmp_path / "user")
     write(os.path.join(home, ".claude", "settings.json"), THEIRS)
-    launcher = str(tmp_path / "bin" / "holdfast")
+    launcher = str(tmp_path / "bin" / "safekept")
     write(launcher, b"#!/bin/sh\n", 0o755)
-    monkeypatch.setenv("HOLDFAST_LAUNCHER", launcher)
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", launcher)
     monkeypatch.setenv("PATH", os.path.dirname(launcher))
     return home
 
@@ -41,8 +41,8 @@ def test_alone_it_lists_the_agents_and_how_to_connect_them(say, user):
     os.mkdir(os.path.join(user, ".codex"))
     assert say("connect").out == (
         "0 of 2 agents on this machine are connected\n"
-        "  claude-code  not connected: `holdfast connect claude-code`\n"
-        "  codex        not connected: `holdfast connect codex`\n"
+        "  claude-code  not connected: `safekept connect claude-code`\n"
+        "  codex        not connected: `safekept connect codex`\n"
         "Not found here: hermes, gemini, cursor, opencode\n"
     )
     assert say("connect", "codex", "--yes").code == 0
@@ -70,8 +70,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed_and_the_command_i
         "error: consent-needed\n"
         "  changing the settings of Claude Code needs your consent\n\n"
         "  kept  Nothing was changed\n"
-        "  next  See what would change: `holdfast connect claude-code --dry-run`\n"
-        "        Agree to it: `holdfast connect claude-code --yes`\n"
+        "  next  See what would change: `safekept connect claude-code --dry-run`\n"
+        "        Agree to it: `safekept connect claude-code --yes`\n"
     )
     assert read(settings_of(user)) == THEIRS and not os.path.exists(os.path.join(user, ".local"))
 
@@ -92,13 +92,13 @@ def test_it_says_what_was_done_where_the_copy_is_and_how_to_undo_it(say, user):
     copy = tail[1].removeprefix("  Copy       what was there: ")
     assert read(copy) == THEIRS
     assert tail[-2:] == [
-        "  See it     after its next change: `holdfast connect`",
-        "  Undo       `holdfast disconnect claude-code`",
+        "  See it     after its next change: `safekept connect`",
+        "  Undo       `safekept disconnect claude-code`",
     ]
     again = say("connect", "claude", "--yes")
     assert again.code == 0 and again.out == "Claude Code is connected already; nothing was changed\n"
     back = say("disconnect", "claude-code", "--yes")
-    assert back.out.endswith("\nDisconnected Claude Code\n  Again      `holdfast connect claude-code`\n")
+    assert back.out.endswith("\nDisconnected Claude Code\n  Again      `safekept connect claude-code`\n")
     assert read(settings_of(user)) == THEIRS
     once_more = say("disconnect", "claude-code", "--yes")
     assert once_more.code == 0 and once_more.out == "Claude Code is not connected; nothing was changed\n"
@@ -108,7 +108,7 @@ def test_disconnecting_asks_too(say, user):
     say("connect", "claude-code", "--yes")
     connected = read(settings_of(user))
     said = say("disconnect", "claude-code")
-    assert said.code == 1 and "Agree to it: `holdfast disconnect claude-code --yes`" in said.err
+    assert said.code == 1 and "Agree to it: `safekept disconnect claude-code --yes`" in said.err
     assert say("disconnect", "claude-code", "--dry-run").out.endswith("\nNothing was changed\n")
     assert read(settings_of(user)) == connected
 
@@ -135,13 +135,13 @@ def test_a_file_with_comments_is_left_alone_and_the_lines_are_printed(say, user)
     head, _, rest = said.out.partition("\n\n")
     assert head == f"To put into {settings_of(user)}:"
     lines = json.loads(rest)
-    assert lines["hooks"]["PreToolUse"][0]["hooks"][0]["command"].endswith("holdfast hook claude-code")
+    assert lines["hooks"]["PreToolUse"][0]["hooks"][0]["command"].endswith("safekept hook claude-code")
     assert said.err == (
         "error: settings-left-alone\n"
         f"  `{settings_of(user)}` has comments, which an edit would endanger (line 2: there is a comment)\n\n"
         "  kept  The file is as it was; nothing was changed\n"
-        "  next  Put these lines into it yourself, then look whether Claude Code calls: `holdfast connect`\n"
-        "        Or mend the file and run `holdfast connect claude-code` again\n"
+        "  next  Put these lines into it yourself, then look whether Claude Code calls: `safekept connect`\n"
+        "        Or mend the file and run `safekept connect claude-code` again\n"
     )
     document = json.loads(say("connect", "claude-code", "--yes", "--json").out)
     assert document["error"]["code"] == "settings-left-alone"
@@ -151,7 +151,7 @@ def test_a_file_with_comments_is_left_alone_and_the_lines_are_printed(say, user)
 def test_a_host_that_nobody_knows_is_said_with_those_that_are_known(say):
     said = say("connect", "emacs")
     assert said.code == 2
-    assert "holdfast does not know how to connect `emacs`" in said.err
+    assert "safekept does not know how to connect `emacs`" in said.err
     assert "Name one of: hermes, claude-code, codex, gemini, cursor, opencode" in said.err
 
 
@@ -174,7 +174,7 @@ def test_hermes_is_told_with_its_commands_and_that_it_must_be_restarted(say, use
     write(os.path.join(user, ".hermes", "config.yaml"), b"# mine\nmodel: x  # keep\n")
     said = say("connect", "hermes", "--yes")
     assert said.code == 0, said.err
-    assert "+plugins:\n+  enabled:\n+    - holdfast\n" in said.out
+    assert "+plugins:\n+  enabled:\n+    - safekept\n" in said.out
     for words in ("Restart Hermes", "`/rollback`, `/snapshot` and `/snap`", "`/rewind`, `/checkpoint`"):
         assert words in said.out
     assert "plugin.yaml (new)\n" in said.out and "def register" not in said.out
@@ -189,11 +189,11 @@ def test_a_profile_of_hermes_that_is_not_connected_yet_is_named(say, user):
     write(os.path.join(root, "config.yaml"), b"a: 1\n")
     profile = os.path.join(root, "profiles", "my coder")
     write(os.path.join(profile, "config.yaml"), b"b: 1\n")
-    mend = f"holdfast connect hermes --home '{profile}'"
+    mend = f"safekept connect hermes --home '{profile}'"
     assert f"The profile my coder is not connected: `{mend}`\n" in say("connect", "hermes", "--yes").out
     words = shlex.split(mend)[1:]
     assert say(*words, "--yes").code == 0
-    assert read(os.path.join(profile, "config.yaml")) == b"b: 1\nplugins:\n  enabled:\n    - holdfast\n"
+    assert read(os.path.join(profile, "config.yaml")) == b"b: 1\nplugins:\n  enabled:\n    - safekept\n"
     document = json.loads(say("connect", "--json").out)
     assert {place["scope"] for place in document["hosts"][0]["places"]} == {root, profile}
     assert say("disconnect", "hermes", "--yes").code == 0
@@ -221,7 +221,7 @@ def test_status_and_doctor_say_how_it_stands(say, user):
     write(settings_of(user), THEIRS)
     told = say("status").out
     assert "Claude Code was connected, but the entry is gone from" in told
-    assert "`holdfast connect claude-code`" in told
+    assert "`safekept connect claude-code`" in told
     document = json.loads(say("status", "--json").out)
     assert "connection-gone" in [one["code"] for one in document["verdict"]["reasons"]]
     assert document["hosts"][0]["troubles"][0]["kind"] == "gone"
@@ -235,7 +235,7 @@ def test_status_and_doctor_say_how_it_stands(say, user):
 def test_at_a_terminal_it_asks_after_the_diff(user, launcher_environment, answer, code, ends):
     environment = {**launcher_environment, "HOME": user}
     with Terminal(
-        sys.executable, "-I", "-m", "holdfast", "connect", "claude", environment=environment
+        sys.executable, "-I", "-m", "safekept", "connect", "claude", environment=environment
     ) as one:
         one.until("Connect Claude Code? [y/N]")
         assert '"PreToolUse"' in one.seen and read(settings_of(user)) == THEIRS
@@ -254,9 +254,9 @@ def test_the_log_has_who_was_connected_and_when(say):
 
 
 def test_what_is_written_is_the_launcher_wherever_it_was_called_from(say, user, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_LAUNCHER", "../bin/holdfast")
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", "../bin/safekept")
     command = json.loads(say("connect", "claude-code", "--json", "--yes").out)["command"]
-    assert command[0] == str(tmp_path / "bin" / "holdfast")
+    assert command[0] == str(tmp_path / "bin" / "safekept")
     (line,) = {
         one["command"]
         for event in json.loads(read(settings_of(user)))["hooks"].values()

@@ -1,4 +1,4 @@
-"""`holdfast doctor`: transcripts in five states, and every family of findings with its evidence and fix."""
+"""`safekept doctor`: transcripts in five states, and every family of findings with its evidence and fix."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from contextlib import closing
 import pytest
 
 from checkpoint_support import put
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.doctor.diagnosis import examine
-from holdfast.actions.doctor.finding import DoctorRequest
-from holdfast.actions.doctor.repairs import carry_out
-from holdfast.actions.receipts import PASSED, Receipt, Row, save_receipt
-from holdfast.core.journal import Record, new_id
-from holdfast.home.scan import Selection
-from holdfast.vault.lock_file import LockFile
-from holdfast.vault.storage.base import FileKind
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.doctor.diagnosis import examine
+from safekept.actions.doctor.finding import DoctorRequest
+from safekept.actions.doctor.repairs import carry_out
+from safekept.actions.receipts import PASSED, Receipt, Row, save_receipt
+from safekept.core.journal import Record, new_id
+from safekept.home.scan import Selection
+from safekept.vault.lock_file import LockFile
+from safekept.vault.storage.base import FileKind
 from snapshots import opened, take
 from states import STATES, aged, drilled, made, tear, told
 from surroundings import throwaway
@@ -41,7 +41,7 @@ EXITS = {"empty": 4, "fresh": 3, "stale": 3, "alarmed": 4, "damaged": 4}
 @pytest.fixture(autouse=True)
 def a_disk_with_room(monkeypatch):
     """A disk that is nearly full is a finding; the one that these tests run on is not meant."""
-    monkeypatch.setattr("holdfast.core.trash.free_bytes", lambda path: 1 << 40)
+    monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1 << 40)
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -75,7 +75,7 @@ def test_every_printed_command_of_ours_runs_and_the_damaged_database_comes_back(
     state = made("damaged", tmp_path)
     say = spoken(monkeypatch, state.user)
     (restore,) = [
-        shlex.split(one)[1:] for one in re.findall(r"`(holdfast snapshot restore [^`]*)`", say("doctor").out)
+        shlex.split(one)[1:] for one in re.findall(r"`(safekept snapshot restore [^`]*)`", say("doctor").out)
     ]
     assert say(*restore, "--yes").code == 0
     with closing(sqlite3.connect(os.path.join(state.home, "state.db"))) as connection:
@@ -112,7 +112,7 @@ def home(here):
 def found(here, code, **request):
     """The findings with this code."""
     diagnosis = examine(
-        here, DoctorRequest(config_directory=os.path.join(here.user_home, ".config", "holdfast"), **request)
+        here, DoctorRequest(config_directory=os.path.join(here.user_home, ".config", "safekept"), **request)
     )
     assert diagnosis.remarks == ()
     return [one for one in diagnosis.findings if one.code == code]
@@ -127,7 +127,7 @@ def test_a_damaged_database_of_a_profile_is_advised_for_that_profile(here, home)
     tear(os.path.join(home, "profiles", "coder", "state.db"))
     (one,) = found(here, "database-damaged")
     assert one.text == f"profiles/coder/state.db (profile coder) in {home} is damaged"
-    assert commands(one) == [f"holdfast snapshot restore {first} profiles/coder/state.db"]
+    assert commands(one) == [f"safekept snapshot restore {first} profiles/coder/state.db"]
 
 
 def test_advice_never_names_a_generation_that_was_not_verified(here, home):
@@ -138,7 +138,7 @@ def test_advice_never_names_a_generation_that_was_not_verified(here, home):
     tear(os.path.join(home, "state.db"))
     damaged = take(here, home, check="always").id[:8]
     (one,) = found(here, "database-damaged")
-    assert commands(one) == [f"holdfast snapshot restore {sound} state.db"]
+    assert commands(one) == [f"safekept snapshot restore {sound} state.db"]
     assert unverified not in str(one) and damaged not in str(one)
 
 
@@ -148,12 +148,12 @@ def test_where_no_generation_was_verified_that_is_said(here, home):
     (one,) = found(here, "database-damaged")
     assert one.evidence[-1] == "no verified generation of it is known"
     assert one.fix[0] == "Nothing is advised that was not verified; keep a copy of the damaged file"
-    assert commands(one) == ["holdfast drill", "holdfast history state.db"]
+    assert commands(one) == ["safekept drill", "safekept history state.db"]
     assert not any(name in str(one) for name in ids)
 
 
 def test_a_generation_that_a_drill_proved_counts_as_verified_and_one_that_failed_does_not(here, home):
-    from holdfast.vault.forget import mark_proven
+    from safekept.vault.forget import mark_proven
 
     proven = take(here, home, check="never")
     take(here, home, check="never")
@@ -161,7 +161,7 @@ def test_a_generation_that_a_drill_proved_counts_as_verified_and_one_that_failed
         mark_proven(repository, [proven.snapshot], lock, now_ns=time.time_ns())
     tear(os.path.join(home, "state.db"))
     (one,) = found(here, "database-damaged")
-    assert commands(one) == [f"holdfast snapshot restore {proven.id[:8]} state.db"]
+    assert commands(one) == [f"safekept snapshot restore {proven.id[:8]} state.db"]
     assert one.evidence[-1].endswith(("(proven by a drill)", "(checked and sound)"))
 
 
@@ -176,12 +176,12 @@ def test_a_verified_generation_whose_packs_are_lost_is_not_advised(here, home):
         )
     newer = take(here, home, check="always").id[:8]
     tear(os.path.join(home, "state.db"))
-    assert commands(found(here, "database-damaged")[0]) == [f"holdfast snapshot restore {newer} state.db"]
+    assert commands(found(here, "database-damaged")[0]) == [f"safekept snapshot restore {newer} state.db"]
     for directory, _, names in os.walk(os.path.join(here.vault, "data")):
         for name in set(names) - packs:
             os.chmod(os.path.join(directory, name), 0o600)
             os.unlink(os.path.join(directory, name))
-    assert commands(found(here, "database-damaged")[0]) == [f"holdfast snapshot restore {older} state.db"]
+    assert commands(found(here, "database-damaged")[0]) == [f"safekept snapshot restore {older} state.db"]
 
 
 def test_a_proven_archive_is_advised_where_no_snapshot_is_verified(here, home, tmp_path):
@@ -192,7 +192,7 @@ def test_a_proven_archive_is_advised_where_no_snapshot_is_verified(here, home, t
     assert found(here, "database-damaged")[0].evidence[-1] == "no verified generation of it is known"
     save_receipt(here, Receipt(new_id(), "archive", archive, home, time.time(), 1.0, True, row))
     (one,) = found(here, "database-damaged")
-    assert commands(one) == [f"holdfast import {archive} --only state.db"]
+    assert commands(one) == [f"safekept import {archive} --only state.db"]
 
 
 @pytest.mark.parametrize(
@@ -216,16 +216,16 @@ def test_deeper_databases_are_looked_at_and_one_that_was_never_used_is_no_damage
 
 
 def test_an_alarm_does_not_advise_a_database_that_nobody_verified(here, home):
-    from holdfast.actions.alarms import Alarm, raise_alarm
+    from safekept.actions.alarms import Alarm, raise_alarm
 
     first = take(here, home, check="never").id
-    command = f"holdfast snapshot restore {first[:8]} state.db memories --yes"
+    command = f"safekept snapshot restore {first[:8]} state.db memories --yes"
     alarm = Alarm(home=home, kind="loss", text="messages 40 → 2", restore=(command,), pinned=first)
     raise_alarm(here, alarm)
     (one,) = found(here, "alarm-loss")
     assert one.fix[0] == (
         f"state.db was not verified in {first[:8]}; "
-        f"prove it before you restore it: `holdfast drill {first[:8]}`"
+        f"prove it before you restore it: `safekept drill {first[:8]}`"
     )
     assert command not in str(one)
 
@@ -234,7 +234,7 @@ def test_an_alarm_does_not_advise_a_database_that_nobody_verified(here, home):
 
 
 def lock_of(repository, **facts):
-    from holdfast.vault.files import save_file
+    from safekept.vault.files import save_file
 
     lock = dataclasses.replace(LockFile.of_this_process(True), **facts)
     return save_file(repository.storage, repository.key, FileKind.LOCK, lock.to_json())
@@ -249,7 +249,7 @@ def test_locks_of_dead_processes_are_removed_by_fix_and_no_others(here, home):
         lock_of(repository, pid=1, hostname="elsewhere", time_ns=time.time_ns() - 7200 * 10**9)
         living = lock_of(repository, exclusive=False)
     (one,) = found(here, "stale-lock")
-    assert one.text == "2 locks were left behind on the vault" and commands(one) == ["holdfast vault unlock"]
+    assert one.text == "2 locks were left behind on the vault" and commands(one) == ["safekept vault unlock"]
     assert any(
         f"pid {dead} on `{socket.gethostname()}`" in line and "is gone" in line for line in one.evidence
     )
@@ -276,7 +276,7 @@ def kill_half_way(work):
     """A landing in a process that dies when everything is swapped in and nothing is committed."""
     child = os.fork()
     if not child:
-        from holdfast.home.landing.swap import Swap
+        from safekept.home.landing.swap import Swap
 
         Swap._check_holders = lambda self: os.kill(os.getpid(), signal.SIGKILL)
         work()
@@ -315,14 +315,14 @@ def test_an_interrupted_rollback_is_finished_by_fix(here, home, tmp_path, monkey
     put(main, "broken\n")
     child = os.fork()
     if not child:
-        import holdfast.checkpoints.rollback as rolling
+        import safekept.checkpoints.rollback as rolling
 
         rolling.go_forward = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         say("rollback", "1", "--dir", project)
         os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
     (one,) = found(here, "interrupted-rollback")
-    assert one.level == "serious" and commands(one) == [f"holdfast rollback --dir {project}"]
+    assert one.level == "serious" and commands(one) == [f"safekept rollback --dir {project}"]
     assert found(here, "interrupted-rollback", home=home) == [], "asked about a home, only that is looked at"
     assert say("doctor", "--fix").out.startswith("Mended 1 finding\n")
     assert found(here, "interrupted-rollback") == []
@@ -339,7 +339,7 @@ def test_an_interrupted_rollback_is_finished_by_fix(here, home, tmp_path, monkey
 def test_modes_that_are_too_wide_are_found_mended_and_put_back_by_undo(here, home, monkeypatch):
     say = spoken(monkeypatch, here.user_home)
     take(here, home)
-    config = put(os.path.join(here.user_home, ".config", "holdfast", "config.toml"), "")
+    config = put(os.path.join(here.user_home, ".config", "safekept", "config.toml"), "")
     secret = os.path.join(home, "profiles", "coder", ".env")
     pairing = os.path.join(home, "pairing", "telegram-approved.json")
     wide = {
@@ -368,7 +368,7 @@ def test_modes_that_are_too_wide_are_found_mended_and_put_back_by_undo(here, hom
     assert done.out.startswith("Mended 5 findings\n"), done.out
     assert {stat.S_IMODE(os.stat(path).st_mode) for path in wide} == {0o600, 0o700}
     assert found(here, "permissions") == []
-    undo = re.search(r"Put the modes back: `holdfast (undo [^`]*)`", done.out)
+    undo = re.search(r"Put the modes back: `safekept (undo [^`]*)`", done.out)
     os.chmod(config, 0o400)
     back = say(*undo.group(1).split())
     assert (
@@ -407,18 +407,18 @@ def test_a_home_that_was_never_kept_and_one_without_a_snapshot(here, home):
     put(os.path.join(claude, "settings.json"), "{}")
     put(os.path.join(claude, "projects", "x.jsonl"), "{}")
     (one,) = found(here, "no-snapshot")
-    assert one.level == "serious" and commands(one) == ["holdfast snapshot"]
+    assert one.level == "serious" and commands(one) == ["safekept snapshot"]
     take(here, home)
     assert found(here, "no-snapshot") == []
     (one,) = found(here, "home-unkept")
-    assert commands(one) == [f"holdfast snapshot --home {claude}"]
+    assert commands(one) == [f"safekept snapshot --home {claude}"]
 
 
 def test_no_proof_in_ninety_days(here, home):
     snapshot = take(here, home)
     (one,) = found(here, "not-proven")
     assert one.text == f"that {home} can be restored never was proven by a drill"
-    assert commands(one) == ["holdfast drill"]
+    assert commands(one) == ["safekept drill"]
 
     class Of:
         surroundings = here
@@ -442,7 +442,7 @@ def test_the_only_key_matters_more_where_copies_are_elsewhere(here, home):
     assert one.level == "serious"
     assert found(there, "no-copy-elsewhere") == []
     with opened(here) as repository:
-        from holdfast.vault.keys import Secret
+        from safekept.vault.keys import Secret
 
         repository.add_key(Secret("four plain words here"), username="recovery")
     assert found(there, "key-only-here") == []
@@ -461,11 +461,11 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
     put(os.path.join(home, "old.zip"), big)
     hermes, loose = sorted(found(here, "other-copies"), key=lambda one: "Hermes" not in one.text)
     assert hermes.text == f"copies that Hermes made take 1.05 MB in {home}"
-    assert hermes.fix[0].startswith("1 of them is not in the vault yet; take them in first: `holdfast adopt`")
+    assert hermes.fix[0].startswith("1 of them is not in the vault yet; take them in first: `safekept adopt`")
     assert "rm" not in " ".join(commands(hermes)), "nothing may go that is not in the vault"
     assert loose.text == f"2 older copies of files take 2.1 MB in {home}"
-    assert commands(loose)[0] == "holdfast snapshot" and commands(loose)[1].startswith("rm ")
-    from holdfast.actions.adopt import adopt
+    assert commands(loose)[0] == "safekept snapshot" and commands(loose)[1].startswith("rm ")
+    from safekept.actions.adopt import adopt
 
     adopt(here, here.locate(home))
     (hermes, _) = sorted(found(here, "other-copies"), key=lambda one: "Hermes" not in one.text)
@@ -478,7 +478,7 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
 def test_a_schedule_that_fell_silent(here, home):
     take(here, home)
     (one,) = found(here, "no-schedule")
-    from holdfast.schedule.state import State, write_state
+    from safekept.schedule.state import State, write_state
 
     path = os.path.join(here.data_directory, "schedule", "state.json")
     os.makedirs(os.path.dirname(path))
@@ -487,7 +487,7 @@ def test_a_schedule_that_fell_silent(here, home):
     write_state(path, State(looked=time.time() - 4 * 3600))
     (one,) = found(here, "schedule-silent")
     assert one.level == "serious" and "last heard of 4 h ago" in one.text
-    assert commands(one) == ["holdfast schedule show", "holdfast schedule install"]
+    assert commands(one) == ["safekept schedule show", "safekept schedule install"]
 
 
 def test_clocks_that_are_or_were_wrong(here, home):
@@ -526,16 +526,16 @@ def test_programs_that_the_settings_need(here, home):
 
 
 def test_room_that_nobody_gave_back_and_a_disk_that_is_nearly_full(here, home, monkeypatch):
-    from holdfast.vault.forget import forget
+    from safekept.vault.forget import forget
 
     old = take(here, home, kind="quick", selection=Selection(quick=True))
     take(here, home)
     with opened(here) as repository, repository.lock(exclusive=True) as lock:
         forget(repository, [old.snapshot], lock, now_ns=time.time_ns() - 40 * 86400 * 10**9)
     (one,) = found(here, "vault-unpruned")
-    assert "holdfast vault prune" in commands(one)
+    assert "safekept vault prune" in commands(one)
     assert found(here, "disk-nearly-full") == []
-    monkeypatch.setattr("holdfast.core.trash.free_bytes", lambda path: 1000)
+    monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1000)
     (one,) = found(here, "disk-nearly-full")
     assert one.level == "serious"
 
@@ -552,7 +552,7 @@ def test_damage_that_the_last_check_noted_is_found(here, home, monkeypatch):
     say = spoken(monkeypatch, here.user_home)
     assert say("vault", "check", "--read-data").code != 0
     (one,) = found(here, "vault-damaged")
-    assert one.level == "serious" and commands(one) == ["holdfast vault repair"]
+    assert one.level == "serious" and commands(one) == ["safekept vault repair"]
 
 
 def test_a_journal_that_is_torn_or_cannot_be_read_is_said_and_stops_nothing(here, home):
@@ -578,7 +578,7 @@ def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(her
     assert one.evidence[-1] == "no verified generation of it is known" and first not in str(one)
     # Nothing of a vault that does not open can be restored to prove it: opening it comes first.
     assert "not-proven" not in codes
-    assert not any("`holdfast drill" in step for each in diagnosis.findings for step in each.fix)
+    assert not any("`safekept drill" in step for each in diagnosis.findings for step in each.fix)
 
 
 def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch):
@@ -595,7 +595,7 @@ def test_dry_run_without_fix_is_bad_usage(here, home, monkeypatch):
 def test_every_code_is_documented():
     with open(os.path.join(REFERENCE, "doctor.md")) as file:
         documented = set(re.findall(r"^\| `([a-z-]+)`", file.read(), re.M))
-    import holdfast.actions.doctor as package
+    import safekept.actions.doctor as package
 
     written = set()
     for name in os.listdir(os.path.dirname(package.__file__)):

@@ -11,9 +11,9 @@ import pytest
 
 from conftest import CHECKOUT
 from drills import flip, place_of_file, put
-from holdfast.actions.status import look
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.actions.status import look
 from snapshots import take
 from surroundings import throwaway
 
@@ -79,7 +79,7 @@ Proven restorable: snapshot ID, taken AGE ago, of HOME
   complete     passed        31  it holds everything that it was asked to
   Restored   31 files, SIZE
   Time       SECONDS
-  Receipt    USER/.local/share/holdfast/receipts/RECEIPT
+  Receipt    USER/.local/share/safekept/receipts/RECEIPT
 """
 
 
@@ -102,9 +102,9 @@ def test_a_drill_that_failed_names_what_and_what_to_do(say, here, home):
     assert f"  files        FAILED        31  1 of 31 files: `memories/MEMORY.md`: {why}" in lines
     assert f"  memories     FAILED         2  1 of 2 files: `memories/MEMORY.md`: {why}" in lines
     assert lines[-3:] == [
-        "  next  See what else is damaged: `holdfast vault check --read-data`",
-        "        Keep what is sound: `holdfast vault repair`, then store the rest again: `holdfast snapshot`",
-        "        Look for an older version of it: `holdfast history memories/MEMORY.md`",
+        "  next  See what else is damaged: `safekept vault check --read-data`",
+        "        Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`",
+        "        Look for an older version of it: `safekept history memories/MEMORY.md`",
     ]
 
 
@@ -181,7 +181,7 @@ def test_what_does_not_go_together_is_said(say):
 
 
 def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
-    from holdfast.actions import drill_place
+    from safekept.actions import drill_place
 
     monkeypatch.setattr(drill_place, "free_bytes", lambda path: 12_345)
     done = say("drill", "--home", home)
@@ -191,11 +191,11 @@ def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
         done.err,
     )
     assert "  kept  Nothing was changed; what was restored for the drill has been removed\n" in done.err
-    assert "  next  Name a directory on a disk with room: `holdfast drill --scratch DIR`\n" in done.err
+    assert "  next  Name a directory on a disk with room: `safekept drill --scratch DIR`\n" in done.err
 
 
 def test_what_a_killed_drill_left_is_mentioned(say, here, home):
-    left = os.path.join(here.data_directory, "scratch", "holdfast-drill-999999999-aa")
+    left = os.path.join(here.data_directory, "scratch", "safekept-drill-999999999-aa")
     os.makedirs(os.path.join(left, "home"))
     done = say("drill", "--home", home)
     assert done.code == 0
@@ -207,7 +207,7 @@ def test_checkpoints_are_drilled(say, here):
     nothing = say("drill", "--checkpoints")
     assert nothing.code == 1
     assert "there are no checkpoints yet, so there is nothing to prove" in nothing.err
-    assert "Take one, in a project: `holdfast checkpoint`" in nothing.err
+    assert "Take one, in a project: `safekept checkpoint`" in nothing.err
     project = os.path.join(here.user_home, "work")
     put(project, "pyproject.toml", "[project]\n")
     put(project, "src/a.py", "a = 1\n")
@@ -216,7 +216,7 @@ def test_checkpoints_are_drilled(say, here):
     done = say("drill", "--checkpoints")
     assert done.code == 0, done.out
     lines = plain(done.out, here, "-").splitlines()
-    assert lines[0] == "Proven restorable: the checkpoints in USER/.local/share/holdfast/checkpoints"
+    assert lines[0] == "Proven restorable: the checkpoints in USER/.local/share/safekept/checkpoints"
     assert "  git fsck     passed         1  plain git finds nothing wrong" in lines
     assert "  rollback     passed         2  the newest point of 1 project: 2 files, BYTES bytes" in lines
     with open(os.path.join(project, "src", "a.py"), encoding="utf-8") as file:
@@ -229,7 +229,7 @@ def test_checkpoints_are_drilled(say, here):
     assert damaged.code == 1
     assert damaged.out.startswith("NOT proven: ")
     assert "  git fsck     FAILED " in damaged.out
-    assert "  next  See which checkpoints are touched: `holdfast checkpoints status`\n" in damaged.out
+    assert "  next  See which checkpoints are touched: `safekept checkpoints status`\n" in damaged.out
 
 
 def test_status_knows_when_it_was_last_proven(say, here):

@@ -1,4 +1,4 @@
-"""What `holdfast fleet` says: every host in a line of 80 columns, what is late, wrong or locked."""
+"""What `safekept fleet` says: every host in a line of 80 columns, what is late, wrong or locked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 from drills import flip
-from holdfast.actions.fleet import FleetRequest, look_at_fleet
-from holdfast.vault.identity import Identity
 from homes import make_hermes_home
 from in_process import spoken
 from rebuilds import add_sessions
+from safekept.actions.fleet import FleetRequest, look_at_fleet
+from safekept.vault.identity import Identity
 from snapshots import take
 from surroundings import throwaway
 
@@ -157,9 +157,9 @@ def test_the_document_and_the_metrics_say_the_same(fleet, say):
     metrics = say("fleet", fleet[0], *keys(fleet), "--prometheus", "--check")
     assert metrics.code == 4
     lines = metrics.out.splitlines()
-    assert 'holdfast_fleet_vault_open{vault="5000000000000000"} 0' in lines
-    assert "holdfast_fleet_status_code 4" in lines
-    late = [line for line in lines if line.startswith("holdfast_fleet_home_overdue") and line.endswith(" 1")]
+    assert 'safekept_fleet_vault_open{vault="5000000000000000"} 0' in lines
+    assert "safekept_fleet_status_code 4" in lines
+    late = [line for line in lines if line.startswith("safekept_fleet_home_overdue") and line.endswith(" 1")]
     assert len(late) == 1 and 'host="brahe-with-a-very-long-name"' in late[0]
     assert "→" not in metrics.out, "no text of an alarm"
     refused = say("fleet", fleet[0], "--prometheus", "--json")
@@ -205,7 +205,7 @@ def test_an_empty_place_is_no_fleet(say, tmp_path):
 
 def test_a_key_file_named_after_its_vault_is_tried_first(fleet, tmp_path, monkeypatch):
     """With a thousand keys and a thousand vaults, trying them in turn would be half a million tries."""
-    from holdfast.actions import fleet as action
+    from safekept.actions import fleet as action
 
     named = []
     for number, path in enumerate(fleet[1], 1):

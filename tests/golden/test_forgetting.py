@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from holdfast.core.journal import Journal
-from holdfast.home.scan import Selection
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.core.journal import Journal
+from safekept.home.scan import Selection
 from snapshots import is_whole, take
 from surroundings import throwaway
 
@@ -52,14 +52,14 @@ def test_forgetting_asks_first_and_hides_until_it_is_called_back(here, home, say
         "  this needs your consent: 1 snapshot would be forgotten\n"
         "\n"
         "  kept  Nothing was changed\n"
-        f"  next  See the plan: `holdfast snapshot forget {old} --dry-run`\n"
-        f"        Agree to it: `holdfast snapshot forget {old} --yes`\n"
+        f"  next  See the plan: `safekept snapshot forget {old} --dry-run`\n"
+        f"        Agree to it: `safekept snapshot forget {old} --yes`\n"
     )
     assert say("snapshot", "forget", old, "--dry-run").out.endswith("Nothing was changed\n")
     assert shown(say) == [new, old]
     done = say("snapshot", "forget", old, "--yes")
     assert done.code == 0 and "1 snapshot forgotten\n" in done.out
-    assert f"`holdfast snapshot forget --undo {old}`" in done.out
+    assert f"`safekept snapshot forget --undo {old}`" in done.out
     assert shown(say) == [new] and sorted(shown(say, "--all")) == sorted([new, old])
     assert "(forgotten)" in say("snapshot", "list", "--all").out
     assert say("snapshot", "forget", "--undo", old).code == 0
@@ -87,7 +87,7 @@ def test_a_pinned_snapshot_is_not_forgotten_until_its_pin_is_off(here, home, say
         f"  Snapshot {old} is pinned\n"
         "\n"
         "  kept  No snapshot was forgotten\n"
-        f"  next  If it may go, take the pin away first: `holdfast snapshot pin --remove {old}`\n"
+        f"  next  If it may go, take the pin away first: `safekept snapshot pin --remove {old}`\n"
     )
     assert say("snapshot", "pin", "--off", old).out == f"Snapshot {old} is no longer pinned\n"
     assert say("snapshot", "forget", old, "--yes").code == 0
@@ -129,7 +129,7 @@ def test_a_prune_forgets_older_quick_snapshots_and_frees_after_the_grace(here, h
     done = say("snapshot", "prune", "2")
     assert done.code == 1
     assert "this needs your consent: 2 quick snapshots would be forgotten" in done.err
-    assert "`holdfast snapshot prune 2 --yes`" in done.err
+    assert "`safekept snapshot prune 2 --yes`" in done.err
     done = say("snapshot", "prune", "2", "--yes")
     assert done.code == 0, done.err
     assert "  Forgotten  2 quick snapshots\n  Deleted    0 forgotten snapshots\n" in done.out
@@ -145,7 +145,7 @@ def test_a_prune_forgets_older_quick_snapshots_and_frees_after_the_grace(here, h
 def test_a_prune_waits_for_no_one_who_reads(here, home, say, monkeypatch):
     several(here, home, 2)
     say("snapshot", "forget", "2", "--yes")
-    monkeypatch.setattr("holdfast.actions.forgetting.WAIT", 0.1)
+    monkeypatch.setattr("safekept.actions.forgetting.WAIT", 0.1)
     from snapshots import opened
 
     with opened(here) as repository, repository.lock():

@@ -16,13 +16,13 @@ from dataclasses import replace
 import pytest
 
 import damages
-from conftest import run_holdfast
-from holdfast.actions.alarms import open_alarms
-from holdfast.actions.guard import guard
-from holdfast.actions.guarded import GuardRequest, kind_for
-from holdfast.core.entries import EntryLost, Outcome, Remark
+from conftest import run_safekept
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
+from safekept.actions.alarms import open_alarms
+from safekept.actions.guard import guard
+from safekept.actions.guarded import GuardRequest, kind_for
+from safekept.core.entries import EntryLost, Outcome, Remark
 from snapshots import take
 from surroundings import throwaway
 from terminals import Terminal
@@ -57,7 +57,7 @@ def damaging(name, home):
 
 
 def printed(text):
-    return re.findall(r"`(holdfast [^`]+)`", text)
+    return re.findall(r"`(safekept [^`]+)`", text)
 
 
 def journal(here, verb):
@@ -103,7 +103,7 @@ def test_opted_out_is_not_failed_and_not_done(here, home, say, ran, how, monkeyp
         with open(os.path.join(home, "config.yaml"), "a") as file:
             file.write("updates:\n  pre_update_backup: off\n")
     if how == "setting":
-        monkeypatch.setenv("HOLDFAST_UPDATES_PRE_UPDATE_BACKUP", "off")
+        monkeypatch.setenv("SAFEKEPT_UPDATES_PRE_UPDATE_BACKUP", "off")
     said = say("guard", *options, "--", *damaging("emptied-database", home))
     why = {
         "option": "`--no-backup` was given",
@@ -117,14 +117,14 @@ def test_opted_out_is_not_failed_and_not_done(here, home, say, ran, how, monkeyp
 
 
 def test_failed_runs_nothing_and_says_why_and_what_to_do(here, home, say, ran, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_VAULT_PATH", os.path.join(home, "vault"))
+    monkeypatch.setenv("SAFEKEPT_VAULT_PATH", os.path.join(home, "vault"))
     report = os.path.join(here.user_home, "report.json")
     said = say("guard", "--report", report, "--", "touch", ran)
     assert said.code == 1
     assert not os.path.exists(ran)
     assert "error: not-protected\n  No pre-update snapshot could be taken: The vault at" in said.err
     assert f"kept  `touch` was not run; the home {home} was only read" in said.err
-    assert "Run it without a snapshot, if you must: `holdfast guard --anyway -- COMMAND`" in said.err
+    assert "Run it without a snapshot, if you must: `safekept guard --anyway -- COMMAND`" in said.err
     with open(report) as file:
         document = json.load(file)
     assert (document["ran"], document["exit_code"]) == (False, 1)
@@ -134,7 +134,7 @@ def test_failed_runs_nothing_and_says_why_and_what_to_do(here, home, say, ran, m
 
 
 def test_anyway_runs_it_unprotected_and_says_so(here, home, say, ran, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_VAULT_PATH", os.path.join(home, "vault"))
+    monkeypatch.setenv("SAFEKEPT_VAULT_PATH", os.path.join(home, "vault"))
     said = say("guard", "--anyway", "--", "sh", "-c", f"touch {ran}; exit 4")
     assert said.code == 4
     assert os.path.exists(ran)
@@ -180,7 +180,7 @@ def test_with_backup_there_is_a_zip_too(here, home, say):
 
 def test_the_command_has_its_output_and_its_status(here, home, launcher_environment):
     """As a user calls it; its standard output is nobody else's."""
-    done = run_holdfast(
+    done = run_safekept(
         "guard", "--", "sh", "-c", "read x; echo got $x; echo trouble >&2; kill -KILL $$",
         environment=launcher_environment, stdin=None, input="hello\n",
     )  # fmt: skip
@@ -203,7 +203,7 @@ sys.exit(130)
 
 
 def test_ctrl_c_is_the_commands_and_the_check_comes_all_the_same(here, home, launcher_environment):
-    words = [sys.executable, "-I", "-m", "holdfast", "guard", "--", sys.executable, "-c", INTERRUPTED]
+    words = [sys.executable, "-I", "-m", "safekept", "guard", "--", sys.executable, "-c", INTERRUPTED]
     with Terminal(*words, os.path.join(home, "skills"), environment=launcher_environment) as terminal:
         terminal.until("ready")
         terminal.type("\x03")
@@ -217,7 +217,7 @@ def test_ctrl_c_in_every_other_phase_is_an_orderly_end(here, home, say, ran, mon
         raise KeyboardInterrupt
 
     where = "pre_update._snapshot" if phase == "snapshot" else "guard_check.examine"
-    monkeypatch.setattr(f"holdfast.actions.{where}", interrupted)
+    monkeypatch.setattr(f"safekept.actions.{where}", interrupted)
     said = say("guard", "--", "touch", ran)
     assert said.code == 130
     if phase == "snapshot":
@@ -267,7 +267,7 @@ def test_a_locked_database_is_unknown_and_no_loss(here, home, say, monkeypatch):
     def locked(*arguments, **options):
         raise EntryLost(Remark("state.db", Outcome.LOCKED, "locked by pid 1 for 30 s"))
 
-    monkeypatch.setattr("holdfast.core.sqlite.look", locked)
+    monkeypatch.setattr("safekept.core.sqlite.look", locked)
     said = say("guard", "--", "touch", os.path.join(home, "state.db"))
     assert said.code == 0
     assert "  unknown state.db could not be checked: locked by pid 1 for 30 s" in said.err
@@ -392,12 +392,12 @@ def test_a_command_that_fills_the_disk_is_checked_all_the_same(
     home = make_hermes_home(os.path.join(place, ".hermes"), awkward=False)
     environment = {**launcher_environment, "HOME": place}
     fill = f"rm -r {home}/skills; head -c 100M /dev/zero > {place}/full 2>/dev/null; true"
-    done = run_holdfast("guard", "--", "sh", "-c", fill, environment=environment)
+    done = run_safekept("guard", "--", "sh", "-c", fill, environment=environment)
     assert done.returncode == 3, done.stderr
     assert "  lost    all 5 skills are gone: " in done.stderr
     os.unlink(os.path.join(place, "full"))
     [command] = printed(done.stderr)
-    again = run_holdfast(*shlex.split(command)[1:], environment=environment)
+    again = run_safekept(*shlex.split(command)[1:], environment=environment)
     assert again.returncode == 0, again.stderr
     assert len(os.listdir(os.path.join(home, "skills"))) == 5
 
@@ -441,7 +441,7 @@ def test_what_may_not_be_entered_any_more_is_said_and_is_not_gone(nobodys):  # n
 
 def test_twice_at_once_is_no_trouble(here, home, say):
     """A guard inside a guard: a script that guards, called under guard."""
-    inner = f"{sys.executable} -I -m holdfast guard -- {shlex.join(damaging('emptied-cron', home))}"
+    inner = f"{sys.executable} -I -m safekept guard -- {shlex.join(damaging('emptied-cron', home))}"
     said = say("guard", "--", "sh", "-c", inner)
     assert said.code == 3
     assert "cron/jobs.json: all 4 cron jobs are gone" in said.err

@@ -89,7 +89,7 @@ def facts(home: str) -> dict[str, tuple[object, ...]]:
 
 
 def printed(text: str) -> list[str]:
-    return re.findall(r"`(holdfast [^`]+)`", text)
+    return re.findall(r"`(safekept [^`]+)`", text)
 
 
 def lost(text: str) -> list[str]:

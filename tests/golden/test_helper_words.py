@@ -1,4 +1,4 @@
-"""`holdfast helper …`: what it says, as text and as JSON."""
+"""`safekept helper …`: what it says, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def user(tmp_path):
 
 @pytest.fixture
 def say(monkeypatch, user):
-    monkeypatch.delenv("HOLDFAST_HELPER")
+    monkeypatch.delenv("SAFEKEPT_HELPER")
     return spoken(monkeypatch, user.home)
 
 
@@ -46,8 +46,8 @@ def test_without_one_it_says_so_and_stopping_is_no_error(say, user):
 
 
 def test_where_it_is_not_wanted_that_is_said(say, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_HELPER", "0")
-    said = "No helper runs (HOLDFAST_HELPER switches it off); the next hook starts one where it may\n"
+    monkeypatch.setenv("SAFEKEPT_HELPER", "0")
+    said = "No helper runs (SAFEKEPT_HELPER switches it off); the next hook starts one where it may\n"
     assert say("helper").out == said
 
 
@@ -61,7 +61,7 @@ def test_one_that_runs_is_shown_and_ended(say, user):
         assert (document["running"], document["process"], document["current"]) == (True, os.getpid(), True)
         again = say("helper", "run")
         assert again.code == 11
-        assert "error: already-running" in again.err and "holdfast helper" in again.err
+        assert "error: already-running" in again.err and "safekept helper" in again.err
         assert (say("helper", "run", "--quiet").code, say("helper", "run", "--quiet").out) == (0, "")
         stopped = say("helper", "stop")
         assert stopped.out == f"The helper (process {os.getpid()}) takes no more requests and ends\n"
@@ -90,7 +90,7 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
 
 
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
-    from holdfast.cli.commands.helper import stop
+    from safekept.cli.commands.helper import stop
 
     monkeypatch.setattr(stop, "_SECONDS", 0.0)
     monkeypatch.setattr(stop, "lock_is_held", lambda path: True)
@@ -99,4 +99,4 @@ def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
     assert said.code == 1
     assert f"the helper (process {os.getpid()}) was told to end, and is still at work" in said.err
     assert "kept  What it does is finished in any case" in said.err
-    assert "next  See whether it is still there: `holdfast helper status`" in said.err
+    assert "next  See whether it is still there: `safekept helper status`" in said.err

@@ -18,14 +18,14 @@ ROOT = (".",)
 
 def printed_commands(text):
     """Every command in backticks, as a person would paste it."""
-    return re.findall(r"`(holdfast [^`]*)`", text)
+    return re.findall(r"`(safekept [^`]*)`", text)
 
 
 def run_printed(command, environment, cwd):
     words = shlex.split(command)
-    assert words[0] == "holdfast"
+    assert words[0] == "safekept"
     return subprocess.run(
-        [sys.executable, "-m", "holdfast", *words[1:]],
+        [sys.executable, "-m", "safekept", *words[1:]],
         env=environment,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
@@ -45,7 +45,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def incomplete(tmp_path, holdfast):
+def incomplete(tmp_path, safekept):
     """A home, and an archive of it that lacks state.db because that was locked."""
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     archive = str(tmp_path / "incomplete.zip")
@@ -55,23 +55,23 @@ def incomplete(tmp_path, holdfast):
         stdout=subprocess.PIPE,
     )
     assert holder.stdout.readline() == b"held\n"
-    done = holdfast("backup", "--home", home, "-o", archive, env={"HOLDFAST_DATABASE_DEADLINE": "0.3"})
+    done = safekept("backup", "--home", home, "-o", archive, env={"SAFEKEPT_DATABASE_DEADLINE": "0.3"})
     holder.communicate()
     assert done.returncode == 3, done.stderr
     return home, archive
 
 
-def test_an_exact_import_never_removes_what_the_backup_could_not_read(incomplete, holdfast):
+def test_an_exact_import_never_removes_what_the_backup_could_not_read(incomplete, safekept):
     home, archive = incomplete
-    done = holdfast("import", archive, "--home", home, "--exact", "--force")
+    done = safekept("import", archive, "--home", home, "--exact", "--force")
     assert os.path.exists(os.path.join(home, "state.db"))
     assert done.returncode == 3, done.stdout
     assert "Missing    state.db: " in done.stdout
 
 
-def test_an_import_of_an_incomplete_archive_says_so_and_ends_with_3(incomplete, holdfast, tmp_path):
+def test_an_import_of_an_incomplete_archive_says_so_and_ends_with_3(incomplete, safekept, tmp_path):
     _, archive = incomplete
-    done = holdfast("import", archive, "--home", str(tmp_path / "fresh"))
+    done = safekept("import", archive, "--home", str(tmp_path / "fresh"))
     assert done.returncode == 3
     assert "Import complete" not in done.stdout
     assert "Imported what the archive holds" in done.stdout
@@ -86,23 +86,23 @@ def test_an_import_of_an_incomplete_archive_says_so_and_ends_with_3(incomplete, 
     ],
 )
 def test_an_exact_import_removes_nothing_outside_what_the_archive_was_asked_to_hold(
-    tmp_path, holdfast, words, spared
+    tmp_path, safekept, words, spared
 ):
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     archive = str(tmp_path / "part.zip")
-    assert holdfast("backup", "--home", home, "-o", archive, *words).returncode == 0
+    assert safekept("backup", "--home", home, "-o", archive, *words).returncode == 0
     before = tree_facts(home, skip=ROOT)
-    assert holdfast("import", archive, "--home", home, "--exact", "--force").returncode == 0
+    assert safekept("import", archive, "--home", home, "--exact", "--force").returncode == 0
     for path in spared:
         assert os.path.exists(os.path.join(home, path)), path
     assert differences(before, tree_facts(home, skip=ROOT)) == []
 
 
 def test_the_restore_command_of_a_backup_runs_from_anywhere_and_meets_the_same_home(
-    tmp_path, holdfast, launcher_environment
+    tmp_path, safekept, launcher_environment
 ):
     home = make_hermes_home(str(tmp_path / "elsewhere" / "my home"))
-    done = holdfast("backup", "--home", home, "-o", str(tmp_path / "an archive"))
+    done = safekept("backup", "--home", home, "-o", str(tmp_path / "an archive"))
     assert done.returncode == 0, done.stderr
     (command,) = printed_commands(done.stdout)
     again = run_printed(command, launcher_environment, "/")
@@ -110,14 +110,14 @@ def test_the_restore_command_of_a_backup_runs_from_anywhere_and_meets_the_same_h
     assert f"Import into {home}\n" in again.stdout
 
 
-def test_the_command_that_agrees_to_a_plan_is_the_same_import(tmp_path, holdfast, launcher_environment):
+def test_the_command_that_agrees_to_a_plan_is_the_same_import(tmp_path, safekept, launcher_environment):
     home = make_hermes_home(str(tmp_path / "elsewhere" / "home"))
     archive = tmp_path / "iris.zip"
-    assert holdfast("backup", "--home", home, "-o", str(archive)).returncode == 0
+    assert safekept("backup", "--home", home, "-o", str(archive)).returncode == 0
     for name in ("SOUL.md", "config.yaml"):
         with open(os.path.join(home, name), "w") as file:
             file.write("changed")
-    done = holdfast("import", "iris.zip", "--home", home, "--only", "SOUL.md", cwd=str(tmp_path))
+    done = safekept("import", "iris.zip", "--home", home, "--only", "SOUL.md", cwd=str(tmp_path))
     assert done.returncode == 1
     see, agree = printed_commands(done.stderr)
     assert run_printed(see, launcher_environment, "/").returncode == 0
@@ -126,14 +126,14 @@ def test_the_command_that_agrees_to_a_plan_is_the_same_import(tmp_path, holdfast
         assert soul.read() != "changed" and config.read() == "changed"
 
 
-def test_the_undo_command_of_an_import_meets_the_same_home(tmp_path, holdfast, launcher_environment):
+def test_the_undo_command_of_an_import_meets_the_same_home(tmp_path, safekept, launcher_environment):
     home = make_hermes_home(str(tmp_path / "elsewhere" / "home"))
     archive = str(tmp_path / "iris.zip")
-    assert holdfast("backup", "--home", home, "-o", archive).returncode == 0
+    assert safekept("backup", "--home", home, "-o", archive).returncode == 0
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("changed")
     before = tree_facts(home, skip=ROOT)
-    done = holdfast("import", archive, "--home", home, "--force")
+    done = safekept("import", archive, "--home", home, "--force")
     undo = printed_commands(done.stdout)[-1]
     first = run_printed(undo, launcher_environment, "/")
     assert first.returncode == 0, first.stderr
@@ -143,31 +143,31 @@ def test_the_undo_command_of_an_import_meets_the_same_home(tmp_path, holdfast, l
 
 
 def test_a_data_directory_that_cannot_be_written_does_not_turn_success_into_failure(
-    tmp_path, holdfast, small_filesystem
+    tmp_path, safekept, small_filesystem
 ):
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     place = small_filesystem(64)
     subprocess.run(["mount", "-o", "remount,ro", place], check=True)
     archive = str(tmp_path / "iris.zip")
-    done = holdfast("backup", "--home", home, "-o", archive, env={"XDG_DATA_HOME": place})
+    done = safekept("backup", "--home", home, "-o", archive, env={"XDG_DATA_HOME": place})
     assert done.returncode == 0, done.stderr
-    assert f"Note: the journal in {place}/holdfast: Read-only file system" in done.stderr
+    assert f"Note: the journal in {place}/safekept: Read-only file system" in done.stderr
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("changed")
     before = tree_facts(home, skip=ROOT)
-    assert holdfast("import", archive, "--home", home, "-f", env={"XDG_DATA_HOME": place}).returncode == 0
-    assert holdfast("undo", "--home", home, env={"XDG_DATA_HOME": place}).returncode == 0
+    assert safekept("import", archive, "--home", home, "-f", env={"XDG_DATA_HOME": place}).returncode == 0
+    assert safekept("undo", "--home", home, env={"XDG_DATA_HOME": place}).returncode == 0
     assert differences(before, tree_facts(home, skip=ROOT)) == []
 
 
-def test_links_out_of_the_home_in_a_foreign_archive_need_consent(tmp_path, holdfast):
+def test_links_out_of_the_home_in_a_foreign_archive_need_consent(tmp_path, safekept):
     archive = bad.tar_of(
         str(tmp_path / "theirs.tgz"),
         ("memories/MEMORY.md", b"x"),
         bad.link("memories/USER.md", "/etc/profile"),
     )
     fresh = str(tmp_path / "fresh")
-    done = holdfast("import", archive, "--home", fresh)
+    done = safekept("import", archive, "--home", fresh)
     assert done.returncode == 1
     assert "1 link out of the home would come from an archive made elsewhere" in done.stderr
     assert "memories/USER.md" in done.stdout
@@ -180,7 +180,7 @@ def test_json_is_never_mixed_with_a_question(tmp_path, launcher_environment):
 
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     archive = str(tmp_path / "iris.zip")
-    run = [sys.executable, "-m", "holdfast"]
+    run = [sys.executable, "-m", "safekept"]
     subprocess.run([*run, "backup", "-o", archive], env=launcher_environment, check=True, capture_output=True)
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("changed")
@@ -212,7 +212,7 @@ def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environ
             file.write(os.urandom(1 << 20))
     parent, child = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "backup", "-o", str(tmp_path / "iris.zip")],
+        [sys.executable, "-m", "safekept", "backup", "-o", str(tmp_path / "iris.zip")],
         env={**launcher_environment, "TERM": "xterm"},
         stdin=child,
         stdout=child,
@@ -244,14 +244,14 @@ def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environ
         (["-o", "a.b"], "a.b.zip"),
     ],
 )
-def test_the_name_given_says_the_format(tmp_path, hermes_home, holdfast, words, expected):
-    done = holdfast("backup", "--home", hermes_home, *words, cwd=str(tmp_path))
+def test_the_name_given_says_the_format(tmp_path, hermes_home, safekept, words, expected):
+    done = safekept("backup", "--home", hermes_home, *words, cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert os.path.exists(tmp_path / expected)
 
 
-def test_a_name_and_a_format_that_contradict_each_other_are_bad_usage(tmp_path, hermes_home, holdfast):
-    done = holdfast("backup", "--home", hermes_home, "-o", str(tmp_path / "a.zip"), "--format", "tar.zst")
+def test_a_name_and_a_format_that_contradict_each_other_are_bad_usage(tmp_path, hermes_home, safekept):
+    done = safekept("backup", "--home", hermes_home, "-o", str(tmp_path / "a.zip"), "--format", "tar.zst")
     assert done.returncode == 2
     assert "--format tar.zst and a file name that ends in .zip do not go together" in done.stderr
     assert not os.path.exists(tmp_path / "a.zip")

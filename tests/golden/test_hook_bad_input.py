@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoint_support import put
-from holdfast.integrations.hosts import handle
-from holdfast.integrations.hosts.event import LARGEST, Event
-from holdfast.integrations.hosts.handling import find_host
-from holdfast.integrations.places import Place
 from hook_support import HOSTS, conversations, filled_in, neutral_exit, new_user, recorded, schema_of
+from safekept.integrations.hosts import handle
+from safekept.integrations.hosts.event import LARGEST, Event
+from safekept.integrations.hosts.handling import find_host
+from safekept.integrations.places import Place
 from terminals import Terminal
 
 NESTED = b'{"tool_input":' * 100_000 + b"1" + b"}" * 100_000
@@ -91,7 +91,7 @@ def test_an_unknown_event_is_answered_quietly_and_said_in_status(host, user):
         raw = json.dumps({key: name, "session_id": "s", "cwd": user.project}).encode()
         quiet(host, handle(host, raw, user.place(), user.project))
         what = user.calls(host)["last_failure"]["what"]
-        assert what == f"{host} sent `{shown}`, an event that this version of holdfast does not know"
+        assert what == f"{host} sent `{shown}`, an event that this version of safekept does not know"
     quiet(host, handle(host, b"{}", user.place(), user.project))
     assert user.calls(host)["last_failure"]["what"] == f"{host} sent an event without a name"
 
@@ -243,7 +243,7 @@ def test_a_file_outside_every_project_is_kept_by_its_name(user, tmp_path):
 
 
 def test_a_path_that_is_no_name_is_said_once_and_the_tool_goes_on(user):
-    words = "holdfast: `a b` is not kept: has a name that git cannot hold; see `holdfast status`"
+    words = "safekept: `a b` is not kept: has a name that git cannot hold; see `safekept status`"
     assert said(write(user, "a\0b")) == words
     assert said(write(user, "a\0b")) == ""
     assert said(write(user, "/" + "x/" * 3000 + "y")) is not None
@@ -308,16 +308,16 @@ def test_hermes_expands_the_home_of_its_user(home, user):
 
 
 def test_broken_settings_are_said_and_the_project_is_protected_all_the_same(user):
-    put(os.path.join(user.home, ".config", "holdfast", "config.toml"), "this is [ no toml")
+    put(os.path.join(user.home, ".config", "safekept", "config.toml"), "this is [ no toml")
     words = said(write(user, f"{user.project}/a.txt"))
-    assert words.startswith("holdfast: ") and "config.toml" in words and "nothing could be kept" not in words
+    assert words.startswith("safekept: ") and "config.toml" in words and "nothing could be kept" not in words
     assert user.held() == {"a.txt": b"old a\n"}
     assert "config.toml" in user.calls("claude-code")["last_failure"]["what"]
 
 
 def test_what_comes_up_at_the_prompt_is_said_before_the_first_tool(user):
     """Words of UserPromptSubmit would reach the model."""
-    put(os.path.join(user.home, ".config", "holdfast", "config.toml"), "this is [ no toml")
+    put(os.path.join(user.home, ".config", "safekept", "config.toml"), "this is [ no toml")
     fields = {"session_id": "s", "prompt_id": "p", "cwd": user.project, "prompt": "x"}
     prompt = json.dumps({**fields, "hook_event_name": "UserPromptSubmit"}).encode()
     quiet("claude-code", handle("claude-code", prompt, user.place(), user.project))
@@ -326,7 +326,7 @@ def test_what_comes_up_at_the_prompt_is_said_before_the_first_tool(user):
 
 
 def test_what_the_helper_says_only_once_is_not_lost_at_the_prompt(user):
-    place = Place.load({**user.environment, "HOLDFAST_CHECKPOINTS": "0"})
+    place = Place.load({**user.environment, "SAFEKEPT_CHECKPOINTS": "0"})
     fields = {"session_id": "s", "prompt_id": "p", "cwd": user.project, "prompt": "x"}
     prompt = json.dumps({**fields, "hook_event_name": "UserPromptSubmit"}).encode()
     quiet("claude-code", handle("claude-code", prompt, place, user.project))
@@ -337,10 +337,10 @@ def test_what_the_helper_says_only_once_is_not_lost_at_the_prompt(user):
 
 
 def test_a_store_that_cannot_be_made_is_said_once_and_the_tool_goes_on(user):
-    put(os.path.join(user.home, ".local", "share", "holdfast", "checkpoints"), "a file is in the way")
+    put(os.path.join(user.home, ".local", "share", "safekept", "checkpoints"), "a file is in the way")
     words = said(write(user, f"{user.project}/a.txt"))
-    assert words.startswith("holdfast: before Write nothing could be kept")
-    assert words.endswith("see `holdfast status`")
+    assert words.startswith("safekept: before Write nothing could be kept")
+    assert words.endswith("see `safekept status`")
     assert said(write(user, f"{user.project}/a.txt")) == "", "once in a session"
     assert user.calls("claude-code")["last_failure"]["what"]
     assert user.calls("claude-code")["last_checkpoint"] == 0
@@ -349,7 +349,7 @@ def test_a_store_that_cannot_be_made_is_said_once_and_the_tool_goes_on(user):
 def test_a_data_directory_that_cannot_be_written_stops_nobody(user):
     put(os.path.join(user.home, ".local", "share"), "a file is in the way")
     for _ in range(2):
-        assert said(write(user, f"{user.project}/a.txt")).startswith("holdfast: before Write nothing")
+        assert said(write(user, f"{user.project}/a.txt")).startswith("safekept: before Write nothing")
     quiet("gemini", handle("gemini", b"rubbish", user.place(), user.project))
 
 
@@ -365,7 +365,7 @@ def test_an_error_that_nobody_foresaw_reaches_status_and_not_the_host(user, monk
     def broken(*_):
         raise MemoryError("no more")
 
-    monkeypatch.setattr("holdfast.integrations.protect.protect", broken)
+    monkeypatch.setattr("safekept.integrations.protect.protect", broken)
     for host in HOSTS:
         quiet(host, handle(host, first_change(host, user), user.place(), user.project))
         assert user.calls(host)["last_failure"]["what"] == "MemoryError: no more"
@@ -375,7 +375,7 @@ def test_an_error_that_nobody_foresaw_reaches_status_and_not_the_host(user, monk
 
 
 def run(user, *words, **options):
-    command = [sys.executable, "-I", "-m", "holdfast", "hook", *words]
+    command = [sys.executable, "-I", "-m", "safekept", "hook", *words]
     return subprocess.run(command, capture_output=True, env=user.environment, cwd=user.project, **options)
 
 
@@ -391,27 +391,27 @@ def test_no_way_of_calling_it_wrongly_ends_with_the_code_that_blocks(user, words
     if "claude-code" in words:
         assert user.held() == {"a.txt": b"old a\n"}, "what could be understood was done"
     else:
-        assert b"holdfast: there is no hook for `" in done.stderr
+        assert b"safekept: there is no hook for `" in done.stderr
 
 
 def test_closed_streams_stop_nobody(user):
     event = first_change("claude-code", user).decode()
     script = 'printf "%s" "$0" | "$@" >&- 2>&-; [ $? -ne 2 ]'
-    command = ["sh", "-c", script, event, sys.executable, "-I", "-m", "holdfast", "hook", "claude-code"]
+    command = ["sh", "-c", script, event, sys.executable, "-I", "-m", "safekept", "hook", "claude-code"]
     assert subprocess.run(command, env=user.environment, cwd=user.project).returncode == 0
     assert user.held() == {"a.txt": b"old a\n"}
     nothing = 'exec <&-; "$@"; [ $? -ne 2 ]'
-    command = ["sh", "-c", nothing, "sh", sys.executable, "-I", "-m", "holdfast", "hook", "codex"]
+    command = ["sh", "-c", nothing, "sh", sys.executable, "-I", "-m", "safekept", "hook", "codex"]
     done = subprocess.run(command, env=user.environment, cwd=user.project, capture_output=True)
     assert (done.returncode, done.stdout) == (0, b"")
 
 
 def test_a_person_at_a_terminal_is_told_what_it_is_for(user):
-    words = [sys.executable, "-I", "-m", "holdfast", "hook"]
+    words = [sys.executable, "-I", "-m", "safekept", "hook"]
     with Terminal(*words, "codex", environment=user.environment) as terminal:
         assert terminal.end() == 0
         assert "This is for an agent's host" in terminal.seen
-        assert "`holdfast connect codex`" in terminal.seen
+        assert "`safekept connect codex`" in terminal.seen
     with Terminal(*words, "codecs", environment=user.environment) as terminal:
         assert terminal.end() == 2
         assert "There is no hook for 'codecs'" in terminal.seen

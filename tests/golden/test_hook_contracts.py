@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.integrations.calls import Call
-from holdfast.integrations.hosts import handle
-from holdfast.integrations.hosts.answers import sentences, spoken
-from holdfast.integrations.hosts.event import Event
-from holdfast.integrations.hosts.handling import find_host
-from holdfast.integrations.outcomes import Outcome, Problem, Uncovered
 from hook_support import HOSTS, conversations, filled_in, neutral_exit, new_user, recorded, schema_of
+from safekept.integrations.calls import Call
+from safekept.integrations.hosts import handle
+from safekept.integrations.hosts.answers import sentences, spoken
+from safekept.integrations.hosts.event import Event
+from safekept.integrations.hosts.handling import find_host
+from safekept.integrations.outcomes import Outcome, Problem, Uncovered
 
 #: Names of fields that we also take where a host's documentation is silent about them.
 TOLERATED = {
@@ -74,7 +74,7 @@ def answers_of(host):
         for event in [*schema_of(host)["events"], ""]
         for words in (
             "",
-            "holdfast: nothing could be kept: a reason; see `holdfast status`",
+            "safekept: nothing could be kept: a reason; see `safekept status`",
             "ä\n\"'\\\x00\u2028",
         )
     ]
@@ -217,18 +217,18 @@ def test_what_is_said_names_what_is_not_kept_and_why():
         notices=("git is not on this machine",),
     )
     assert sentences(outcome, call) == [
-        "holdfast: before apply_patch nothing could be kept of `/p`: the disk is full",
-        "holdfast: `.env` is not kept: holds secrets, which are never stored",
-        "holdfast: git is not on this machine",
+        "safekept: before apply_patch nothing could be kept of `/p`: the disk is full",
+        "safekept: `.env` is not kept: holds secrets, which are never stored",
+        "safekept: git is not on this machine",
     ]
     command = replace(call, shell=True)
     assert sentences(replace(outcome, failures=(), notices=()), command) == [], (
         "what a pass leaves is in status"
     )
     kept = Outcome(checkpoints=("1k",), failures=(Problem("the settings are wrong", "bad-setting"),))
-    assert sentences(kept, call) == ["holdfast: the settings are wrong"]
-    many = [f"holdfast: reason {number}" for number in range(5)]
+    assert sentences(kept, call) == ["safekept: the settings are wrong"]
+    many = [f"safekept: reason {number}" for number in range(5)]
     assert spoken(many) == (
-        "holdfast: reason 0; holdfast: reason 1; holdfast: reason 2; 2 more; see `holdfast status`"
+        "safekept: reason 0; safekept: reason 1; safekept: reason 2; 2 more; see `safekept status`"
     )
     assert spoken([]) == ""

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from holdfast.integrations.hosts import handle
-from holdfast.integrations.hosts.event import read_event
-from holdfast.integrations.hosts.handling import _who_it_is, find_host
 from hook_support import HOSTS, conversations, filled_in, new_user, recorded
+from safekept.integrations.hosts import handle
+from safekept.integrations.hosts.event import read_event
+from safekept.integrations.hosts.handling import _who_it_is, find_host
 
 
 def in_process(user, host, raw):
@@ -22,7 +22,7 @@ def in_process(user, host, raw):
 
 def by_the_program(user, host, raw):
     """As the host runs it. Hosts start hooks wherever they like; the event says where the agent works."""
-    command = [sys.executable, "-I", "-m", "holdfast", "hook", host]
+    command = [sys.executable, "-I", "-m", "safekept", "hook", host]
     done = subprocess.run(command, input=raw, capture_output=True, env=user.environment, cwd="/")
     return done.stdout.decode(), done.stderr.decode(), done.returncode
 

@@ -36,56 +36,56 @@ def keys(document: dict[str, object], inside: tuple[str, ...] = ()) -> set[str]:
     return found
 
 
-def run(holdfast, *words: str, code: int = 0) -> dict[str, object]:
-    result = holdfast(*words, "--json")
+def run(safekept, *words: str, code: int = 0) -> dict[str, object]:
+    result = safekept(*words, "--json")
     assert result.returncode == code, (result.stdout, result.stderr)
     assert result.stderr == ""
     return json.loads(result.stdout)
 
 
-def test_backup(holdfast, home, documented):
-    made = run(holdfast, "backup")
+def test_backup(safekept, home, documented):
+    made = run(safekept, "backup")
     assert keys(made) - documented["backup"] == set()
-    assert keys(run(holdfast, "backup", "--dry-run")) - documented["backup"] == set()
+    assert keys(run(safekept, "backup", "--dry-run")) - documented["backup"] == set()
     for remark in made["remarks"]:
         assert set(remark) - documented["Remarks"] == set()
 
 
-def test_import_and_undo(holdfast, home, documented):
-    archive = run(holdfast, "backup")["path"]
-    planned = run(holdfast, "import", archive, "--dry-run")
+def test_import_and_undo(safekept, home, documented):
+    archive = run(safekept, "backup")["path"]
+    planned = run(safekept, "import", archive, "--dry-run")
     assert keys(planned, ("plan",)) - documented["import"] == set()
-    done = run(holdfast, "import", archive, "--force")
+    done = run(safekept, "import", archive, "--force")
     assert keys(done, ("plan", "landed")) - documented["import"] - documented["undo"] == set()
     for wrapper in done["wrappers"]:
         assert set(wrapper) - documented["import"] == set()
 
 
-def test_demo(holdfast, documented):
-    assert keys(run(holdfast, "demo")) - documented["demo"] == set()
+def test_demo(safekept, documented):
+    assert keys(run(safekept, "demo")) - documented["demo"] == set()
 
 
-def test_errors(holdfast, documented):
-    failed = run(holdfast, "import", "missing.zip", code=1)
+def test_errors(safekept, documented):
+    failed = run(safekept, "import", "missing.zip", code=1)
     assert failed["error"]["code"] == "archive-not-found"
-    wrong = run(holdfast, "backup", "--nope", code=2)
+    wrong = run(safekept, "backup", "--nope", code=2)
     assert wrong["error"]["code"] == "usage"
     text = " ".join(sorted(documented["Errors"]))
     assert all(name in text for name in ("retry", "facts", "what"))
 
 
-def test_every_key_of_a_snapshot_is_documented(holdfast, home, documented):
-    assert keys(run(holdfast, "snapshot", "create")) <= documented["snapshot"]
-    assert keys(run(holdfast, "backup", "--quick")) <= documented["snapshot"]
-    assert keys(run(holdfast, "snapshot", "create", "--dry-run")) <= documented["snapshot"]
-    protection = run(holdfast, "snapshot", "create", "--kind", "pre-update", "--backup")
+def test_every_key_of_a_snapshot_is_documented(safekept, home, documented):
+    assert keys(run(safekept, "snapshot", "create")) <= documented["snapshot"]
+    assert keys(run(safekept, "backup", "--quick")) <= documented["snapshot"]
+    assert keys(run(safekept, "snapshot", "create", "--dry-run")) <= documented["snapshot"]
+    protection = run(safekept, "snapshot", "create", "--kind", "pre-update", "--backup")
     assert keys(protection, ("snapshot",)) <= documented["snapshot"]
     assert keys(protection["zip"]) <= documented["backup"]
 
 
-def test_every_key_of_the_vault_is_documented(holdfast, home, documented):
-    found = keys(run(holdfast, "vault", "init"))
-    run(holdfast, "snapshot", "create")
+def test_every_key_of_the_vault_is_documented(safekept, home, documented):
+    found = keys(run(safekept, "vault", "init"))
+    run(safekept, "snapshot", "create")
     for words in (
         ("check", "--read-data"),
         ("stats",),
@@ -95,13 +95,13 @@ def test_every_key_of_the_vault_is_documented(holdfast, home, documented):
         ("unlock",),
         ("prune",),
     ):
-        found |= keys(run(holdfast, "vault", *words))
-    found |= keys(run(holdfast, "vault", "key", "list")["keys"][0])
-    added = run(holdfast, "vault", "key", "add", "--passphrase-command", "echo four words are enough")
-    found |= keys(added) | keys(run(holdfast, "vault", "key", "remove", added["key"], "--yes"))
+        found |= keys(run(safekept, "vault", *words))
+    found |= keys(run(safekept, "vault", "key", "list")["keys"][0])
+    added = run(safekept, "vault", "key", "add", "--passphrase-command", "echo four words are enough")
+    found |= keys(added) | keys(run(safekept, "vault", "key", "remove", added["key"], "--yes"))
     assert found <= documented["vault"]
 
 
-def test_every_key_of_an_adoption_is_documented(holdfast, home, documented):
-    adoption = run(holdfast, "adopt", code=3)
+def test_every_key_of_an_adoption_is_documented(safekept, home, documented):
+    adoption = run(safekept, "adopt", code=3)
     assert keys(adoption) | keys(adoption["copies"][0]) <= documented["adopt"]

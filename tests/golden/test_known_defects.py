@@ -14,12 +14,12 @@ import pytest
 
 from conftest import CHECKOUT
 from drills import flip
-from holdfast.actions.alarms import open_alarms
-from holdfast.actions.push import PushRequest, push
-from holdfast.core.locks import AlreadyRunning, process_lock
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
 from pushes import machine, with_disk
+from safekept.actions.alarms import open_alarms
+from safekept.actions.push import PushRequest, push
+from safekept.core.locks import AlreadyRunning, process_lock
 from snapshots import take
 from surroundings import throwaway
 
@@ -120,7 +120,7 @@ def test_a_journal_that_is_a_pipe_holds_nobody_up(here, home, words):
     os.mkfifo(os.path.join(here.data_directory, "journal.jsonl"))
     environment = {"HOME": here.user_home, "PATH": os.environ["PATH"], "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", *words],
+        [sys.executable, "-m", "safekept", *words],
         env={**environment, "PYTHONPATH": os.path.join(CHECKOUT, "src")},
         cwd=here.user_home,
         stdin=subprocess.DEVNULL,
@@ -141,7 +141,7 @@ def test_a_sealed_archive_that_was_fetched_says_what_opens_it(here, home, say, t
     key = os.path.join(here.user_home, "key.txt")
     public = re.search(r"age1[0-9a-z]+", say("seal", "keygen", "-o", key).out)
     assert public is not None
-    config = os.path.join(here.user_home, ".config", "holdfast", "config.toml")
+    config = os.path.join(here.user_home, ".config", "safekept", "config.toml")
     os.makedirs(os.path.dirname(config), exist_ok=True)
     disk = os.path.join(str(tmp_path), "disk")
     archives = os.path.join(here.user_home, "archives")
@@ -158,13 +158,13 @@ def test_a_sealed_archive_that_was_fetched_says_what_opens_it(here, home, say, t
     os.makedirs(into)
     done = say("pull", "disk", "--archive", "latest", "--into", into)
     assert done.code == 0, done.err
-    assert re.search(r"Restore with: `holdfast import \S+\.age --identity KEYFILE`", done.out), done.out
+    assert re.search(r"Restore with: `safekept import \S+\.age --identity KEYFILE`", done.out), done.out
     assert "KEYFILE holds the private half of the key that it was sealed to" in done.out
     with open(config, "a") as file:
         file.write(f'[seal]\nidentity = ["{key}"]\n')
     os.unlink(glob.glob(os.path.join(into, "*.age"))[0])
     done = say("pull", "disk", "--archive", "latest", "--into", into)
-    assert re.search(r"Restore with: `holdfast import \S+\.age`", done.out), done.out
+    assert re.search(r"Restore with: `safekept import \S+\.age`", done.out), done.out
 
 
 def test_a_push_leaves_no_lock_behind_and_takes_away_those_of_earlier_ones(tmp_path):
@@ -183,7 +183,7 @@ def test_a_lock_that_goes_with_its_holder_is_never_held_twice(tmp_path):
     lock, inside = os.path.join(str(tmp_path), "some.lock"), os.path.join(str(tmp_path), "inside")
     code = (
         "import os, sys\n"
-        "from holdfast.core.locks import process_lock\n"
+        "from safekept.core.locks import process_lock\n"
         "for _ in range(60):\n"
         "    with process_lock(sys.argv[1], 'test', 60.0, remove=True):\n"
         "        os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL | os.O_WRONLY))\n"

@@ -24,14 +24,14 @@ def damage(path):
 
 @pytest.mark.parametrize("form", ["zip", "tar.zst"])
 def test_a_database_recorded_as_damaged_keeps_the_sound_one_and_lands_the_rest(
-    tmp_path, hermes_home, holdfast, form
+    tmp_path, hermes_home, safekept, form
 ):
     other = make_hermes_home(str(tmp_path / "other" / ".hermes"), seed=2)
     damage(os.path.join(other, "state.db"))
     archive = str(tmp_path / f"other.{form}")
-    assert holdfast("backup", "--home", other, "-o", archive, "--format", form).returncode == 3
+    assert safekept("backup", "--home", other, "-o", archive, "--format", form).returncode == 3
     rows = database_rows(os.path.join(hermes_home, "state.db"))
-    done = holdfast("import", archive, "--home", hermes_home, "--force", "--json")
+    done = safekept("import", archive, "--home", hermes_home, "--force", "--json")
     assert done.returncode in (0, 3), done.stderr
     assert "the sound one of the home was kept" in done.stdout
     assert database_rows(os.path.join(hermes_home, "state.db")) == rows
@@ -41,12 +41,12 @@ def test_a_database_recorded_as_damaged_keeps_the_sound_one_and_lands_the_rest(
 
 
 @pytest.mark.parametrize("form", ["zip", "tar.zst"])
-def test_a_database_recorded_as_damaged_lands_where_there_is_none(tmp_path, hermes_home, holdfast, form):
+def test_a_database_recorded_as_damaged_lands_where_there_is_none(tmp_path, hermes_home, safekept, form):
     damage(os.path.join(hermes_home, "state.db"))
     archive = str(tmp_path / f"iris.{form}")
-    assert holdfast("backup", "--home", hermes_home, "-o", archive, "--format", form).returncode == 3
+    assert safekept("backup", "--home", hermes_home, "-o", archive, "--format", form).returncode == 3
     fresh = str(tmp_path / "fresh" / ".hermes")
-    done = holdfast("import", archive, "--home", fresh, "--json")
+    done = safekept("import", archive, "--home", fresh, "--json")
     assert done.returncode in (0, 3), done.stderr
     assert "was already damaged when it was stored" in done.stdout
     with (
@@ -61,15 +61,15 @@ def test_a_database_recorded_as_damaged_lands_where_there_is_none(tmp_path, herm
     [(b"", "is empty"), (bytes(95_000), "is 95,000 bytes of zeros"), (b"BoltDB" * 2000, "is not a database")],
 )
 def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
-    tmp_path, hermes_home, holdfast, content, words
+    tmp_path, hermes_home, safekept, content, words
 ):
     other = make_hermes_home(str(tmp_path / "other" / ".hermes"), seed=2)
     with open(os.path.join(other, "state.db"), "wb") as file:
         file.write(content)
     archive = str(tmp_path / "other.zip")
-    assert holdfast("backup", "--home", other, "-o", archive).returncode == 3
+    assert safekept("backup", "--home", other, "-o", archive).returncode == 3
     before = tree_facts(hermes_home, skip=ROOT, databases="bytes")
-    done = holdfast("import", archive, "--home", hermes_home, "--force", "--json")
+    done = safekept("import", archive, "--home", hermes_home, "--force", "--json")
     assert done.returncode == 1, done.stdout
     error = json.loads(done.stdout)["error"]
     assert error["code"] == "restore-not-proven"
@@ -79,18 +79,18 @@ def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("option", ["--into", "--home"])
-def test_nothing_is_restored_into_the_root_of_the_filesystem(tmp_path, hermes_home, holdfast, option):
+def test_nothing_is_restored_into_the_root_of_the_filesystem(tmp_path, hermes_home, safekept, option):
     archive = str(tmp_path / "iris.zip")
-    assert holdfast("backup", "--home", hermes_home, "-o", archive).returncode == 0
-    done = holdfast("import", archive, option, "/", "--force", timeout=20)
+    assert safekept("backup", "--home", hermes_home, "-o", archive).returncode == 0
+    done = safekept("import", archive, option, "/", "--force", timeout=20)
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: unsafe-target\n"), done.stderr
     assert "`/` is the root of the filesystem" in done.stderr
-    assert not os.path.exists("/.holdfast") and not os.path.exists("/SOUL.md")
+    assert not os.path.exists("/.safekept") and not os.path.exists("/SOUL.md")
 
 
 @pytest.mark.parametrize("form", ["zip", "tar.gz"])
-def test_a_member_with_a_name_that_cannot_be_written_is_refused_whole(tmp_path, hermes_home, holdfast, form):
+def test_a_member_with_a_name_that_cannot_be_written_is_refused_whole(tmp_path, hermes_home, safekept, form):
     name = "n" * 300
     archive = str(tmp_path / f"foreign.{form}")
     members = {"config.yaml": b"model: x\n", "SOUL.md": b"soul", f"skills/{name}": b"x"}
@@ -105,7 +105,7 @@ def test_a_member_with_a_name_that_cannot_be_written_is_refused_whole(tmp_path, 
                 header.size = len(data)
                 made.addfile(header, io.BytesIO(data))
     before = tree_facts(hermes_home, skip=ROOT, databases="bytes")
-    done = holdfast("import", archive, "--home", hermes_home, "--force", "--layout", "hermes")
+    done = safekept("import", archive, "--home", hermes_home, "--force", "--layout", "hermes")
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: unsafe-entry\n"), done.stderr
     assert name in done.stderr.replace("\n", "").replace(" ", "")
@@ -114,32 +114,32 @@ def test_a_member_with_a_name_that_cannot_be_written_is_refused_whole(tmp_path, 
 
 
 def test_a_home_on_a_read_only_disk_is_backed_up_and_an_import_there_is_refused(
-    tmp_path, holdfast, small_filesystem
+    tmp_path, safekept, small_filesystem
 ):
     place = small_filesystem(16384)
     home = make_hermes_home(os.path.join(place, "home"), awkward=False)
     archive = str(tmp_path / "iris.zip")
-    assert holdfast("backup", "--home", home, "-o", archive).returncode == 0
+    assert safekept("backup", "--home", home, "-o", archive).returncode == 0
     os.unlink(os.path.join(home, "SOUL.md"))
-    assert holdfast("import", archive, "--home", home, "--force").returncode == 0
+    assert safekept("import", archive, "--home", home, "--force").returncode == 0
     os.unlink(os.path.join(home, "SOUL.md"))
     subprocess.run(["mount", "-o", "remount,ro", place], check=True)
-    done = holdfast("backup", "--home", home, "-o", str(tmp_path / "again.zip"))
+    done = safekept("backup", "--home", home, "-o", str(tmp_path / "again.zip"))
     assert done.returncode == 0, done.stderr
     for words in (("import", archive, "--home", home, "--force"), ("undo", "--home", home)):
-        done = holdfast(*words)
+        done = safekept(*words)
         assert done.returncode == 1, done.stdout
         assert done.stderr.startswith("error: landing-not-permitted\n"), done.stderr
         assert "Read-only file system" in done.stderr
 
 
-def test_a_dry_run_says_what_stands_in_the_way(tmp_path, hermes_home, holdfast):
+def test_a_dry_run_says_what_stands_in_the_way(tmp_path, hermes_home, safekept):
     archive = str(tmp_path / "iris.zip")
-    assert holdfast("backup", "--home", hermes_home, "-o", archive).returncode == 0
+    assert safekept("backup", "--home", hermes_home, "-o", archive).returncode == 0
     os.rename(os.path.join(hermes_home, "cron"), tmp_path / "cron")
     os.symlink(tmp_path / "cron", os.path.join(hermes_home, "cron"))
-    done = holdfast("import", archive, "--home", hermes_home, "--dry-run", "--json")
+    done = safekept("import", archive, "--home", hermes_home, "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["plan"]["obstacles"] == [
-        f"`{hermes_home}/cron` is a link where a directory is needed; holdfast never writes through links"
+        f"`{hermes_home}/cron` is a link where a directory is needed; safekept never writes through links"
     ]

@@ -1,4 +1,4 @@
-"""`holdfast log` in the five states, one operation in full, and journals that had bad luck."""
+"""`safekept log` in the five states, one operation in full, and journals that had bad luck."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from holdfast.actions.record import record
-from holdfast.core.events import silent
-from holdfast.core.journal import Record, new_id
 from in_process import spoken
+from safekept.actions.record import record
+from safekept.core.events import silent
+from safekept.core.journal import Record, new_id
 from states import STATES, State, made, told
 from transcripts import fits, same_as, same_document
 
@@ -68,7 +68,7 @@ def test_one_operation_is_told_in_full(say, state):
         "possible": False,
         "command": None,
         "text": f"{name} (snapshot) cannot be taken back: a snapshot changed nothing in your home",
-        "next": ["Let it go if it shall: `holdfast snapshot forget ID`"],
+        "next": ["Let it go if it shall: `safekept snapshot forget ID`"],
     }
     assert document["lines"][0]["facts"]["databases"] == {"state.db": "damaged"}
 
@@ -101,7 +101,7 @@ def test_the_newest_come_first_and_no_more_than_were_asked_for(busy):
     assert ids(say("log", "-n", "3", "--json")) == [29, 28, 27]
     assert ids(say("log", "--all", "--json")) == list(range(29, -1, -1))
     assert json.loads(say("log", "--all", "--json").out)["more"] is False
-    assert say("log").out.endswith("There is more: `holdfast log --all`\n")
+    assert say("log").out.endswith("There is more: `safekept log --all`\n")
 
 
 def test_a_verb_a_home_and_a_time_narrow_it(busy):
@@ -120,7 +120,7 @@ def test_a_time_that_is_none_is_refused(busy, text):
     _, say = busy
     said = say("log", "--since", text or " ")
     assert said.code == 2
-    assert "is no time that holdfast understands" in said.err
+    assert "is no time that safekept understands" in said.err
     assert "next  Use `3h`, `2d`, `1w`, `2026-11-01` or `2026-11-01 14:30`" in said.err
 
 
@@ -129,10 +129,10 @@ def test_an_unknown_and_an_ambiguous_id_say_what_to_do(busy):
     said = say("log", "nonsense")
     assert said.code == 1
     assert "the journal knows no operation `nonsense`" in said.err
-    assert "next  See what was done: `holdfast log`" in said.err
+    assert "next  See what was done: `safekept log`" in said.err
     said = say("log", "20261115-00000")
     assert "10 operations are called or start with `20261115-00000`" in said.err
-    assert "See one of them: `holdfast log 20261115-000009-000009`" in said.err
+    assert "See one of them: `safekept log 20261115-000009-000009`" in said.err
 
 
 # ── bad luck ───────────────────────────────────────────────────────────────────────────────────────
@@ -159,9 +159,9 @@ def test_a_later_version_is_shown_as_far_as_it_is_understood_and_said_to_be(busy
     said = say("log", "-n", "2")
     assert "person   teleport        ARRIVED" in said.out.splitlines()[1]
     assert said.out.splitlines()[1].endswith(" *")
-    assert "1 operation was written by a later holdfast (*): shown as far as understood" in said.out
-    assert "a later holdfast wrote of this; there may be more to it" in say("log", "ffffff").out
-    assert "written by a later holdfast, too" in say("status").out
+    assert "1 operation was written by a later safekept (*): shown as far as understood" in said.out
+    assert "a later safekept wrote of this; there may be more to it" in say("log", "ffffff").out
+    assert "written by a later safekept, too" in say("status").out
 
 
 def test_a_journal_that_another_process_holds_is_read_all_the_same(busy):
@@ -179,9 +179,9 @@ def test_a_journal_that_cannot_be_read_is_an_error_with_advice_and_status_goes_o
     assert said.code == 1
     assert "error: journal-unreadable" in said.err
     assert "kept  Nothing was changed; what is stored does not depend on the journal" in said.err
-    assert "Journal      ~/.local/share/holdfast/journal.jsonl cannot be read: " in say("status").out
+    assert "Journal      ~/.local/share/safekept/journal.jsonl cannot be read: " in say("status").out
     said = say("status", "--short", "--check")
-    assert (said.code, said.out) == (3, "holdfast: cannot tell: the journal cannot be read\n")
+    assert (said.code, said.out) == (3, "safekept: cannot tell: the journal cannot be read\n")
 
 
 def test_an_empty_journal_says_so(tmp_path, monkeypatch):

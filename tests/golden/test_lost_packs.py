@@ -14,7 +14,7 @@ from surroundings import throwaway
 
 NOTE = (
     "Note: 1 pack of the vault is missing or cut; what the home has was stored again; "
-    "then: `holdfast vault repair`\n"
+    "then: `safekept vault repair`\n"
 )
 
 
@@ -51,41 +51,41 @@ def empty(path):
 
 
 @pytest.mark.parametrize(("damage", "which"), [(lose, -1), (cut, -1), (empty, 0), (lose, 0)])
-def test_a_snapshot_stores_again_what_the_vault_lost(holdfast, here, home, tmp_path, damage, which):
-    assert holdfast("snapshot").returncode == 0
+def test_a_snapshot_stores_again_what_the_vault_lost(safekept, here, home, tmp_path, damage, which):
+    assert safekept("snapshot").returncode == 0
     first = packs(here)
     damage(first[which])
-    done = holdfast("snapshot")
+    done = safekept("snapshot")
     assert done.returncode == 0, done.stderr
     assert NOTE in done.stderr
     into = str(tmp_path / "back")
-    done = holdfast("snapshot", "restore", "latest", "--into", into, "--yes")
+    done = safekept("snapshot", "restore", "latest", "--into", into, "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     for path in ("SOUL.md", "state.db", "memories/MEMORY.md"):
         assert os.path.getsize(os.path.join(into, path)) > 0
-    assert holdfast("vault", "repair", "--yes").returncode in (0, 3)  # 3: the first one lost its own
-    newest = json.loads(holdfast("snapshot", "list", "--json").stdout)["snapshots"][0]["id"]
-    checked = json.loads(holdfast("vault", "check", "--read-data", "--json").stdout)
+    assert safekept("vault", "repair", "--yes").returncode in (0, 3)  # 3: the first one lost its own
+    newest = json.loads(safekept("snapshot", "list", "--json").stdout)["snapshots"][0]["id"]
+    checked = json.loads(safekept("vault", "check", "--read-data", "--json").stdout)
     # The first snapshot may have lost what only it had (its own account); the newest lost nothing.
     assert newest not in {touched["snapshot"] for one in checked["findings"] for touched in one["touches"]}
-    done = holdfast("snapshot", "--json")
+    done = safekept("snapshot", "--json")
     assert json.loads(done.stdout)["lost_packs"] == 0
     assert json.loads(done.stdout)["complete"]
 
 
-def test_json_counts_the_lost_packs(holdfast, here, home):
-    holdfast("snapshot")
+def test_json_counts_the_lost_packs(safekept, here, home):
+    safekept("snapshot")
     lose(packs(here)[-1])
-    assert json.loads(holdfast("snapshot", "--json").stdout)["lost_packs"] == 1
+    assert json.loads(safekept("snapshot", "--json").stdout)["lost_packs"] == 1
 
 
-def test_the_memory_is_not_believed_while_a_pack_is_lost(holdfast, here, home):
+def test_the_memory_is_not_believed_while_a_pack_is_lost(safekept, here, home):
     """Taken twice, so that the second run reads nothing; after the loss it must read again."""
-    holdfast("snapshot")
+    safekept("snapshot")
     few = 20_000  # directories above the home have new times
-    assert json.loads(holdfast("snapshot", "--json").stdout)["added_bytes"] < few
+    assert json.loads(safekept("snapshot", "--json").stdout)["added_bytes"] < few
     lose(packs(here)[-1])
-    assert json.loads(holdfast("snapshot", "--json").stdout)["added_bytes"] > few
-    again = json.loads(holdfast("snapshot", "--json").stdout)
+    assert json.loads(safekept("snapshot", "--json").stdout)["added_bytes"] > few
+    again = json.loads(safekept("snapshot", "--json").stdout)
     assert again["lost_packs"] == 1
     assert again["added_bytes"] < few

@@ -14,9 +14,9 @@ import time
 
 import pytest
 
-from holdfast.core.objects.errors import PlaceMissing, PlaceRefused
-from holdfast.core.objects.ssh import Host, explain
 from in_process import spoken
+from safekept.core.objects.errors import PlaceMissing, PlaceRefused
+from safekept.core.objects.ssh import Host, explain
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def settle(user):
     """Writes config.toml: one destination for each directory."""
 
     def write(**places):
-        directory = os.path.join(user, ".config", "holdfast")
+        directory = os.path.join(user, ".config", "safekept")
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(directory, "config.toml"), "w") as file:
             for name, place in places.items():
@@ -67,12 +67,12 @@ def packs(vault):
 
 def printed(text):
     """The commands in backticks of what was said."""
-    return re.findall(r"`holdfast ([^`]+)`", text)
+    return re.findall(r"`safekept ([^`]+)`", text)
 
 
 def test_a_push_of_a_vault_that_lost_a_pack_is_not_called_complete(say, settle, user, tmp_path, pushed):
     settle(disk=pushed, fresh=tmp_path / "fresh")
-    here = f"{user}/.local/share/holdfast/vault"
+    here = f"{user}/.local/share/safekept/vault"
     lost = packs(here)[0]
     shutil.move(lost, tmp_path / "kept")
     sent = say("push", "fresh")
@@ -93,7 +93,7 @@ def test_a_push_of_a_vault_that_lost_a_pack_is_not_called_complete(say, settle, 
 
 def test_prune_takes_what_interrupted_pushes_left_under_temporary_names(say, pushed):
     below = next(one for one in pushed.iterdir() if one.is_dir()) / "data"
-    old, young = below / ".holdfast-tmp-1-dead", below / ".holdfast-tmp-2-alive"
+    old, young = below / ".safekept-tmp-1-dead", below / ".safekept-tmp-2-alive"
     for path in (old, young):
         path.write_bytes(b"half a pack")
     os.utime(old, (time.time() - 3 * 86_400,) * 2)
@@ -139,7 +139,7 @@ def test_drill_names_a_vault_as_every_other_reading_command_does(say, pushed):
 def test_which_of_several_vaults_is_said_in_words_that_fit_every_command(say, pushed):
     mine = next(one for one in pushed.iterdir() if one.is_dir())
     shutil.copytree(mine, pushed / "0123456789abcdef")
-    key = os.path.join(os.environ["HOME"], ".local", "share", "holdfast")
+    key = os.path.join(os.environ["HOME"], ".local", "share", "safekept")
     shutil.rmtree(f"{key}/vault")
     os.unlink(f"{key}/vaults.json")
     for words in (("pull", f"file:{pushed}"), ("drill", "--destination", f"file:{pushed}")):
@@ -154,7 +154,7 @@ def test_which_of_several_vaults_is_said_in_words_that_fit_every_command(say, pu
 def test_an_address_of_another_kind_is_refused_and_is_no_odd_path(say, pushed, words):
     said = say(*words, "http://place.example/x")
     assert said.code == 2, said
-    assert "`http://place.example/x` is no place that holdfast knows" in said.err
+    assert "`http://place.example/x` is no place that safekept knows" in said.err
     assert "mounted" not in said.err
 
 
@@ -206,8 +206,8 @@ def test_what_to_do_about_a_copy_is_done_to_the_copy(say, pushed):
         name.unlink()
     loose = say("vault", "check", "--destination", "disk")
     assert loose.code == 0
-    assert "`holdfast push disk --prune` gives its room back" in loose.out
-    assert "holdfast vault prune" not in loose.out
+    assert "`safekept push disk --prune` gives its room back" in loose.out
+    assert "safekept vault prune" not in loose.out
     assert say("push", "disk").code == 0
     damaged = packs(copy)[0]
     os.chmod(damaged, 0o600)
@@ -216,7 +216,7 @@ def test_what_to_do_about_a_copy_is_done_to_the_copy(say, pushed):
         file.write(b"rotten")
     found = say("vault", "check", "--read-data", "--destination", "disk")
     assert found.code == 1
-    assert "Delete the damaged files there, then send them again: `holdfast push disk`" in found.out
+    assert "Delete the damaged files there, then send them again: `safekept push disk`" in found.out
     assert "vault repair" not in found.out
     os.unlink(damaged)
     assert say("push", "disk").code == 0
@@ -224,7 +224,7 @@ def test_what_to_do_about_a_copy_is_done_to_the_copy(say, pushed):
 
 
 def test_a_missing_bucket_is_not_promised_to_be_made(say, settle, monkeypatch):
-    from holdfast.core.objects.retry import PatientObjects
+    from safekept.core.objects.retry import PatientObjects
 
     def gone(self, name):
         raise PlaceMissing(
@@ -264,7 +264,7 @@ def test_the_archive_just_made_is_never_the_one_that_goes(say, user, tmp_path):
         left = [name for name in os.listdir(tmp_path / "archives") if name.endswith(".age")]
         assert left == [os.path.basename(made[-1])]
         # As if the clock had been wrong then: from here on every archive seems older than this one.
-        journal = f"{user}/.local/share/holdfast/journal.jsonl"
+        journal = f"{user}/.local/share/safekept/journal.jsonl"
         with open(journal) as file:
             text = file.read()
         with open(journal, "w") as file:
@@ -272,8 +272,8 @@ def test_the_archive_just_made_is_never_the_one_that_goes(say, user, tmp_path):
 
 
 def test_an_error_fits_a_terminal_of_eighty_columns_and_its_commands_stay_whole(monkeypatch):
-    from holdfast.cli import console
-    from holdfast.core.objects.errors import unreachable
+    from safekept.cli import console
+    from safekept.core.objects.errors import unreachable
 
     monkeypatch.setattr(console.sys, "stderr", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setenv("COLUMNS", "80")

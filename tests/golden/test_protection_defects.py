@@ -12,10 +12,10 @@ import sys
 
 import pytest
 
-import holdfast.core.journal
-from holdfast.cli.console import Console
+import safekept.core.journal
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.cli.console import Console
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def say(monkeypatch, user):
 
 
 def child(user: str, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    """`holdfast` in a process of its own, whose output goes where the test says."""
+    """`safekept` in a process of its own, whose output goes where the test says."""
     environment = {"HOME": user, "PATH": os.environ["PATH"], "NO_COLOR": "1"}
-    command = [sys.executable, "-I", "-m", "holdfast", *words]
+    command = [sys.executable, "-I", "-m", "safekept", *words]
     settings = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "env": environment}
     return subprocess.run(command, **{**settings, **options})  # type: ignore[call-overload]
 
@@ -54,7 +54,7 @@ def test_output_that_cannot_be_written_is_an_error_and_no_traceback(user, words)
 def test_closed_output_changes_neither_the_work_nor_its_exit_code(user):
     closed = 'exec >&- 2>&-; exec "$0" "$@"'
     environment = {"HOME": user, "PATH": os.environ["PATH"]}
-    words = ["sh", "-c", closed, sys.executable, "-I", "-m", "holdfast"]
+    words = ["sh", "-c", closed, sys.executable, "-I", "-m", "safekept"]
     assert subprocess.run([*words, "snapshot"], env=environment).returncode == 0
     assert subprocess.run([*words, "status", "--check"], env=environment).returncode == 0
     assert subprocess.run([*words, "undo"], env=environment).returncode == 1
@@ -70,7 +70,7 @@ def test_an_unforeseen_error_is_told_even_where_its_details_cannot_be_kept(say, 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("holdfast.actions.status.recent", broken)
+    monkeypatch.setattr("safekept.actions.status.recent", broken)
     monkeypatch.setattr("tempfile.mkstemp", full)
     said = say("status", "--json")
     assert said.code == 1
@@ -83,7 +83,7 @@ def test_an_interrupted_command_still_prints_one_document(say, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.actions.status.recent", interrupted)
+    monkeypatch.setattr("safekept.actions.status.recent", interrupted)
     said = say("status", "--json")
     assert said.code == 130
     assert json.loads(said.out)["error"]["code"] == "interrupted"
@@ -103,7 +103,7 @@ def test_a_database_that_became_zeros_is_an_alarm_with_the_snapshot_that_has_it(
     said = say("status", "--check")
     assert said.code == 4, said.out
     assert "ALARM: state.db in ~/.hermes is damaged; its last sound state is kept" in said.out
-    assert f"`holdfast snapshot restore {good[:8]} state.db`" in said.out
+    assert f"`safekept snapshot restore {good[:8]} state.db`" in said.out
     assert say("status", "--short", "--check").code in (3, 4)
     assert say("snapshot", "restore", good[:8], "state.db", "--yes").code == 0
     assert say("snapshot").code == 0
@@ -112,37 +112,37 @@ def test_a_database_that_became_zeros_is_an_alarm_with_the_snapshot_that_has_it(
 
 def test_the_short_answer_knows_that_the_last_attempt_failed(say, user):
     assert say("snapshot").code == 0
-    assert say("status", "--short").out.startswith("holdfast: protected, ")
-    key = os.path.join(user, ".config", "holdfast", "vault.key")
+    assert say("status", "--short").out.startswith("safekept: protected, ")
+    key = os.path.join(user, ".config", "safekept", "vault.key")
     os.rename(key, key + ".away")
     assert say("snapshot").code == 12
     said = say("status", "--short", "--check")
-    assert (said.code, said.out) == (3, "holdfast: not protected: the last snapshot failed\n")
+    assert (said.code, said.out) == (3, "safekept: not protected: the last snapshot failed\n")
 
 
 def test_the_short_answer_reads_no_more_of_the_journal_than_it_needs(say, user, monkeypatch):
     assert say("snapshot").code == 0
-    journal = os.path.join(user, ".local", "share", "holdfast", "journal.jsonl")
+    journal = os.path.join(user, ".local", "share", "safekept", "journal.jsonl")
     with open(journal, "rb") as file:
         line = file.read().splitlines()[-1]
     with open(journal, "ab") as file:
         file.write((line + b"\n") * 500)
     parsed = []
-    real = holdfast.core.journal.parse_line
-    monkeypatch.setattr("holdfast.core.journal.parse_line", lambda one: parsed.append(one) or real(one))
-    assert say("status", "--short").out.startswith("holdfast: protected, ")
+    real = safekept.core.journal.parse_line
+    monkeypatch.setattr("safekept.core.journal.parse_line", lambda one: parsed.append(one) or real(one))
+    assert say("status", "--short").out.startswith("safekept: protected, ")
     assert 0 < len(parsed) < 10
 
 
 def test_a_snapshot_from_the_future_hides_no_stale_one_from_the_short_answer(say, user):
     assert say("snapshot").code == 0
-    journal = os.path.join(user, ".local", "share", "holdfast", "journal.jsonl")
+    journal = os.path.join(user, ".local", "share", "safekept", "journal.jsonl")
     with open(journal, "rb") as file:
         record = json.loads(file.read().splitlines()[-1])
     old, ahead = {**record, "time": record["time"] - 3 * 86400}, {**record, "time": record["time"] + 86400}
     with open(journal, "w", encoding="utf-8") as file:
         file.write(f"{json.dumps(old)}\n{json.dumps(ahead)}\n")
-    assert say("status", "--short").out == "holdfast: not protected: 3 days old\n"
+    assert say("status", "--short").out == "safekept: not protected: 3 days old\n"
     with open(journal, "w", encoding="utf-8") as file:
         file.write(f"{json.dumps(ahead)}\n")
     assert "dated in the future" in say("status", "--short").out
@@ -151,7 +151,7 @@ def test_a_snapshot_from_the_future_hides_no_stale_one_from_the_short_answer(say
 def test_every_home_is_named_where_the_vault_does_not_open(say, user, tmp_path):
     other = make_hermes_home(str(tmp_path / "other"), profiles=(), awkward=False)
     assert say("snapshot").code == say("snapshot", "--home", other).code == 0
-    os.unlink(os.path.join(user, ".config", "holdfast", "vault.key"))
+    os.unlink(os.path.join(user, ".config", "safekept", "vault.key"))
     document = json.loads(say("status", "--json").out)
     homes = {one["home"]: one["last_snapshot"]["from_journal"] for one in document["homes"]}
     assert homes == {os.path.join(user, ".hermes"): True, other: True}
@@ -170,11 +170,11 @@ def test_commands_for_a_home_with_an_odd_name_run_as_printed(say, user, tmp_path
     assert said.code == 4 and "\x1b" not in said.out
     assert "Gone" not in say("status").out  # its name lost a byte in the vault; it is there all the same
     status = say("status", "--home", home)
-    commands = re.findall(r"`((?:holdfast|chmod) [^`]*)`", said.out + status.out)
+    commands = re.findall(r"`((?:safekept|chmod) [^`]*)`", said.out + status.out)
     named = [one for one in commands if "--home" in one or one.startswith("chmod")]
-    assert any(one.startswith("holdfast snapshot restore") for one in named), said.out
+    assert any(one.startswith("safekept snapshot restore") for one in named), said.out
     assert any(one.startswith("chmod") for one in named), said.out
-    assert any(one.startswith("holdfast drill --home") for one in re.findall(r"`([^`]*)`", status.out))
+    assert any(one.startswith("safekept drill --home") for one in re.findall(r"`([^`]*)`", status.out))
     for one in named:
         words = subprocess.run(["bash", "-c", f"printf '%s\\0' {one}"], capture_output=True).stdout
         last = os.fsdecode(words).split("\0")[-2]
@@ -183,7 +183,7 @@ def test_commands_for_a_home_with_an_odd_name_run_as_printed(say, user, tmp_path
 
 def test_nobody_says_protected_while_the_alarms_cannot_be_read(say, user):
     assert say("snapshot").code == 0
-    journal = os.path.join(user, ".local", "share", "holdfast", "journal.jsonl")
+    journal = os.path.join(user, ".local", "share", "safekept", "journal.jsonl")
     os.unlink(journal)
     os.mkdir(journal)
     said = say("status", "--check")
@@ -197,7 +197,7 @@ def test_nobody_says_protected_while_the_alarms_cannot_be_read(say, user):
 
 def test_one_torn_line_is_one_line(say, user):
     assert say("snapshot").code == 0
-    with open(os.path.join(user, ".local", "share", "holdfast", "journal.jsonl"), "ab") as file:
+    with open(os.path.join(user, ".local", "share", "safekept", "journal.jsonl"), "ab") as file:
         file.write(b'{"version": 1, "time": 17')
     assert "- 1 line of the journal cannot be read and is passed over" in say("doctor").out
 
@@ -207,7 +207,7 @@ def test_more_of_the_log_is_more_of_what_was_asked_for(say, user):
         assert say("snapshot").code == 0
     home = os.path.join(user, ".hermes")
     said = say("log", "-n", "2", "--verb", "snapshot", "--home", home, "--since", "2 days")
-    command = re.search(r"There is more: `holdfast (.*)`", said.out)
+    command = re.search(r"There is more: `safekept (.*)`", said.out)
     assert command, said.out
     assert shlex.split(command[1]) == [
         "log",
@@ -225,7 +225,7 @@ def test_more_of_the_log_is_more_of_what_was_asked_for(say, user):
 
 def test_what_to_do_after_a_failed_drill_is_readable_and_runs(say, user):
     assert say("snapshot").code == 0
-    vault = os.path.join(user, ".local", "share", "holdfast", "vault", "data")
+    vault = os.path.join(user, ".local", "share", "safekept", "vault", "data")
     for place, _, names in os.walk(vault):
         for name in names:
             with open(os.path.join(place, name), "r+b") as file:
@@ -235,7 +235,7 @@ def test_what_to_do_after_a_failed_drill_is_readable_and_runs(say, user):
     for words in ("status", "doctor"):
         out = say(words).out
         assert all(line.count("`") % 2 == 0 for line in out.splitlines() if "`" in line), out
-        assert "See what else is damaged: `holdfast vault check --read-data`" in re.sub(r"\s+", " ", out)
+        assert "See what else is damaged: `safekept vault check --read-data`" in re.sub(r"\s+", " ", out)
         assert not re.search(r"`[A-Z ]", re.sub(r"`[^`\n]*`", "", out)), out
 
 
@@ -261,7 +261,7 @@ def test_undo_of_an_id_that_was_undone_and_redone_follows_the_chain(say, user):
     assert reads() == "after\n"
     refused = say("undo", restored)
     assert refused.code == 1 and "it was taken back already" in refused.err
-    command = re.search(r"To have it again: `holdfast (undo [^`]+)`", refused.err)
+    command = re.search(r"To have it again: `safekept (undo [^`]+)`", refused.err)
     assert command, refused.err
     assert say(*command[1].split()).code == 0  # as printed
     assert reads() == "before\n"
@@ -300,9 +300,9 @@ def test_what_cannot_be_undone_names_its_home_in_what_can_be_done_instead(say, u
         file.write("later\n")
     words = ("snapshot", "restore", "latest", "--yes", "--home", other)
     restored = json.loads(say(*words, "--json").out)["operation"]
-    shutil.rmtree(other + ".holdfast")
+    shutil.rmtree(other + ".safekept")
     refused = say("undo", restored)
-    command = re.search(r"A snapshot was taken before it: `holdfast ([^`]+)`", refused.err)
+    command = re.search(r"A snapshot was taken before it: `safekept ([^`]+)`", refused.err)
     assert refused.code == 1 and command, refused.err
     assert say(*shlex.split(command[1]), "--yes").code == 0
     with open(os.path.join(other, "SOUL.md"), encoding="utf-8") as file:
@@ -313,7 +313,7 @@ def test_a_file_that_is_gone_has_no_days_of_grace(say, user):
     secret = os.path.join(user, ".hermes", ".env")
     assert say("snapshot").code == 0
     os.chmod(secret, 0o644)
-    mended = re.search(r"Put the modes back: `holdfast (undo [^`]+)`", say("doctor", "--fix").out)
+    mended = re.search(r"Put the modes back: `safekept (undo [^`]+)`", say("doctor", "--fix").out)
     assert mended
     os.unlink(secret)
     said = say(*mended[1].split())
@@ -322,7 +322,7 @@ def test_a_file_that_is_gone_has_no_days_of_grace(say, user):
 
 
 def test_undo_does_not_say_that_nothing_was_done_where_the_journal_cannot_be_read(say, user):
-    os.makedirs(os.path.join(user, ".local", "share", "holdfast", "journal.jsonl"))
+    os.makedirs(os.path.join(user, ".local", "share", "safekept", "journal.jsonl"))
     for words in (("undo",), ("undo", "abcdef"), ("log", "abcdef")):
         said = say(*words)
         assert said.code == 1 and said.err.startswith("error: journal-unreadable\n"), said.err
@@ -330,7 +330,7 @@ def test_undo_does_not_say_that_nothing_was_done_where_the_journal_cannot_be_rea
 
 def test_every_command_has_an_answer_where_the_data_directory_is_no_directory(say, user):
     os.makedirs(os.path.join(user, ".local", "share"))
-    with open(os.path.join(user, ".local", "share", "holdfast"), "w", encoding="utf-8") as file:
+    with open(os.path.join(user, ".local", "share", "safekept"), "w", encoding="utf-8") as file:
         file.write("not a directory\n")
     for words in (
         ("status",),

@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 
-from holdfast.actions import keys as actions_keys
-from holdfast.vault import keys as vault_keys
 from in_process import spoken
 from pushes import one_more
+from safekept.actions import keys as actions_keys
+from safekept.vault import keys as vault_keys
 from surroundings import throwaway
 
 
@@ -36,7 +36,7 @@ def settle(user):
     """Writes config.toml."""
 
     def write(*tables):
-        directory = os.path.join(user, ".config", "holdfast")
+        directory = os.path.join(user, ".config", "safekept")
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(directory, "config.toml"), "w") as file:
             for name, url, more in tables:
@@ -59,7 +59,7 @@ def test_the_first_push_says_what_to_do_and_then_works(say, settle, tmp_path):
     none = say("push")
     assert none.code == 2
     assert "no destination is set up" in none.err
-    assert "`holdfast push sftp://user@host/backups`" in none.err
+    assert "`safekept push sftp://user@host/backups`" in none.err
     settle(("disk", f"{tmp_path}/disk", ""))
     nothing = say("push")
     assert nothing.code == 10
@@ -68,7 +68,7 @@ def test_the_first_push_says_what_to_do_and_then_works(say, settle, tmp_path):
     refused = say("push")
     assert refused.code == 1
     assert "error: no-second-way" in refused.err
-    assert "`holdfast vault key add --recovery`" in refused.err
+    assert "`safekept vault key add --recovery`" in refused.err
     assert "no-kit-yet" in say("push", "--acknowledge-kit").err
     say("vault", "kit")
     done = say("push", "--acknowledge-kit")
@@ -83,13 +83,13 @@ def test_a_copy_answers_every_question_that_the_vault_answers(say, pushed, user)
     for source in (("--destination", "disk"), ("--vault", str(pushed)), ("--vault", f"file:{pushed}")):
         listed = say("snapshot", "list", *source)
         assert listed.code == 0
-        assert f"`holdfast snapshot restore 1 {' '.join(source)}`" in listed.out
+        assert f"`safekept snapshot restore 1 {' '.join(source)}`" in listed.out
         assert json.loads(say("snapshot", "list", "--json", *source).out)["vault"] == source[1]
         assert "SOUL.md" in say("snapshot", "show", "1", *source).out
         assert say("vault", "check", "--read-data", *source).code == 0
         assert say("history", "SOUL.md", *source).code == 0
         assert "generated key" in say("vault", "key", "list", *source).out
-    shutil.rmtree(os.path.join(user, ".local", "share", "holdfast", "vault"))
+    shutil.rmtree(os.path.join(user, ".local", "share", "safekept", "vault"))
     with open(os.path.join(user, ".hermes", "SOUL.md"), "w") as file:
         file.write("broken")
     restored = say("snapshot", "restore", "latest", "--yes", "--destination", "disk")
@@ -150,7 +150,7 @@ def test_a_prune_shows_what_goes_and_needs_consent(say, pushed, user):
     before = sorted(name for _, _, names in os.walk(pushed) for name in names)
     refused = say("push", "disk", "--prune")
     assert refused.code == 1
-    assert "`holdfast push disk --prune --yes`" in refused.err
+    assert "`safekept push disk --prune --yes`" in refused.err
     dry = say("push", "disk", "--prune", "--dry-run")
     assert "Only there" in dry.out
     assert "Would go   snapshot " in dry.out
@@ -170,14 +170,14 @@ def test_keys_that_were_removed_here_are_named(say, pushed, tmp_path, monkeypatc
     assert say("vault", "key", "remove", added["key"][:8], "--yes").code == 0
     said = say("push")
     assert f"1 key that was removed here still open the copy there ({added['key'][:8]})" in said.out
-    assert "`holdfast push disk --prune`" in said.out
+    assert "`safekept push disk --prune`" in said.out
     pruned = say("push", "--prune", "--yes")
     assert "Deleted    1 in `keys`" in pruned.out
     assert "still open" not in pruned.out
 
 
 def test_a_pull_brings_the_vault_back(say, pushed, user):
-    vault = os.path.join(user, ".local", "share", "holdfast", "vault")
+    vault = os.path.join(user, ".local", "share", "safekept", "vault")
     refused = say("pull", "disk")
     assert "error: pull-target-taken" in refused.err
     shutil.rmtree(vault)
@@ -187,7 +187,7 @@ def test_a_pull_brings_the_vault_back(say, pushed, user):
     done = say("pull", "disk")
     assert done.code == 0
     assert f"Fetched the vault to {vault}" in done.out
-    assert "`holdfast snapshot list --all`" in done.out
+    assert "`safekept snapshot list --all`" in done.out
     assert say("snapshot", "list").code == 0
     whole = say("pull", "disk", "--mend")
     assert "Nothing is damaged here" in whole.out
@@ -205,7 +205,7 @@ def test_archives_there_and_back(say, pushed, tmp_path):
     assert "1 snapshot" in shown.out
     back = say("pull", "disk", "--archive", "latest", "--into", str(tmp_path / "back"))
     assert back.code == 0
-    assert f"`holdfast import {tmp_path}/back/{path.name} --identity KEYFILE`" in back.out
+    assert f"`safekept import {tmp_path}/back/{path.name} --identity KEYFILE`" in back.out
     plain = tmp_path / "plain.zip"
     plain.write_bytes(b"PK\x03\x04")
     assert "error: archive-unsealed" in say("push", "disk", "--archive", str(plain)).err

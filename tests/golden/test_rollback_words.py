@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from checkpoint_support import put
-from holdfast.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.checkpoints import Checkpoints
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def run(holdfast, project):
-    return lambda *words, **options: holdfast(*words, **{"cwd": project, **options})
+def run(safekept, project):
+    return lambda *words, **options: safekept(*words, **{"cwd": project, **options})
 
 
 @pytest.fixture
 def data(launcher_environment):
-    return os.path.join(launcher_environment["HOME"], ".local", "share", "holdfast", "checkpoints")
+    return os.path.join(launcher_environment["HOME"], ".local", "share", "safekept", "checkpoints")
 
 
 def read(*parts: str) -> str:
@@ -70,7 +70,7 @@ def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, dat
     turn(data, project, 9, "the last\n")
     listed = run("rollback")
     assert listed.returncode == 0, listed.stderr
-    assert listed.stdout.count("DAMAGED") >= 1 and "holdfast checkpoints status" in listed.stdout
+    assert listed.stdout.count("DAMAGED") >= 1 and "safekept checkpoints status" in listed.stdout
     rows = json.loads(run("rollback", "--json").stdout)["checkpoints"]
     bad = [row["id"] for row in rows if row["damaged"]]
     assert bad and all(row["number"] is None for row in rows if row["damaged"])
@@ -84,17 +84,17 @@ def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, dat
 
 
 def test_a_deleted_project_is_shown_and_comes_back_with_the_printed_command(
-    holdfast, run, project, data, tmp_path
+    safekept, run, project, data, tmp_path
 ):
     put(os.path.join(project, "sub", "x"), "x\n")
     turn(data, project, 1, "two\n")
     shutil.rmtree(project)
-    shown = holdfast("rollback", "--diff", "--dir", project, cwd=str(tmp_path))
+    shown = safekept("rollback", "--diff", "--dir", project, cwd=str(tmp_path))
     assert shown.returncode == 0 and "-one" in shown.stdout and "3 files changed" in shown.stdout
-    assert "orphan" in holdfast("checkpoints", cwd=str(tmp_path)).stdout
-    dry = holdfast("rollback", "1", "--dir", project, "--dry-run", cwd=str(tmp_path))
+    assert "orphan" in safekept("checkpoints", cwd=str(tmp_path)).stdout
+    dry = safekept("rollback", "1", "--dir", project, "--dry-run", cwd=str(tmp_path))
     assert dry.returncode == 0 and not os.path.exists(project), "a dry run makes nothing"
-    went = holdfast("rollback", "1", "--dir", project, cwd=str(tmp_path))
+    went = safekept("rollback", "1", "--dir", project, cwd=str(tmp_path))
     assert went.returncode == 0, went.stdout + went.stderr
     assert read(project, "main.py") == "one\n" and read(project, "sub", "x") == "x\n"
 
@@ -121,7 +121,7 @@ def test_a_full_disk_is_said_and_clear_makes_room_on_it(
     refused = run("rollback", "1")
     assert refused.returncode == 1 and "undo-point-failed" in refused.stderr, refused.stderr
     assert "No space left" in refused.stderr and "Nothing was changed" in refused.stderr
-    assert "holdfast checkpoints prune" in refused.stderr
+    assert "safekept checkpoints prune" in refused.stderr
     assert read(project, "main.py") == was
     pruned = run("checkpoints", "prune", "--yes", "--retention-days", "0.0000001")
     assert pruned.returncode == 0, pruned.stderr
@@ -203,7 +203,7 @@ def _at_terminal(words: list[str], cwd: str, environment: dict[str, str], column
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**environment, "NO_COLOR": "1", "TERM": "dumb"}
     environment.pop("COLUMNS", None)
-    command = [sys.executable, "-m", "holdfast", *words]
+    command = [sys.executable, "-m", "safekept", *words]
     process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=follower, stderr=subprocess.DEVNULL)
     os.close(follower)
     shown = b""

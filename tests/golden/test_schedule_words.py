@@ -1,4 +1,4 @@
-"""What `holdfast schedule` and `holdfast notify` say, at a terminal and as JSON, and what they never say."""
+"""What `safekept schedule` and `safekept notify` say, at a terminal and as JSON, and what they never say."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def user(tmp_path):
 @pytest.fixture
 def say(monkeypatch, user):
     # The tests themselves are in a hurry.
-    monkeypatch.setattr("holdfast.schedule.priority.step_back", lambda: None)
+    monkeypatch.setattr("safekept.schedule.priority.step_back", lambda: None)
     return spoken(monkeypatch, user)
 
 
 def configure(user: str, text: str) -> None:
-    os.makedirs(os.path.join(user, ".config", "holdfast"), exist_ok=True)
-    with open(os.path.join(user, ".config", "holdfast", "config.toml"), "w", encoding="utf-8") as file:
+    os.makedirs(os.path.join(user, ".config", "safekept"), exist_ok=True)
+    with open(os.path.join(user, ".config", "safekept", "config.toml"), "w", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -86,9 +86,9 @@ def test_a_dead_destination_is_exit_code_3(say, user, tmp_path):
 
 
 def test_while_another_run_works_there_is_nothing_to_complain_about(say, user):
-    from holdfast.core.locks import process_lock
+    from safekept.core.locks import process_lock
 
-    place = os.path.join(user, ".local", "share", "holdfast", "schedule", "lock")
+    place = os.path.join(user, ".local", "share", "safekept", "schedule", "lock")
     with process_lock(place, "scheduled work"):
         said = say("schedule", "run")
         assert said.code == 0
@@ -100,7 +100,7 @@ def test_show_says_when_it_last_ran_how_it_ended_and_when_it_runs_next(say, user
     said = say("schedule", "show")
     assert said.out.splitlines()[:3] == [
         "Nothing is installed here",
-        "Install it with: `holdfast schedule install`",
+        "Install it with: `safekept schedule install`",
         "  Last run   never",
     ]
     say("schedule", "run")
@@ -141,11 +141,11 @@ def units(user: str) -> list[str]:
 def test_nothing_is_installed_without_being_shown_and_agreed_to(say, user, fake_systemd):
     said = say("schedule", "install", "--host", "systemd")
     assert said.code == 1
-    assert f"  File       {user}/.config/systemd/user/holdfast.service" in said.out
+    assert f"  File       {user}/.config/systemd/user/safekept.service" in said.out
     assert "      OnCalendar=*-*-* 03:30:00" in said.out
-    assert "  Command    systemctl --user enable --now holdfast.timer" in said.out
+    assert "  Command    systemctl --user enable --now safekept.timer" in said.out
     assert "`loginctl enable-linger`" in said.out
-    assert "Agree to it: `holdfast schedule install --host systemd --yes`" in said.err
+    assert "Agree to it: `safekept schedule install --host systemd --yes`" in said.err
     assert (units(user), fake_systemd()) == ([], [])
     said = say("schedule", "install", "--host", "systemd", "--dry-run")
     assert said.code == 0
@@ -155,8 +155,8 @@ def test_nothing_is_installed_without_being_shown_and_agreed_to(say, user, fake_
 
 def test_install_show_and_remove(say, user, fake_systemd):
     assert say("schedule", "install", "--host", "systemd", "--yes").code == 0
-    assert units(user) == ["holdfast.service", "holdfast.timer"]
-    with open(os.path.join(user, ".config", "systemd", "user", "holdfast.service"), encoding="utf-8") as file:
+    assert units(user) == ["safekept.service", "safekept.timer"]
+    with open(os.path.join(user, ".config", "systemd", "user", "safekept.service"), encoding="utf-8") as file:
         service = file.read()
     assert '"schedule" "run" "--quiet"' in service
     assert f'Environment="HOME={user}"' in service
@@ -167,8 +167,8 @@ def test_install_show_and_remove(say, user, fake_systemd):
     assert units(user) == []
     assert fake_systemd() == [
         "--user daemon-reload",
-        "--user enable --now holdfast.timer",
-        "--user disable --now holdfast.timer",
+        "--user enable --now safekept.timer",
+        "--user disable --now safekept.timer",
         "--user daemon-reload",
     ]
     said = say("schedule", "remove", "--yes")
@@ -177,13 +177,13 @@ def test_install_show_and_remove(say, user, fake_systemd):
 
 
 def test_settings_that_only_this_shell_has_are_named_and_never_written(say, user, fake_systemd, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_NOTIFY_NTFY", f"https://ntfy.example/{SECRET}")
-    monkeypatch.setenv("HOLDFAST_VAULT_PATH", os.path.join(user, "vault"))
+    monkeypatch.setenv("SAFEKEPT_NOTIFY_NTFY", f"https://ntfy.example/{SECRET}")
+    monkeypatch.setenv("SAFEKEPT_VAULT_PATH", os.path.join(user, "vault"))
     said = say("schedule", "install", "--host", "systemd", "--yes")
-    assert "only this shell has them: `HOLDFAST_NOTIFY_NTFY`" in said.out
-    with open(os.path.join(user, ".config", "systemd", "user", "holdfast.service"), encoding="utf-8") as file:
+    assert "only this shell has them: `SAFEKEPT_NOTIFY_NTFY`" in said.out
+    with open(os.path.join(user, ".config", "systemd", "user", "safekept.service"), encoding="utf-8") as file:
         service = file.read()
-    assert f"HOLDFAST_VAULT_PATH={user}/vault" in service
+    assert f"SAFEKEPT_VAULT_PATH={user}/vault" in service
     assert SECRET not in service + said.out + said.err
 
 
@@ -211,25 +211,25 @@ def system(tmp_path, monkeypatch, say):
     home = tmp_path / "home" / "ada"
     make_hermes_home(str(home / ".hermes"))
     places = tuple(
-        str(tmp_path / place) for place in ("etc/holdfast", "var/lib/holdfast", "var/cache/holdfast")
+        str(tmp_path / place) for place in ("etc/safekept", "var/lib/safekept", "var/cache/safekept")
     )
-    monkeypatch.setattr("holdfast.settings.loading.SYSTEM_PLACES", places)
-    monkeypatch.setattr("holdfast.settings.loading._home_of", lambda name: str(home))
-    monkeypatch.setattr("holdfast.settings.scheduled.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
+    monkeypatch.setattr("safekept.settings.loading.SYSTEM_PLACES", places)
+    monkeypatch.setattr("safekept.settings.loading._home_of", lambda name: str(home))
+    monkeypatch.setattr("safekept.settings.scheduled.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
     return tmp_path
 
 
 def test_root_looks_after_a_user_with_stores_that_the_user_cannot_reach(say, system, monkeypatch):
-    from holdfast.archive.sealing.age_keys import AgeIdentity
+    from safekept.archive.sealing.age_keys import AgeIdentity
 
-    monkeypatch.setenv("HOLDFAST_BACKUP_SEAL", str(AgeIdentity.generate().recipient))
+    monkeypatch.setenv("SAFEKEPT_BACKUP_SEAL", str(AgeIdentity.generate().recipient))
     said = say("schedule", "run", "--system", "--user-name", "ada", "--json")
     assert said.code in (0, 3), said.err  # the made home has a damaged database on purpose
     document = json.loads(said.out)
     assert document["steps"][0]["task"] == f"snapshot:{system}/home/ada/.hermes"
-    assert os.path.exists(system / "var/lib/holdfast/ada/vault/config")
-    assert stat.S_IMODE(os.stat(system / "etc/holdfast/ada/vault.key").st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(system / "var/lib/holdfast/ada").st_mode) == 0o700
+    assert os.path.exists(system / "var/lib/safekept/ada/vault/config")
+    assert stat.S_IMODE(os.stat(system / "etc/safekept/ada/vault.key").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(system / "var/lib/safekept/ada").st_mode) == 0o700
     archives = system / "var/backups/hermes"
     assert stat.S_IMODE(os.stat(archives).st_mode) == 0o700
     assert [name[-8:] for name in os.listdir(archives)] == [".zip.age"]
@@ -240,11 +240,11 @@ def test_root_looks_after_a_user_with_stores_that_the_user_cannot_reach(say, sys
 
 def test_the_units_of_the_system_name_the_user(say, system):
     said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd", "--dry-run")
-    assert "/etc/systemd/system/holdfast-ada.timer" in said.out
-    assert 'Environment="HOLDFAST_SYSTEM_USER=ada"' in said.out
-    assert f'Environment="HOLDFAST_HOME={system}/home/ada/.hermes"' in said.out
+    assert "/etc/systemd/system/safekept-ada.timer" in said.out
+    assert 'Environment="SAFEKEPT_SYSTEM_USER=ada"' in said.out
+    assert f'Environment="SAFEKEPT_HOME={system}/home/ada/.hermes"' in said.out
     said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "cron", "--dry-run")
-    assert "/etc/cron.d/holdfast-ada" in said.out
+    assert "/etc/cron.d/safekept-ada" in said.out
 
 
 def test_only_root_installs_a_schedule_of_the_system(say, system, monkeypatch):
@@ -284,7 +284,7 @@ def test_a_test_says_how_it_went_with_each_and_shows_no_secret(say, user):
         ]
         as_json = say("notify", "test", "--json")
         assert [one["ok"] for one in json.loads(as_json.out)["targets"]] == [True, False, False]
-        assert web.heard[0].body.startswith(b"holdfast: a test from ")
+        assert web.heard[0].body.startswith(b"safekept: a test from ")
     assert SECRET not in said.out + said.err + as_json.out + as_json.err
 
 

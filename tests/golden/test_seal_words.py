@@ -6,14 +6,14 @@ import stat
 
 import pytest
 
-from holdfast.archive.handle import open_handle
-from holdfast.archive.sealing import age_keys
-from holdfast.archive.sealing.age_file import AgeFile
-from holdfast.archive.sealing.age_keys import AgeIdentity, Passphrase
-from holdfast.archive.sealing.age_output import sealed_bytes
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
-from seals import HOLDFAST, PASSPHRASE, PLAIN, at_terminal
+from safekept.archive.handle import open_handle
+from safekept.archive.sealing import age_keys
+from safekept.archive.sealing.age_file import AgeFile
+from safekept.archive.sealing.age_keys import AgeIdentity, Passphrase
+from safekept.archive.sealing.age_output import sealed_bytes
+from seals import PASSPHRASE, PLAIN, SAFEKEPT, at_terminal
 
 ME, OTHER = AgeIdentity.generate(), AgeIdentity.generate()
 PUBLIC = str(ME.recipient)
@@ -61,12 +61,12 @@ def test_a_sealed_backup_says_who_opens_it_and_how(say, user):
     assert done.out.startswith(f"Backup complete: {archive}\n")
     assert f"  Sealed     age, to {PUBLIC}\n" in done.out
     assert "             it opens with the private half of that key (KEYFILE below)\n" in done.out
-    assert f"Restore with: `holdfast import {archive} --identity KEYFILE`\n" in done.out
+    assert f"Restore with: `safekept import {archive} --identity KEYFILE`\n" in done.out
     assert stat.S_IMODE(os.stat(archive).st_mode) == 0o600
     done = say("backup", "--seal", "passphrase", "--passphrase-file", "words", "-o", "b")
     assert "  Sealed     age, with a passphrase\n" in done.out
     assert "             it opens with that passphrase, which is kept nowhere\n" in done.out
-    assert f"Restore with: `holdfast import {user}/b.zip.age`\n" in done.out
+    assert f"Restore with: `safekept import {user}/b.zip.age`\n" in done.out
 
 
 def test_names_of_sealed_archives_end_in_what_they_are(say, user):
@@ -103,15 +103,15 @@ def test_a_dry_run_names_the_seal_asks_for_nothing_and_writes_nothing(say, user)
 
 
 def test_settings_and_variables_seal_too(say, user, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_BACKUP_SEAL", f"{PUBLIC}, {OTHER.recipient}")
+    monkeypatch.setenv("SAFEKEPT_BACKUP_SEAL", f"{PUBLIC}, {OTHER.recipient}")
     done = say("backup", "-o", "a", "--json")
     assert json.loads(done.out)["sealed"]["to"] == [PUBLIC, str(OTHER.recipient)]
     assert say("import", "a.zip.age", "--identity", "other", "--dry-run").code == 0
-    monkeypatch.setenv("HOLDFAST_BACKUP_SEAL", "gpg:ABCD1234")
+    monkeypatch.setenv("SAFEKEPT_BACKUP_SEAL", "gpg:ABCD1234")
     monkeypatch.setenv("PATH", "/nonexistent")
     assert say("backup", "-o", "b").err.startswith("error: gpg-missing\n")
-    monkeypatch.setenv("HOLDFAST_BACKUP_SEAL", "passphrase")
-    monkeypatch.setenv("HOLDFAST_SEAL_PASSPHRASE_COMMAND", f"/bin/cat {user}/words")
+    monkeypatch.setenv("SAFEKEPT_BACKUP_SEAL", "passphrase")
+    monkeypatch.setenv("SAFEKEPT_SEAL_PASSPHRASE_COMMAND", f"/bin/cat {user}/words")
     assert say("backup", "-o", "c").code == 0
     assert say("import", "c.zip.age", "--dry-run").code == 0
     assert json.loads(say("backup", "--no-seal", "-o", "d", "--json").out)["sealed"] is None
@@ -124,7 +124,7 @@ def test_keep_counts_sealed_archives_that_the_same_key_opens(say, user):
     listed = sorted(name for name in os.listdir(user / "kept") if name.endswith(".age"))
     assert listed == ["n1.zip.age", "n2.zip.age"]
     assert json.loads(done.out)["rotated"] == [f"{user}/kept/n0.zip.age"]
-    # A new key, an open archive, and a sealed file that holdfast did not make here push nothing out.
+    # A new key, an open archive, and a sealed file that safekept did not make here push nothing out.
     (user / "kept" / "stranger.zip.age").write_bytes(sealed_bytes(b"x", [ME.recipient]))
     say("backup", "--seal", str(OTHER.recipient), "-o", "kept/m0", "--keep", "1")
     say("backup", "-o", "kept/open", "--keep", "1")
@@ -134,7 +134,7 @@ def test_keep_counts_sealed_archives_that_the_same_key_opens(say, user):
     assert json.loads(done.out)["would_remove"] == [f"{user}/kept/n1.zip.age"]
 
 
-def test_a_sealed_file_is_only_written_over_where_holdfast_made_it(say, user):
+def test_a_sealed_file_is_only_written_over_where_safekept_made_it(say, user):
     archive = sealed(say)
     first = content(archive)
     assert sealed(say) == archive
@@ -152,7 +152,7 @@ def test_sealed_archives_inside_a_home_are_left_out_like_others(say, user):
     (user / ".hermes" / "notes.zip.age").write_bytes(sealed_bytes(b"mine", [ME.recipient]))
     found = json.loads(say("backup", "-o", "b", "--json").out)
     reasons = {remark["path"]: remark["reason"] for remark in found["remarks"]}
-    assert reasons["older.zip.age"] == "an older archive that holdfast made"
+    assert reasons["older.zip.age"] == "an older archive that safekept made"
     assert "notes.zip.age" not in reasons
 
 
@@ -215,7 +215,7 @@ def test_what_is_refused_for_want_of_consent_can_be_run_as_printed(say, user):
     (user / ".hermes" / "config.yaml").write_text("changed: true\n")
     done = say("import", archive, "--identity", "key")
     assert done.code == 1
-    assert f"`holdfast import {archive} --identity {user}/key --force`" in done.err
+    assert f"`safekept import {archive} --identity {user}/key --force`" in done.err
 
 
 def test_a_drill_opens_sealed_archives_with_a_key_and_with_a_passphrase(say, user):
@@ -238,7 +238,7 @@ def test_without_the_right_key_it_says_what_is_missing(say, user):
         f"`{archive}` is sealed to an age key, and no private key for it was found here",
         [
             "Nothing was changed",
-            f"Name the file with the private half: `holdfast import {archive} --identity KEY`",
+            f"Name the file with the private half: `safekept import {archive} --identity KEY`",
             "Where the private half is kept elsewhere, open the archive there",
         ],
     )
@@ -248,7 +248,7 @@ def test_without_the_right_key_it_says_what_is_missing(say, user):
         f"`{archive}` is sealed to an age key, and none of the keys in `{user}/other` is one of them",
         [
             "Nothing was changed",
-            f"Name another file: `holdfast import {archive} --identity KEY`",
+            f"Name another file: `safekept import {archive} --identity KEY`",
             "The public half of the right key is the one that `--seal` was given when it was made",
         ],
     )
@@ -297,24 +297,24 @@ def test_an_import_from_a_damaged_sealed_archive_changes_nothing(damage, form, s
     assert done.code == 1
     assert done.err.startswith(f"error: archive-damaged\n  `{archive}` is damaged: its seal is broken")
     found = differences(before, tree_facts(str(user), databases="bytes", skip=(".", ".local")))
-    assert [line for line in found if ".hermes" in line and ".holdfast" not in line] == []
+    assert [line for line in found if ".hermes" in line and ".safekept" not in line] == []
 
 
 def test_an_identity_of_the_settings_is_tried_unasked(say, user, monkeypatch):
     archive = sealed(say)
-    monkeypatch.setenv("HOLDFAST_SEAL_IDENTITY", f"{user}/other:~/key")
+    monkeypatch.setenv("SAFEKEPT_SEAL_IDENTITY", f"{user}/other:~/key")
     assert say("import", archive, "--dry-run").code == 0
 
 
 def test_a_kind_of_key_that_is_not_known_names_the_tool_that_knows_it(say, user):
-    from holdfast.archive.sealing.age_header import Stanza, make_header
+    from safekept.archive.sealing.age_header import Stanza, make_header
 
     file_key = b"sixteen byte key"
     made = make_header([Stanza("piv-p256", ("abc",), b"x" * 48)], file_key) + bytes(16) + bytes(32)
     (user / "b.zip.age").write_bytes(made)
     code, label, what, steps = error_of(say("import", "b.zip.age", "--identity", "key"))
     assert (code, label) == (12, "error: identity-does-not-fit")
-    assert what == "`b.zip.age` is sealed to a kind of key that holdfast does not know (piv-p256)"
+    assert what == "`b.zip.age` is sealed to a kind of key that safekept does not know (piv-p256)"
     assert steps[1] == (
         "Open it with the tool that made it, for example `age --decrypt`, and import what comes out"
     )
@@ -332,7 +332,7 @@ def test_keygen_makes_a_pair_and_says_which_half_goes_where(say, user):
     assert done.out.splitlines() == [
         "A pair of keys was made",
         f"  Public     {public}",
-        f"             for the machine that makes archives: `holdfast backup --seal {public}`",
+        f"             for the machine that makes archives: `safekept backup --seal {public}`",
         f"  Private    {user}/new.key",
         "             keep it elsewhere, and twice: without it nobody opens what was sealed to it",
         "             where it lies, archives can be read; a server that only backs up needs none of it",
@@ -345,7 +345,7 @@ def test_keygen_makes_a_pair_and_says_which_half_goes_where(say, user):
     assert error_of(done)[1:] == (
         "error: identity-exists",
         f"`{user}/new.key` exists, and may be the only key to archives that were sealed before",
-        ["It was left as it is. No key was made", "Name another file: `holdfast seal keygen -o FILE`"],
+        ["It was left as it is. No key was made", "Name another file: `safekept seal keygen -o FILE`"],
     )
     assert (user / "new.key").read_bytes() == before
     assert error_of(say("seal", "keygen", "-o", "no/such/place"))[1] == "error: identity-unwritable"
@@ -382,7 +382,7 @@ def test_a_protected_pair_opens_with_its_passphrase(say, user):
 
 def test_a_person_is_asked_twice_for_a_new_passphrase_and_once_to_open(user):
     environment = {**PLAIN, "HOME": str(user), "NO_COLOR": "1", "TERM": "dumb"}
-    words = [*HOLDFAST, "backup", "--seal", "passphrase", "-o", "a"]
+    words = [*SAFEKEPT, "backup", "--seal", "passphrase", "-o", "a"]
     asked = [("Passphrase for the archive: ", PASSPHRASE), ("The same again: ", PASSPHRASE + "x")]
     code, said = at_terminal(words, asked, environment, str(user))
     assert code == 2
@@ -395,7 +395,7 @@ def test_a_person_is_asked_twice_for_a_new_passphrase_and_once_to_open(user):
     asked = [("Passphrase for the archive: ", PASSPHRASE), ("The same again: ", PASSPHRASE)]
     code, said = at_terminal(words, asked, environment, str(user))
     assert code == 0, said
-    words = [*HOLDFAST, "import", "a.zip.age", "--dry-run"]
+    words = [*SAFEKEPT, "import", "a.zip.age", "--dry-run"]
     asked = [("Passphrase of `a.zip.age`: ", PASSPHRASE)]
     code, said = at_terminal(words, asked, environment, str(user))
     assert code == 0, said
@@ -406,7 +406,7 @@ def test_a_protected_identity_is_asked_for_by_name(user):
     environment = {**PLAIN, "HOME": str(user), "NO_COLOR": "1", "TERM": "dumb"}
     (user / "safe.age").write_bytes(sealed_bytes(ME.text.encode(), [Passphrase(PASSPHRASE, work=8)]))
     (user / "a.age").write_bytes(sealed_bytes(b"no archive", [ME.recipient]))
-    words = [*HOLDFAST, "import", "a.age", "--identity", "safe.age"]
+    words = [*SAFEKEPT, "import", "a.age", "--identity", "safe.age"]
     asked = [(f"Passphrase of the identity `{user}/safe.age`: ", PASSPHRASE)]
     code, said = at_terminal(words, asked, environment, str(user))
     assert code == 1

@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 
 from database_holder import held
-from holdfast.home.conversation_return import bring_back
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.home.conversation_return import bring_back
 from snapshots import take
 from surroundings import throwaway
 
@@ -101,7 +101,7 @@ def test_a_deleted_conversation_comes_back_whole_and_can_be_found(here, home, sa
     drop(live, "session-1")
     listed = say("sessions", "list").out
     assert f"4 sessions in state.db of snapshot {short}\n" in listed
-    assert f"Bring one back: `holdfast sessions restore session-1 --from {short}`\n" in listed
+    assert f"Bring one back: `safekept sessions restore session-1 --from {short}`\n" in listed
     done = say("sessions", "restore", "session-1", "--from", short)
     assert done.code == 0, done.err
     assert done.out.startswith(f"Session session-1 is back in {live}\n  Messages   10\n")
@@ -182,9 +182,9 @@ def test_another_conversation_with_the_same_id_is_refused_and_can_be_brought_bac
         "and they part at message 3\n"
         "\n"
         "  kept  The live database is as it was\n"
-        f"  next  Look at the older one: `holdfast sessions show session-1 --from {short}`\n"
+        f"  next  Look at the older one: `safekept sessions show session-1 --from {short}`\n"
         "        Bring it back beside the live one, under a new id: "
-        f"`holdfast sessions restore session-1 --from {short} --as NEWID`\n"
+        f"`safekept sessions restore session-1 --from {short} --as NEWID`\n"
     )
     assert ask(live, "select * from messages") == now
     done = say("sessions", "restore", "session-1", "--from", short, "--as", "older-1")
@@ -241,7 +241,7 @@ def test_a_live_table_that_needs_more_than_the_older_one_has_is_refused(here, ho
         target.execute("pragma journal_mode=delete")
     change(copy, "drop trigger messages_fts_insert", "alter table messages rename column role to part")
     drop(state(home), "session-1")
-    from holdfast.home.conversation_tables import SchemaDiffers
+    from safekept.home.conversation_tables import SchemaDiffers
 
     with pytest.raises(SchemaDiffers) as caught:
         bring_back(copy, state(home), "session-1")
@@ -272,7 +272,7 @@ def test_a_database_that_stays_locked_is_given_up_and_names_who_locks_it(here, h
     live = state(home)
     take(here, home)
     drop(live, "session-1")
-    monkeypatch.setenv("HOLDFAST_DATABASE_DEADLINE", "1")
+    monkeypatch.setenv("SAFEKEPT_DATABASE_DEADLINE", "1")
     with held(live, "begin immediate") as holder:
         done = say("sessions", "restore", "session-1")
         holder.run("rollback")
@@ -322,7 +322,7 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
         "\n"
         "  kept  Nothing was changed\n"
         "  next  No other snapshot of this home has it either\n"
-        "        See those that there are: `holdfast sessions list`\n"
+        "        See those that there are: `safekept sessions list`\n"
     )
     done = say("sessions", "show", "session-")
     assert "4 sessions of `state.db` are called or start with `session-`" in done.err
@@ -345,7 +345,7 @@ def test_a_session_that_one_snapshot_lacks_is_named_with_the_newest_that_has_it(
     for verb in ("show", "restore"):
         done = say("sessions", verb, "session-1")
         assert done.code == 1
-        asked = f"holdfast sessions {verb} session-1 --from {older}"
+        asked = f"safekept sessions {verb} session-1 --from {older}"
         assert f"  next  The newest snapshot that has it is {older}: `{asked}`\n" in done.err
         assert say(*asked.split()[1:]).code == 0
     assert messages(state(home), "session-1")
@@ -394,8 +394,8 @@ def test_a_conversation_that_went_on_since_is_not_taken_out(here, home, say):
     for words in (["undo"], ["undo", "--dry-run"], ["undo", document["operation"][-6:]]):
         done = say(*words)
         assert done.code == 1 and every_row(live) == there and soul_of(home) == soul
-        command = f"holdfast snapshot restore {document['undo_point'][:8]} state.db"
-        older = done.err.rpartition("`holdfast undo ")[2].partition("`")[0]
+        command = f"safekept snapshot restore {document['undo_point'][:8]} state.db"
+        older = done.err.rpartition("`safekept undo ")[2].partition("`")[0]
         assert done.err == (
             "error: session-not-taken-out\n"
             f"  Session `session-1` cannot be taken out of `{live}` again: "
@@ -404,7 +404,7 @@ def test_a_conversation_that_went_on_since_is_not_taken_out(here, home, say):
             "  kept  The live database is as it was\n"
             "  next  Delete it with the agent itself if it shall go: `hermes sessions delete ID`\n"
             f"        To have the whole database as it was before, later messages lost: `{command}`\n"
-            f"        To take back what was done before that: `holdfast undo {older}`\n"
+            f"        To take back what was done before that: `safekept undo {older}`\n"
         )
     assert say("undo", older).code == 0
     assert soul_of(home) == "mine"

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.home.scan import Selection
-from holdfast.vault.storage import FileKind
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
+from safekept.home.scan import Selection
+from safekept.vault.storage import FileKind
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -52,7 +52,7 @@ def quick(here, home):
 
 def rewritten(here, **changes):
     """The newest snapshot again with other facts, in place of itself; its id."""
-    from holdfast.vault.snapshots import list_snapshots
+    from safekept.vault.snapshots import list_snapshots
 
     with opened(here) as repository:
         old = list_snapshots(repository)[0][-1]
@@ -74,7 +74,7 @@ def test_latest_brings_a_lost_home_back_whole_and_names_the_newer_state(here, ho
     left_out = (".", "_external")
     assert tree_facts(home, skip=left_out) == tree_facts(str(tmp_path / "whole"), skip=left_out)
     assert f"  Snapshot   {whole} (number 2, manual, " in done.out
-    hint = f"Newer state files are in the quick snapshot {newer}: `holdfast snapshot restore {newer}`\n"
+    hint = f"Newer state files are in the quick snapshot {newer}: `safekept snapshot restore {newer}`\n"
     assert hint in done.out
     assert say("snapshot", "restore", newer, "--yes").code == 0
 
@@ -129,7 +129,7 @@ def test_a_short_number_is_never_the_start_of_an_id(here, home, say):
     assert done.err == (
         f"error: no-such-snapshot\n  There is no snapshot number {number}; the oldest is number 1\n\n"
         "  kept  Nothing was changed\n"
-        "  next  See them all: `holdfast snapshot list`\n"
+        "  next  See them all: `safekept snapshot list`\n"
     )
     assert read(home, "SOUL.md") == "mine"
     assert say("snapshot", "restore", first[:4], "--yes").code == 0
@@ -230,7 +230,7 @@ def test_the_history_of_a_directory_says_that_it_is_one(here, home, say):
     done = say("history", "memories")
     assert done.code == 1
     assert "`memories` is a directory; a history is that of one file\n" in done.err
-    assert f"`holdfast snapshot show {short} memories`" in done.err
+    assert f"`safekept snapshot show {short} memories`" in done.err
     os.unlink(os.path.join(home, "SOUL.md"))
     os.mkdir(os.path.join(home, "SOUL.md"))
     done = say("history", "SOUL.md")
@@ -246,4 +246,4 @@ def test_a_link_in_the_way_of_a_restore_is_told_in_the_words_of_a_restore(here, 
     assert done.code == 1 and done.err.startswith("error: landing-through-link\n")
     assert "import" not in done.err
     assert "move it away, then run the command again\n" in done.err
-    assert f"`holdfast snapshot restore {short} --into DIR`" in done.err
+    assert f"`safekept snapshot restore {short} --into DIR`" in done.err

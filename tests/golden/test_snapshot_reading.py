@@ -11,11 +11,11 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.home.scan import Selection
-from holdfast.vault.loader import BlobLoader
-from holdfast.vault.repo import Repository
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.home.scan import Selection
+from safekept.vault.loader import BlobLoader
+from safekept.vault.repo import Repository
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -61,7 +61,7 @@ def test_a_list_has_number_id_age_kind_files_size_added_verified_and_label(here,
         r"before the move \(pinned until \d{4}-\d\d-\d\d\)",
         lines[2],
     ), lines[2]
-    assert lines[3] == "Restore one with its number or id: `holdfast snapshot restore 1`"
+    assert lines[3] == "Restore one with its number or id: `safekept snapshot restore 1`"
     only = json.loads(say("snapshot", "list", "--kind", "quick", "--json").out)["snapshots"]
     assert [(one["number"], one["kind"]) for one in only] == [(1, "quick")]
 
@@ -72,8 +72,8 @@ def test_a_list_without_snapshots_says_how_to_take_one(here, home, say, tmp_path
     assert done.code == 0
     assert done.out == (
         f"No snapshots of {home} yet\n"
-        "Take one: `holdfast snapshot`\n"
-        "Not shown: 1 of other homes (`holdfast snapshot list --all`)\n"
+        "Take one: `safekept snapshot`\n"
+        "Not shown: 1 of other homes (`safekept snapshot list --all`)\n"
     )
     assert str(tmp_path / "other") in say("snapshot", "list", "--all").out
 
@@ -93,7 +93,7 @@ def test_a_list_opens_only_what_is_new_and_no_index(here, home, say, monkeypatch
     monkeypatch.undo()
     newest = take(here, home, check="never").snapshot.id
     with opened(here) as repository:
-        from holdfast.vault.snapshots import list_snapshots
+        from safekept.vault.snapshots import list_snapshots
 
         monkeypatch.setattr(
             Repository, "load_snapshot", lambda self, name: read.append(name) or load(self, name)
@@ -132,7 +132,7 @@ def test_a_snapshot_shows_its_counts_its_databases_and_what_it_could_not_take(he
     assert "  Kind       manual, monday\n" in done.out
     assert "  Holds      4 sessions, 40 messages, " in done.out
     assert "  Database   state.db: checked and sound; 4 sessions, 40 messages\n" in done.out
-    assert done.out.endswith(f"Restore with: `holdfast snapshot restore {short}`\n")
+    assert done.out.endswith(f"Restore with: `safekept snapshot restore {short}`\n")
     document = json.loads(say("snapshot", "show", "latest", "--json").out)
     assert document["databases"]["state.db"]["state"] == "sound"
     assert {"name": "SOUL.md", "kind": "file"}.items() <= document["entries"][1].items() or document[
@@ -153,7 +153,7 @@ def test_a_directory_and_a_text_can_be_looked_at(here, home, say):
     done = say("snapshot", "show", "latest", "nowhere/at all.md")
     assert done.code == 1
     assert "There is no `nowhere/at all.md` in snapshot" in done.err
-    assert "`holdfast history 'nowhere/at all.md'`" in done.err
+    assert "`safekept history 'nowhere/at all.md'`" in done.err
 
 
 # diff
@@ -207,9 +207,9 @@ def test_a_difference_names_files_with_sizes_and_counts_rows(here, home, say, ag
 def test_no_difference_is_said_and_costs_no_database(here, home, say, monkeypatch):
     take(here, home)
     take(here, home)
-    import holdfast.actions.difference
+    import safekept.actions.difference
 
-    monkeypatch.setattr(holdfast.actions.difference, "stored_copy", None)
+    monkeypatch.setattr(safekept.actions.difference, "stored_copy", None)
     done = say("snapshot", "diff", "2", "1")
     assert done.code == 0 and done.out.endswith("\nNo file differs\n"), done.out
     assert say("snapshot", "diff", "1").out.endswith("\nNo file differs\n")
@@ -254,7 +254,7 @@ def test_the_history_of_a_file_has_its_distinct_versions_and_how_to_get_them(her
     assert len(lines) == 2 and lines[0].endswith("in 2 snapshots  now"), lines
     assert "      -first\n      +second\n" in done.out
     assert "The file in the home is the version marked `now`\n" in done.out
-    command = re.search(r"`holdfast (snapshot restore [0-9a-f]{8} memories/MEMORY\.md)`\n$", done.out)
+    command = re.search(r"`safekept (snapshot restore [0-9a-f]{8} memories/MEMORY\.md)`\n$", done.out)
     assert say(*command[1].split(), "--yes").code == 0
     with open(os.path.join(home, "memories/MEMORY.md")) as file:
         assert file.read() == "first\n"
@@ -279,7 +279,7 @@ def test_a_file_that_was_never_stored_is_said(here, home, say):
         f"  None of the 1 snapshots of `{home}` holds a file called `never.md`\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  See what the newest one holds: `holdfast snapshot show latest`\n"
+        "  next  See what the newest one holds: `safekept snapshot show latest`\n"
     )
 
 
@@ -310,7 +310,7 @@ def test_an_unreadable_snapshot_is_named_by_history_and_the_others_are_searched(
     put(home, "memories/USER.md", "newer")
     result = take(here, home, check="never")
     with opened(here) as repository:
-        from holdfast.vault.blobs import BlobKind
+        from safekept.vault.blobs import BlobKind
 
         place = repository.index.lookup(BlobKind.TREE, result.snapshot.tree)
         name = place.pack.hex()

@@ -11,12 +11,12 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.core.entries import Kind
-from holdfast.home.scan import Selection
-from holdfast.vault.homes import snapshot_source
-from holdfast.vault.storage import FileKind
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
+from safekept.core.entries import Kind
+from safekept.home.scan import Selection
+from safekept.vault.homes import snapshot_source
+from safekept.vault.storage import FileKind
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -69,7 +69,7 @@ def test_a_whole_home_comes_back_exactly_and_undo_takes_it_back(here, home, say)
     now = tree_facts(home, skip=ROOT)
     assert now.pop("later.md") == broken["later.md"], "a restore lays over; it removes nothing"
     assert differences(before, now) == []
-    assert f"Restored: {home}\n" in done.out and "Take it back with: `holdfast undo`" in done.out
+    assert f"Restored: {home}\n" in done.out and "Take it back with: `safekept undo`" in done.out
     assert f"  Snapshot   {short} (number 1, manual, " in done.out
     assert say("undo").code == 0
     assert differences(broken, tree_facts(home, skip=ROOT)) == []
@@ -170,8 +170,8 @@ def test_a_restore_that_would_replace_something_refuses_without_a_terminal(here,
         "  this restore needs your consent: 1 existing file would be replaced\n"
         "\n"
         "  kept  Nothing was changed\n"
-        f"  next  See the plan: `holdfast snapshot restore {short} SOUL.md --home {home} --dry-run`\n"
-        f"        Agree to it: `holdfast snapshot restore {short} SOUL.md --home {home} --yes`\n"
+        f"  next  See the plan: `safekept snapshot restore {short} SOUL.md --home {home} --dry-run`\n"
+        f"        Agree to it: `safekept snapshot restore {short} SOUL.md --home {home} --yes`\n"
     )
     assert read(home, "SOUL.md") == "changed"
 
@@ -217,13 +217,13 @@ def test_a_restore_goes_on_where_no_undo_point_can_be_taken(here, home, say, mon
     """The landing keeps what it replaces by itself; that the second net is missing is said."""
     take(here, home)
     put(home, "SOUL.md", "changed")
-    import holdfast.actions.snapshot
-    from holdfast.vault.errors import VaultLocked
+    import safekept.actions.snapshot
+    from safekept.vault.errors import VaultLocked
 
     def refuse(*_, **__):
         raise VaultLocked("The vault is in use", kept="-", next_steps=("-",))
 
-    monkeypatch.setattr(holdfast.actions.snapshot, "create_snapshot", refuse)
+    monkeypatch.setattr(safekept.actions.snapshot, "create_snapshot", refuse)
     done = say("snapshot", "restore", "latest", "--yes")
     assert done.code == 0
     assert "Note: no pre-restore snapshot was taken (The vault is in use)" in done.err
@@ -261,7 +261,7 @@ def test_an_unknown_number_or_id_is_said_with_what_there_is(here, home, say):
         "  There is no snapshot number 7; the oldest is number 1\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  See them all: `holdfast snapshot list`\n"
+        "  next  See them all: `safekept snapshot list`\n"
     )
     done = say("snapshot", "restore", "feedbeef1234")
     assert "  No snapshot starts with `feedbeef1234`\n" in done.err
@@ -277,7 +277,7 @@ def test_a_home_without_snapshots_says_that_others_have_some(here, home, say, tm
         f"  This vault holds no snapshots of `{other}`, but 1 of other homes\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  See them: `holdfast snapshot list --all`\n"
+        "  next  See them: `safekept snapshot list --all`\n"
         "        One of another home can be restored here by its id\n"
     )
 
@@ -302,7 +302,7 @@ def test_a_forgotten_snapshot_is_called_back_before_it_is_restored(here, home, s
         f"  Snapshot {short} was forgotten\n"
         "\n"
         "  kept  It can still be brought back until the vault is pruned\n"
-        f"  next  Bring it back: `holdfast snapshot forget --undo {short}`\n"
+        f"  next  Bring it back: `safekept snapshot forget --undo {short}`\n"
     )
     assert say("snapshot", "forget", "--undo", short).out == f"Snapshot {short} is back\n"
     assert say("snapshot", "restore", short, "--yes").code == 0
@@ -331,7 +331,7 @@ def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
         "  there is nothing called `no/such/file` in what is to be restored\n"
         "\n"
         "  kept  Nothing was changed\n"
-        f"  next  List what it holds: `holdfast snapshot restore {short} --dry-run --json`\n"
+        f"  next  List what it holds: `safekept snapshot restore {short} --dry-run --json`\n"
     )
 
 
@@ -343,7 +343,7 @@ def lose_blob_of(here, snapshot, path):
     with opened(here) as repository:
         source, _ = snapshot_source(repository, snapshot)
         node = source.node(path)
-        from holdfast.vault.blobs import BlobKind
+        from safekept.vault.blobs import BlobKind
 
         place = repository.index.lookup(BlobKind.DATA, node.content[:32])
         name = place.pack.hex()
@@ -394,7 +394,7 @@ def test_a_lost_directory_is_named_and_spared_by_an_exact_restore(here, home, sa
     result = take(here, home)
     with opened(here) as repository:
         source, _ = snapshot_source(repository, result.snapshot)
-        from holdfast.vault.blobs import BlobKind
+        from safekept.vault.blobs import BlobKind
 
         tree = source.node("skills").subtree
         place = repository.index.lookup(BlobKind.TREE, tree)
@@ -435,14 +435,14 @@ def test_a_snapshot_file_that_cannot_be_read_is_named_and_hides_no_other(here, h
         f"  Snapshot {first[:8]} cannot be read: its content does not match its name\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  Take another one: `holdfast snapshot list`\n"
-        "        See how the vault is: `holdfast vault check`\n"
+        "  next  Take another one: `safekept snapshot list`\n"
+        "        See how the vault is: `safekept vault check`\n"
     )
 
 
 def test_a_restore_holds_off_a_prune_and_a_prune_holds_off_a_restore(here, home, say, monkeypatch):
     take(here, home)
-    monkeypatch.setattr("holdfast.actions.stored_home._WAIT", 0.1)
+    monkeypatch.setattr("safekept.actions.stored_home._WAIT", 0.1)
     with opened(here) as repository, repository.lock(exclusive=True):
         done = say("snapshot", "restore", "latest", "--dry-run")
     assert done.code == 11 and done.err.startswith("error: vault-locked\n"), done.err
@@ -451,7 +451,7 @@ def test_a_restore_holds_off_a_prune_and_a_prune_holds_off_a_restore(here, home,
 def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
     """One memory out of a home with a large database: only its own blob is fetched."""
     take(here, home)
-    from holdfast.vault.loader import BlobLoader
+    from safekept.vault.loader import BlobLoader
 
     loaded = []
     decode = BlobLoader._decode
@@ -462,7 +462,7 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
 
     monkeypatch.setattr(BlobLoader, "_decode", counted)
     put(home, "memories/USER.md", "changed")
-    monkeypatch.setattr("holdfast.actions.restore.take_undo_point", lambda *_, **__: _no_point())
+    monkeypatch.setattr("safekept.actions.restore.take_undo_point", lambda *_, **__: _no_point())
     assert say("snapshot", "restore", "latest", "memories/USER.md", "--yes").code == 0
     with opened(here) as repository:
         newest = listed(say)["snapshots"][0]["id"]
@@ -472,7 +472,7 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
 
 
 def _no_point():
-    from holdfast.actions.undo_point import UndoPoint
+    from safekept.actions.undo_point import UndoPoint
 
     return UndoPoint()
 
@@ -491,5 +491,5 @@ def test_every_kind_of_file_has_its_entry(here, home):
                 assert entry.database
         kinds = {entry.path: entry.kind for entry in source}
         assert (kinds["persona.md"], kinds["workspace"]) == (Kind.SYMLINK, Kind.DIRECTORY)
-        assert manifest["format"] == "holdfast-snapshot"
+        assert manifest["format"] == "safekept-snapshot"
         assert not list(repository.storage.list(FileKind.LOCK)), "a look leaves no lock"

@@ -12,10 +12,10 @@ import zipfile
 
 import pytest
 
-from holdfast.actions.keys import add_passphrase
-from holdfast.actions.vault import open_vault
-from holdfast.vault.keys import Secret
 from homes import make_hermes_home
+from safekept.actions.keys import add_passphrase
+from safekept.actions.vault import open_vault
+from safekept.vault.keys import Secret
 from surroundings import throwaway
 
 
@@ -33,8 +33,8 @@ def answer(done) -> dict:
     return json.loads(done.stdout)
 
 
-def test_a_snapshot_says_its_id_what_was_added_and_how_to_restore_it(holdfast, home):
-    done = holdfast("snapshot", "--label", "two words")
+def test_a_snapshot_says_its_id_what_was_added_and_how_to_restore_it(safekept, home):
+    done = safekept("snapshot", "--label", "two words")
     assert done.returncode == 0, done.stderr
     short = re.match(r"Snapshot ([0-9a-f]{8}) complete\n", done.stdout)
     assert short
@@ -48,49 +48,49 @@ def test_a_snapshot_says_its_id_what_was_added_and_how_to_restore_it(holdfast, h
         r"^  Holds      4 sessions, 40 messages, ",
     ):
         assert re.search(line, done.stdout, re.MULTILINE), line
-    assert done.stdout.endswith(f"Restore with: `holdfast snapshot restore {short[1]}`\n")
-    assert holdfast("snapshot", "restore", short[1], "--dry-run").returncode == 0, "it runs as printed"
+    assert done.stdout.endswith(f"Restore with: `safekept snapshot restore {short[1]}`\n")
+    assert safekept("snapshot", "restore", short[1], "--dry-run").returncode == 0, "it runs as printed"
 
 
-def test_bare_snapshot_is_create_and_a_wrong_word_is_bad_usage(holdfast, home):
-    first = answer(holdfast("snapshot", "create", "--json"))
-    second = answer(holdfast("snapshot", "--json"))
+def test_bare_snapshot_is_create_and_a_wrong_word_is_bad_usage(safekept, home):
+    first = answer(safekept("snapshot", "create", "--json"))
+    second = answer(safekept("snapshot", "--json"))
     assert (first["kind"], second["kind"]) == ("manual", "manual") and first["id"] != second["id"]
-    done = holdfast("snapshot", "craete")
+    done = safekept("snapshot", "craete")
     assert done.returncode == 2 and "No such command 'craete'" in done.stderr
 
 
-def test_something_damaged_is_exit_code_3_with_the_list(holdfast, home):
+def test_something_damaged_is_exit_code_3_with_the_list(safekept, home):
     with open(os.path.join(home, "state.db"), "r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 4000)
-    done = holdfast("snapshot")
+    done = safekept("snapshot")
     assert done.returncode == 3
     assert re.match(r"Snapshot [0-9a-f]{8} incomplete\n", done.stdout)
     assert "Stored as it is, and damaged: 1 file" in done.stdout and "    state.db: " in done.stdout
-    assert "What is in it can be restored with: `holdfast snapshot restore " in done.stdout
+    assert "What is in it can be restored with: `safekept snapshot restore " in done.stdout
 
 
-def test_a_dry_run_makes_nothing(holdfast, here, home):
-    done = holdfast("snapshot", "--dry-run")
+def test_a_dry_run_makes_nothing(safekept, here, home):
+    done = safekept("snapshot", "--dry-run")
     assert done.returncode == 0
     assert f"  Vault      {here.vault}, which would be made\n" in done.stdout
     assert done.stdout.endswith("Nothing was written\n")
     assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
-    found = answer(holdfast("snapshot", "--dry-run", "--json"))
+    found = answer(safekept("snapshot", "--dry-run", "--json"))
     assert found["vault_exists"] is False and found["files"] > 50
 
 
-def test_backup_quick_is_a_quick_snapshot(holdfast, here, home):
-    done = holdfast("backup", "--quick", "--label", "before lunch")
+def test_backup_quick_is_a_quick_snapshot(safekept, here, home):
+    done = safekept("backup", "--quick", "--label", "before lunch")
     assert done.returncode == 0, done.stderr
     assert "  Kind       quick, before lunch\n" in done.stdout
-    assert re.search(r"Restore with: `holdfast snapshot restore [0-9a-f]{8}`\n$", done.stdout)
+    assert re.search(r"Restore with: `safekept snapshot restore [0-9a-f]{8}`\n$", done.stdout)
     assert not [name for name in os.listdir(here.user_home) if name.endswith(".zip")]
 
 
-def test_backup_quick_with_a_file_is_an_archive_of_the_quick_set(holdfast, here, home, tmp_path):
-    done = holdfast("backup", "--quick", "-o", str(tmp_path / "brain.zip"))
+def test_backup_quick_with_a_file_is_an_archive_of_the_quick_set(safekept, here, home, tmp_path):
+    done = safekept("backup", "--quick", "-o", str(tmp_path / "brain.zip"))
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "brain.zip") as archive:
         names = set(archive.namelist())
@@ -108,21 +108,21 @@ def test_backup_quick_with_a_file_is_an_archive_of_the_quick_set(holdfast, here,
         (("snapshot", "--backup"), "--backup and --no-backup go with --kind pre-update or pre-migration"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_and_not_ignored(holdfast, home, words, said):
-    done = holdfast(*words)
+def test_options_that_do_not_fit_are_refused_and_not_ignored(safekept, home, words, said):
+    done = safekept(*words)
     assert done.returncode == 2 and said in done.stderr
 
 
-def test_before_an_update_it_says_where_how_to_restore_and_how_to_switch_it_off(holdfast, here, home):
-    done = holdfast("snapshot", "create", "--kind", "pre-update", "--backup")
+def test_before_an_update_it_says_where_how_to_restore_and_how_to_switch_it_off(safekept, here, home):
+    done = safekept("snapshot", "create", "--kind", "pre-update", "--backup")
     assert done.returncode == 0, done.stderr
     short = re.match(r"Pre-update snapshot ([0-9a-f]{8})\n", done.stdout)
     assert short
     assert f"  Saved      in the vault {here.vault}\n" in done.stdout
     written = re.search(r"^  Zip        (\S+/backups/pre-update-\S+\.zip) \(", done.stdout, re.MULTILINE)
     assert written
-    assert f"  Restore    `holdfast snapshot restore {short[1]}`\n" in done.stdout
-    assert f"  Restore    `holdfast import {written[1]}`\n" in done.stdout
+    assert f"  Restore    `safekept snapshot restore {short[1]}`\n" in done.stdout
+    assert f"  Restore    `safekept import {written[1]}`\n" in done.stdout
     config = os.path.join(home, "config.yaml")
     assert (
         f"  Switch off `updates.pre_update_backup: off` in {config}, or `--no-backup` for once\n"
@@ -130,37 +130,37 @@ def test_before_an_update_it_says_where_how_to_restore_and_how_to_switch_it_off(
     )
 
 
-def test_switched_off_is_silent_on_the_screen_and_noted_in_the_journal(holdfast, here, home):
+def test_switched_off_is_silent_on_the_screen_and_noted_in_the_journal(safekept, here, home):
     with open(os.path.join(home, "config.yaml"), "a") as file:
         file.write("updates:\n  pre_update_backup: off\n")
-    done = holdfast("snapshot", "create", "--kind", "pre-update")
+    done = safekept("snapshot", "create", "--kind", "pre-update")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     (noted,) = here.journal.read()
     assert (noted.verb, noted.state) == ("pre-update", "opted-out")
-    assert answer(holdfast("snapshot", "--kind", "pre-update", "--json"))["outcome"] == "opted-out"
-    setting = {"HOLDFAST_UPDATES_PRE_UPDATE_BACKUP": "quick"}
-    assert holdfast("snapshot", "--kind", "pre-update", env=setting).stdout.startswith("Pre-update snapshot")
+    assert answer(safekept("snapshot", "--kind", "pre-update", "--json"))["outcome"] == "opted-out"
+    setting = {"SAFEKEPT_UPDATES_PRE_UPDATE_BACKUP": "quick"}
+    assert safekept("snapshot", "--kind", "pre-update", env=setting).stdout.startswith("Pre-update snapshot")
 
 
-def test_a_failure_before_an_update_is_exit_code_1_and_cannot_be_overlooked(holdfast, here, home):
+def test_a_failure_before_an_update_is_exit_code_1_and_cannot_be_overlooked(safekept, here, home):
     with open_vault(here, create=True):
         pass
     os.unlink(here.vault_key_file)
-    done = holdfast("snapshot", "create", "--kind", "pre-update")
+    done = safekept("snapshot", "create", "--kind", "pre-update")
     assert done.returncode == 1
     assert done.stdout.startswith("Pre-update: nothing was stored\n  failed     The vault at ")
     assert "  kept       Nothing was changed; the snapshots in the vault are whole\n" in done.stdout
     assert f"  next       Put the key from your kit into `{here.vault_key_file}`" in done.stdout
-    found = answer(holdfast("snapshot", "--kind", "pre-update", "--json"))
+    found = answer(safekept("snapshot", "--kind", "pre-update", "--json"))
     assert (found["outcome"], found["problems"][0]["code"]) == ("failed", "vault-key-missing")
 
 
-def test_adopt_says_what_it_took_and_what_removing_it_would_free(holdfast, here, home):
-    done = holdfast("adopt", "--dry-run")
+def test_adopt_says_what_it_took_and_what_removing_it_would_free(safekept, here, home):
+    done = safekept("adopt", "--dry-run")
     # This home holds a zip that is none and a snapshot without files.
     assert done.returncode == 3 and done.stdout.startswith(f"Would take 0 copies of {home}\n"), done.stdout
     assert "cannot be taken: " in done.stdout
-    done = holdfast("adopt")
+    done = safekept("adopt")
     assert done.returncode == 3
     assert "cannot be taken: " in done.stdout and "passed over: it holds no files" in done.stdout
 
@@ -170,7 +170,7 @@ def at_a_terminal(words, environment, typed: str) -> tuple[int, str]:
     controller, terminal = pty.openpty()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-m", "holdfast", *words],
+            [sys.executable, "-I", "-m", "safekept", *words],
             env=environment,
             stdin=terminal,
             stderr=terminal,
@@ -199,35 +199,35 @@ def test_at_a_terminal_the_recovery_passphrase_is_asked_for(here, launcher_envir
     assert code == 12
 
 
-def test_prune_shows_a_plan_asks_and_gives_back(holdfast, here, home):
+def test_prune_shows_a_plan_asks_and_gives_back(safekept, here, home):
     with open(os.path.join(home, "noise.bin"), "wb") as file:
         file.write(os.urandom(3_000_000))
-    first = answer(holdfast("snapshot", "--json"))["id"]
+    first = answer(safekept("snapshot", "--json"))["id"]
     os.unlink(os.path.join(home, "noise.bin"))
-    kept = answer(holdfast("snapshot", "--json"))["id"]
-    assert holdfast("snapshot", "forget", first, "--yes").returncode == 0
-    done = holdfast("vault", "prune")
+    kept = answer(safekept("snapshot", "--json"))["id"]
+    assert safekept("snapshot", "forget", first, "--yes").returncode == 0
+    done = safekept("vault", "prune")
     assert done.returncode == 0 and "1 forgotten snapshot" in done.stdout, "three days are not over"
-    done = holdfast("vault", "prune", "--now")
+    done = safekept("vault", "prune", "--now")
     assert done.returncode == 1 and "error: consent-needed" in done.stderr
-    assert "next  See the plan: `holdfast vault prune --now --dry-run`" in done.stderr
-    done = holdfast("vault", "prune", "--now", "--dry-run")
+    assert "next  See the plan: `safekept vault prune --now --dry-run`" in done.stderr
+    done = safekept("vault", "prune", "--now", "--dry-run")
     assert done.returncode == 0 and done.stdout.endswith("Nothing was deleted\n")
-    done = holdfast("vault", "prune", "--now", "--yes")
+    done = safekept("vault", "prune", "--now", "--yes")
     assert done.returncode == 0 and re.search(r"^Gave back [23]\.\d MB$", done.stdout, re.MULTILINE)
-    listed = answer(holdfast("snapshot", "list", "--json"))
+    listed = answer(safekept("snapshot", "list", "--json"))
     assert [one["id"] for one in listed["snapshots"]] == [kept]
-    assert holdfast("vault", "check", "--read-data").returncode == 0
+    assert safekept("vault", "check", "--read-data").returncode == 0
 
 
-def test_a_full_disk_is_said_and_the_next_try_goes_on(holdfast, here, home, small_filesystem):
+def test_a_full_disk_is_said_and_the_next_try_goes_on(safekept, here, home, small_filesystem):
     place = small_filesystem(256)
-    cramped = {"HOLDFAST_VAULT_PATH": os.path.join(place, "vault")}
+    cramped = {"SAFEKEPT_VAULT_PATH": os.path.join(place, "vault")}
     with open(os.path.join(home, "noise.bin"), "wb") as file:
         file.write(os.urandom(1_000_000))
-    done = holdfast("snapshot", env=cramped)
+    done = safekept("snapshot", env=cramped)
     assert done.returncode == 1 and "error: no-room" in done.stderr, done.stderr
     assert "What was stored before is whole" in done.stderr
     os.unlink(os.path.join(home, "noise.bin"))
-    done = holdfast("vault", "check", env=cramped)
+    done = safekept("vault", "check", env=cramped)
     assert done.returncode == 0, done.stdout

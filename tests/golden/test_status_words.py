@@ -1,4 +1,4 @@
-"""`holdfast status` in the five states: on a screen of 80 columns, as JSON, for monitors and prompts."""
+"""`safekept status` in the five states: on a screen of 80 columns, as JSON, for monitors and prompts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_status_says_the_verdict_first_and_fits_a_screen(say, state):
     same_as(f"status-{state.name}.txt", told(said.out, state))
 
 
-def test_bare_holdfast_is_status(say, state):
+def test_bare_safekept_is_status(say, state):
     assert told(say().out, state) == told(say("status").out, state)
 
 
@@ -60,11 +60,11 @@ def test_check_says_the_verdict_only_and_returns_it(say, state):
 
 
 SHORT = {
-    "empty": "holdfast: not protected: no snapshot yet\n",
-    "fresh": "holdfast: protected, MOMENT old\n",
-    "stale": "holdfast: not protected: 3 days old\n",
-    "alarmed": "holdfast: ALARM: 1 alarm\n",
-    "damaged": "holdfast: ALARM: a database is damaged\n",
+    "empty": "safekept: not protected: no snapshot yet\n",
+    "fresh": "safekept: protected, MOMENT old\n",
+    "stale": "safekept: not protected: 3 days old\n",
+    "alarmed": "safekept: ALARM: 1 alarm\n",
+    "damaged": "safekept: ALARM: a database is damaged\n",
 }
 
 
@@ -75,12 +75,12 @@ def test_short_is_one_line_that_agrees_with_the_verdict(say, state):
 
 
 def test_short_does_not_open_the_vault(say, state, monkeypatch):
-    import holdfast.actions.vault
+    import safekept.actions.vault
 
     def refuse(*words: object, **named: object) -> None:
         raise AssertionError("the vault was opened")
 
-    monkeypatch.setattr(holdfast.actions.vault, "open_vault", refuse)
+    monkeypatch.setattr(safekept.actions.vault, "open_vault", refuse)
     assert say("status", "--short").code == 0
 
 
@@ -140,8 +140,8 @@ def broken(state: State, how: str) -> None:
         os.chmod(os.path.join(vault, "config"), 0o600)
         os.truncate(os.path.join(vault, "config"), 10)
     elif how == "newer":
-        from holdfast.actions.vault import open_vault
-        from holdfast.vault.config import Config
+        from safekept.actions.vault import open_vault
+        from safekept.vault.config import Config
 
         with open_vault(here) as repository:
             text = json.loads(Config.generate().to_json())
@@ -153,12 +153,12 @@ def broken(state: State, how: str) -> None:
 
 
 SHUT = {
-    "wrong key": "ALARM: The key of the vault at `~/.local/share/holdfast/vault` does not open",
-    "no key": "ALARM: The vault at `~/.local/share/holdfast/vault` is there, but its key file",
-    "gone": "ALARM: The vault at `~/.local/share/holdfast/vault` was here before, and is gone",
-    "a file": "ALARM: The vault at `~/.local/share/holdfast/vault` was here before, and is gone",
+    "wrong key": "ALARM: The key of the vault at `~/.local/share/safekept/vault` does not open",
+    "no key": "ALARM: The vault at `~/.local/share/safekept/vault` is there, but its key file",
+    "gone": "ALARM: The vault at `~/.local/share/safekept/vault` was here before, and is gone",
+    "a file": "ALARM: The vault at `~/.local/share/safekept/vault` was here before, and is gone",
     "torn config": "ALARM: The file `config` of the vault is damaged",
-    "newer": "ALARM: The vault at `~/.local/share/holdfast/vault` has format version 9;",
+    "newer": "ALARM: The vault at `~/.local/share/safekept/vault` has format version 9;",
 }
 
 
@@ -170,12 +170,12 @@ def test_a_vault_that_does_not_open_is_shown_as_such_with_what_the_journal_knows
     assert (said.code, said.err) == (0, "")
     fits(said.out)
     assert said.out.startswith(SHUT[how])
-    assert "Vault        ~/.local/share/holdfast/vault: CANNOT BE OPENED\n" in said.out
+    assert "Vault        ~/.local/share/safekept/vault: CANNOT BE OPENED\n" in said.out
     assert "by the journal" in said.out.replace("\n             ", " ")
     assert "Next" in said.out
     assert say("status", "--check").code == 4
     assert json.loads(say("status", "--json").out)["vault"]["state"] == "shut"
-    assert "holdfast_vault_open" in say("status", "--prometheus").out
+    assert "safekept_vault_open" in say("status", "--prometheus").out
 
 
 def test_a_home_that_is_gone_is_an_alarm_with_the_way_back(alone):
@@ -184,14 +184,14 @@ def test_a_home_that_is_gone_is_an_alarm_with_the_way_back(alone):
     said = say("status", "--check")
     assert said.code == 4
     assert said.out.startswith("ALARM: the home ~/.hermes is gone; ")
-    assert "  Next       `holdfast snapshot restore latest`\n" in said.out
+    assert "  Next       `safekept snapshot restore latest`\n" in said.out
     assert say("snapshot", "restore", "latest", "--yes").code == 0
     assert say("status", "--check").code == 0
 
 
 def test_a_landing_that_was_cut_off_is_an_alarm_until_it_is_made_right(alone):
     state, say = alone("fresh")
-    place = os.path.join(state.user, ".hermes.holdfast", "landings", "20260101-000000-abcdef")
+    place = os.path.join(state.user, ".hermes.safekept", "landings", "20260101-000000-abcdef")
     os.makedirs(place, 0o700)
     assert "litter of 20260101-000000-abcdef" in say("status").out
     with open(os.path.join(place, "plan.jsonl"), "w", encoding="ascii") as file:
@@ -250,7 +250,7 @@ def test_a_home_of_another_agent_that_was_never_kept_is_pointed_out(alone):
     with open(os.path.join(claude, "settings.json"), "w", encoding="ascii") as file:
         file.write("{}")
     said = say("status")
-    assert f"Never kept   ~/.claude (claude-code): `holdfast snapshot --home {claude}`" in said.out.replace(
+    assert f"Never kept   ~/.claude (claude-code): `safekept snapshot --home {claude}`" in said.out.replace(
         "\n             ", " "
     )
 
@@ -281,8 +281,8 @@ def test_a_plot_is_drawn_and_overwrites_nothing_of_others(say, state, tmp_path):
     with open(other, "w", encoding="ascii") as file:
         file.write("<svg/>")
     for name, text in (
-        (other, "exists and is not an image that holdfast drew"),
-        (os.path.join(str(tmp_path), "growth.png"), "an image of a kind that holdfast does not draw"),
+        (other, "exists and is not an image that safekept drew"),
+        (os.path.join(str(tmp_path), "growth.png"), "an image of a kind that safekept does not draw"),
         (os.path.join(str(tmp_path), "no", "such.svg"), "cannot be written: No such file or directory"),
     ):
         said = say("status", "--plot", name)

@@ -10,15 +10,15 @@ import jsonschema
 import pytest
 
 from checkpoint_support import put
-from holdfast.actions import rollback_news
-from holdfast.actions.home_rollback import HomeRollbackRequest, roll_back_home
-from holdfast.actions.rollback import RollbackRequest, rollback
-from holdfast.actions.undo import UndoRequest, take_back
-from holdfast.integrations.calls import Call
-from holdfast.integrations.hosts import handle
-from holdfast.integrations.places import Place
-from holdfast.integrations.protect import protect
 from hook_support import HOSTS, filled_in, new_user, recorded, schema_of
+from safekept.actions import rollback_news
+from safekept.actions.home_rollback import HomeRollbackRequest, roll_back_home
+from safekept.actions.rollback import RollbackRequest, rollback
+from safekept.actions.undo import UndoRequest, take_back
+from safekept.integrations.calls import Call
+from safekept.integrations.hosts import handle
+from safekept.integrations.places import Place
+from safekept.integrations.protect import protect
 
 #: The event of a host on which it is told, and where its words are in the answer.
 TOLD = {
@@ -63,7 +63,7 @@ def test_the_next_turn_of_the_session_is_told_once_where_to_which_point_and_not_
     go_back(user)
     text = told(user)
     assert text == (
-        f"holdfast: since your last turn the files in `{user.project}` were restored on purpose to "
+        f"safekept: since your last turn the files in `{user.project}` were restored on purpose to "
         f"checkpoint {point.id} (before Write). Do not redo what was undone unless you are asked to, "
         "and read the files again before you change them."
     )
@@ -106,7 +106,7 @@ def test_the_undo_of_it_is_told_as_what_it_is(user):
     go_back(user, "", undo=True)
     text = told(user)
     assert text.startswith(
-        f"holdfast: since your last turn a rollback in `{user.project}` was taken back on purpose: "
+        f"safekept: since your last turn a rollback in `{user.project}` was taken back on purpose: "
     )
     assert "again as they were before it" in text and "Do not redo" not in text
     assert told(user) == ""
@@ -136,10 +136,10 @@ def test_what_changed_nothing_is_not_told(user):
 @pytest.mark.parametrize(
     ("tool", "command"),
     [
-        ("Bash", "cd /a/very/long/way/to/somewhere/else/that/is/cut && cd - && holdfast rollback 1 --yes"),
-        ("Bash", "python -m holdfast undo"),
-        ("mcp__holdfast__roll_back", ""),
-        ("mcp__holdfast__undo", ""),
+        ("Bash", "cd /a/very/long/way/to/somewhere/else/that/is/cut && cd - && safekept rollback 1 --yes"),
+        ("Bash", "python -m safekept undo"),
+        ("mcp__safekept__roll_back", ""),
+        ("mcp__safekept__undo", ""),
     ],
 )
 def test_what_the_agent_asked_for_itself_is_not_told_to_it(tool, command, user):
@@ -169,7 +169,7 @@ def test_a_command_that_only_looks_takes_nothing_away_from_what_is_to_be_told(us
     work(user)
     go_back(user)
     fields = {"session_id": "s", "prompt_id": "p", "cwd": user.project, "hook_event_name": "PostToolUse"}
-    for command in ("make", "holdfast status", "cat rollback.txt"):
+    for command in ("make", "safekept status", "cat rollback.txt"):
         raw = json.dumps({**fields, "tool_name": "Bash", "tool_input": {"command": command}}).encode()
         handle("claude-code", raw, user.place(), user.project)
     assert told(user)
@@ -249,8 +249,8 @@ def test_no_store_is_opened_for_a_turn(user, monkeypatch):
     def never(*_, **__):
         raise AssertionError("a store was opened")
 
-    monkeypatch.setattr("holdfast.checkpoints.store.Store.open", never)
-    monkeypatch.setattr("holdfast.actions.vault.open_vault", never)
+    monkeypatch.setattr("safekept.checkpoints.store.Store.open", never)
+    monkeypatch.setattr("safekept.actions.vault.open_vault", never)
     assert told(user)
 
 
@@ -306,7 +306,7 @@ def test_what_the_person_has_to_hear_is_said_beside_it(user):
     event, session = prompt("gemini", user)
     work(user, session)
     go_back(user)
-    put(os.path.join(user.home, ".config", "holdfast", "config.toml"), "this is [ no toml")
+    put(os.path.join(user.home, ".config", "safekept", "config.toml"), "this is [ no toml")
     answer = handle("gemini", json.dumps(event).encode(), Place.load(user.environment), user.project)
     said = json.loads(answer.stdout)
     assert "config.toml" in said["systemMessage"] and "config.toml" not in json.dumps(

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from checkpoint_support import fsck, put
-from holdfast.checkpoints.maintenance import MaintenanceSettings, run_maintenance
-from holdfast.checkpoints.retention import Limits
-from holdfast.checkpoints.size import measure
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.checkpoints.maintenance import MaintenanceSettings, run_maintenance
+from safekept.checkpoints.retention import Limits
+from safekept.checkpoints.size import measure
 from snapshots import take
 from surroundings import throwaway
 
@@ -25,8 +25,8 @@ DAY = 86400.0
 @pytest.fixture(autouse=True)
 def a_disk_with_room(monkeypatch):
     """What is kept depends on free space, and these tests must not."""
-    monkeypatch.setattr("holdfast.core.trash.free_bytes", lambda path: 1 << 40)
-    monkeypatch.setattr("holdfast.checkpoints.maintenance._no_room", lambda directory: False)
+    monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1 << 40)
+    monkeypatch.setattr("safekept.checkpoints.maintenance._no_room", lambda directory: False)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def turns(say, project, count):
 
 
 def commands(text):
-    return [shlex.split(one)[1:] for one in re.findall(r"`(holdfast [^`]*)`", text)]
+    return [shlex.split(one)[1:] for one in re.findall(r"`(safekept [^`]*)`", text)]
 
 
 def in_days(days):
@@ -86,7 +86,7 @@ def test_cleared_checkpoints_come_back_by_the_printed_command(here, say, project
     (undo,) = commands(done.out)
     status = say("checkpoints", "status").out
     assert f"  Dropped    3 checkpoints, kept until {in_days(3)} " in status
-    assert "; bring back: `holdfast checkpoints prune --undo`\n" in status
+    assert "; bring back: `safekept checkpoints prune --undo`\n" in status
     plan = say(*undo, "--dry-run")
     assert plan.out.startswith("Would bring back 3 checkpoints\n") and points(say) == []
     back = say(*undo)
@@ -105,7 +105,7 @@ def test_clear_now_gives_the_room_back_and_says_that_it_is_gone(here, say, proje
     turns(say, project, 3)
     document = json.loads(say("checkpoints", "clear", "--yes", "--json").out)
     held = size_of(here)
-    assert document["undo"] == f"holdfast undo {document['operation']}"
+    assert document["undo"] == f"safekept undo {document['operation']}"
     assert abs(document["kept_until"] - time.time() - 3 * DAY) < 600
     done = say("checkpoints", "clear", "--now", "--yes")
     assert done.code == 0 and size_of(here) < held - 10_000
@@ -114,14 +114,14 @@ def test_clear_now_gives_the_room_back_and_says_that_it_is_gone(here, say, proje
     turns(say, project, 1)
     refused = say("checkpoints", "clear", "--now")
     assert "all 1 checkpoint would be dropped for good" in refused.err
-    assert "`holdfast checkpoints clear --now --yes`" in refused.err
+    assert "`safekept checkpoints clear --now --yes`" in refused.err
     gone = say("checkpoints", "clear", "--now", "--yes")
     assert "  Kept       gone for good\n" in gone.out and commands(gone.out) == []
 
 
 def test_what_a_prune_dropped_comes_back_whoever_dropped_it(here, say, project, monkeypatch):
     before = turns(say, project, 4)
-    monkeypatch.setenv("HOLDFAST_CHECKPOINTS_MAX_SNAPSHOTS", "2")
+    monkeypatch.setenv("SAFEKEPT_CHECKPOINTS_MAX_SNAPSHOTS", "2")
     assert say("checkpoints", "prune", "--yes").code == 0
     assert len(points(say)) == 2
     done = say("checkpoints", "prune", "--undo")
@@ -168,7 +168,7 @@ def _age_everything(here, seconds):
 
 def test_without_room_nothing_waits(here, say, project, monkeypatch):
     turns(say, project, 2)
-    monkeypatch.setattr("holdfast.checkpoints.maintenance._no_room", lambda directory: True)
+    monkeypatch.setattr("safekept.checkpoints.maintenance._no_room", lambda directory: True)
     done = say("checkpoints", "clear", "--yes")
     assert "  Kept       gone for good\n" in done.out and commands(done.out) == []
     assert say("checkpoints", "prune", "--undo").out == "Brought back 0 checkpoints\n"
@@ -189,7 +189,7 @@ def test_the_archive_of_older_repositories_comes_back(here, say):
     put(os.path.join(archive, "one", "HEAD"), "ref: x\n")
     repository = {"name": "one", "source": "s", "workdir": "w", "head": "h", "history": []}
     about = {"version": 1, "repositories": [repository]}
-    put(os.path.join(archive, "holdfast-legacy.json"), json.dumps(about))
+    put(os.path.join(archive, "safekept-legacy.json"), json.dumps(about))
     done = say("checkpoints", "clear-legacy", "--yes")
     assert done.code == 0 and f"  Kept       until {in_days(3)} " in done.out and not os.path.exists(archive)
     (undo,) = commands(done.out)
@@ -230,7 +230,7 @@ def test_an_archive_that_was_rotated_away_comes_back(here, home, say, tmp_path):
     assert say(*undo, "--dry-run").out.startswith("Would bring back 1 archive\n") and len(archives(out)) == 1
     back = say(*undo)
     assert back.code == 0 and back.out.startswith("Brought back 1 archive\n"), back.err
-    assert archives(out) == ["a.zip", "b.zip"] and ".holdfast-trash" not in os.listdir(out)
+    assert archives(out) == ["a.zip", "b.zip"] and ".safekept-trash" not in os.listdir(out)
     assert say("import", str(out / "a.zip"), "--into", str(tmp_path / "look")).code == 0
 
 
@@ -242,10 +242,10 @@ def test_no_more_archives_wait_than_are_kept_and_none_without_room(here, home, s
     assert say("undo", made[1]["operation"]).code == 3, "only the last one that went is kept"
     assert say("undo", made[3]["operation"]).code == 0
     assert archives(out) == ["c.zip", "d.zip"]
-    monkeypatch.setattr("holdfast.core.trash.free_bytes", lambda path: 0)
+    monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 0)
     last = rotating(say, out, "e.zip")
     assert last.out.count("(--keep)") == 2 and "  Kept       gone for good\n" in last.out
-    assert archives(out) == ["e.zip"] and ".holdfast-trash" not in os.listdir(out)
+    assert archives(out) == ["e.zip"] and ".safekept-trash" not in os.listdir(out)
 
 
 # ── snapshots ──────────────────────────────────────────────────────────────────────────────────────
@@ -286,14 +286,14 @@ def test_undo_calls_forgotten_snapshots_back_and_says_which_are_gone(here, home,
 
 
 def test_every_trash_that_is_known_is_emptied_when_its_days_are_over(here, home, say, tmp_path):
-    from holdfast.actions.trash import empty_all_trash
+    from safekept.actions.trash import empty_all_trash
 
     out = tmp_path / "out"
     out.mkdir()
     for name in "ab":
         assert rotating(say, out, f"{name}.zip").code == 0
     legacy = os.path.join(store_of(here), "legacy-20260101-000000")
-    put(os.path.join(legacy, "holdfast-legacy.json"), json.dumps({"version": 1, "repositories": []}))
+    put(os.path.join(legacy, "safekept-legacy.json"), json.dumps({"version": 1, "repositories": []}))
     assert say("checkpoints", "clear-legacy", "--yes").code == 0
     write = os.path.join(home, "SOUL.md")
     put(write, "mine")
@@ -302,7 +302,7 @@ def test_every_trash_that_is_known_is_emptied_when_its_days_are_over(here, home,
     assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
     assert empty_all_trash(here, now=time.time() + 2 * DAY) == 0
     assert empty_all_trash(here, now=time.time() + 4 * DAY) > 1000
-    assert ".holdfast-trash" not in os.listdir(out) + os.listdir(store_of(here))
+    assert ".safekept-trash" not in os.listdir(out) + os.listdir(store_of(here))
     assert say("undo").code == 0, "what a restore replaced has days of its own"
     empty_all_trash(here, keep_days=-1)
     assert say("undo").code == 1

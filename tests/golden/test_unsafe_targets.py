@@ -11,11 +11,11 @@ from surroundings import throwaway
 
 
 @pytest.fixture
-def here(tmp_path, holdfast):
+def here(tmp_path, safekept):
     here = throwaway(tmp_path)
     home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
-    assert holdfast("snapshot").returncode == 0
-    assert holdfast("backup", "--home", home, "-o", str(tmp_path / "b.zip")).returncode == 0
+    assert safekept("snapshot").returncode == 0
+    assert safekept("backup", "--home", home, "-o", str(tmp_path / "b.zip")).returncode == 0
     return here
 
 
@@ -24,10 +24,10 @@ def commands(tmp_path):
     yield "import", str(tmp_path / "b.zip")
 
 
-def refused(holdfast, here, tmp_path, target, why, *words):
+def refused(safekept, here, tmp_path, target, why, *words):
     before = tree_facts(here.user_home)
     for command in commands(tmp_path):
-        done = holdfast(*command, "--into", target, "--yes", *words)
+        done = safekept(*command, "--into", target, "--yes", *words)
         assert done.returncode == 1, done.stdout
         assert done.stderr == (
             "error: unsafe-target\n"
@@ -41,7 +41,7 @@ def refused(holdfast, here, tmp_path, target, why, *words):
 
 
 @pytest.mark.parametrize("exact", [(), ("--exact",)], ids=["plain", "exact"])
-def test_nothing_is_restored_over_what_is_ours(holdfast, here, tmp_path, exact):
+def test_nothing_is_restored_over_what_is_ours(safekept, here, tmp_path, exact):
     user, vault, key = here.user_home, here.vault, here.vault_key_file
     for target, why in (
         (user, f"the vault (`{vault}`) lies in it"),
@@ -50,65 +50,65 @@ def test_nothing_is_restored_over_what_is_ours(holdfast, here, tmp_path, exact):
         (here.data_directory, f"the vault (`{vault}`) lies in it"),
         (
             os.path.join(here.data_directory, "checkpoints"),
-            f"it is where the data of holdfast lies (`{here.data_directory}`)",
+            f"it is where the data of safekept lies (`{here.data_directory}`)",
         ),
         (os.path.dirname(key), f"the key of the vault (`{key}`) lies in it"),
         (os.path.dirname(os.path.dirname(key)), f"the key of the vault (`{key}`) lies in it"),
-        (os.path.join(user, ".cache"), f"the cache of holdfast (`{here.cache_directory}`) lies in it"),
+        (os.path.join(user, ".cache"), f"the cache of safekept (`{here.cache_directory}`) lies in it"),
     ):
-        refused(holdfast, here, tmp_path, target, why, *exact)
+        refused(safekept, here, tmp_path, target, why, *exact)
 
 
-def test_a_link_to_the_vault_is_seen_through(holdfast, here, tmp_path):
+def test_a_link_to_the_vault_is_seen_through(safekept, here, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(here.vault)
-    done = holdfast("snapshot", "restore", "latest", "--into", str(link), "--yes")
+    done = safekept("snapshot", "restore", "latest", "--into", str(link), "--yes")
     assert done.stderr.startswith("error: unsafe-target\n")
 
 
-def test_an_exact_restore_clears_no_directory_of_other_things(holdfast, here, tmp_path):
+def test_an_exact_restore_clears_no_directory_of_other_things(safekept, here, tmp_path):
     target = tmp_path / "documents"
     target.mkdir()
     (target / "thesis.txt").write_text("five years of work")
     why = "it is neither empty nor a home, and `--exact` would remove what is there"
-    refused(holdfast, here, tmp_path, str(target), why, "--exact")
+    refused(safekept, here, tmp_path, str(target), why, "--exact")
     assert (target / "thesis.txt").read_text() == "five years of work"
     # Without `--exact` nothing is removed, and so nothing is refused.
-    done = holdfast("snapshot", "restore", "latest", "--into", str(target), "--yes")
+    done = safekept("snapshot", "restore", "latest", "--into", str(target), "--yes")
     assert done.returncode == 0, done.stderr
     assert (target / "thesis.txt").exists()
     # Now it is an earlier restore.
-    done = holdfast("snapshot", "restore", "latest", "--into", str(target), "--exact", "--yes")
+    done = safekept("snapshot", "restore", "latest", "--into", str(target), "--exact", "--yes")
     assert done.returncode == 0, done.stderr
     assert not (target / "thesis.txt").exists()
 
 
-def test_an_exact_restore_clears_no_directory_with_a_home_in_it(holdfast, here, tmp_path):
+def test_an_exact_restore_clears_no_directory_with_a_home_in_it(safekept, here, tmp_path):
     # The vault and everything of ours lie elsewhere; only the home is in the way.
     away = {
         "XDG_DATA_HOME": str(tmp_path / "data"),
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
-    assert holdfast("snapshot", env=away).returncode == 0
+    assert safekept("snapshot", env=away).returncode == 0
     words = ("snapshot", "restore", "latest", "--into", here.user_home, "--exact", "--yes")
-    done = holdfast(*words, env=away)
+    done = safekept(*words, env=away)
     assert done.returncode == 1
     home = os.path.join(here.user_home, ".hermes")
     assert f"the home `{home}` lies in it, and `--exact` would remove that" in done.stderr
     assert os.path.exists(os.path.join(home, "SOUL.md"))
 
 
-def test_a_home_around_the_vault_is_not_cleared_either(holdfast, here, tmp_path):
-    done = holdfast("snapshot", "restore", "latest", "--home", here.user_home, "--exact", "--yes")
+def test_a_home_around_the_vault_is_not_cleared_either(safekept, here, tmp_path):
+    done = safekept("snapshot", "restore", "latest", "--home", here.user_home, "--exact", "--yes")
     assert done.returncode == 1
     assert os.path.exists(os.path.join(here.vault, "config"))
-    done = holdfast("import", str(tmp_path / "b.zip"), "--home", here.user_home, "--exact", "--yes")
+    done = safekept("import", str(tmp_path / "b.zip"), "--home", here.user_home, "--exact", "--yes")
     assert done.stderr.startswith("error: unsafe-target\n")
 
 
-def test_an_empty_directory_and_a_new_one_may_be_restored_into_exactly(holdfast, here, tmp_path):
+def test_an_empty_directory_and_a_new_one_may_be_restored_into_exactly(safekept, here, tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("empty", "new"):
-        done = holdfast("snapshot", "restore", "latest", "--into", str(tmp_path / name), "--exact", "--yes")
+        done = safekept("snapshot", "restore", "latest", "--into", str(tmp_path / name), "--exact", "--yes")
         assert done.returncode == 0, done.stderr

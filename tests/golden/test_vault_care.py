@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from holdfast.cli.console import at_words
-from holdfast.cli.options import ask_for_vault_secret
 from homes import make_hermes_home
+from safekept.cli.console import at_words
+from safekept.cli.options import ask_for_vault_secret
 from surroundings import throwaway
 
 
@@ -21,83 +21,83 @@ def here(tmp_path):
     return here
 
 
-def test_an_init_over_a_vault_whose_key_is_missing_writes_no_key(holdfast, here):
-    assert holdfast("vault", "init").returncode == 0
+def test_an_init_over_a_vault_whose_key_is_missing_writes_no_key(safekept, here):
+    assert safekept("vault", "init").returncode == 0
     os.rename(here.vault_key_file, here.vault_key_file + ".away")
-    done = holdfast("vault", "init")
+    done = safekept("vault", "init")
     assert done.returncode == 1
     assert done.stderr.startswith("error: vault-exists\n")
     assert os.listdir(os.path.dirname(here.vault_key_file)) == ["vault.key.away"]
 
 
-def test_an_init_over_a_vault_that_lost_its_config_writes_no_key(holdfast, here):
-    assert holdfast("snapshot").returncode == 0
+def test_an_init_over_a_vault_that_lost_its_config_writes_no_key(safekept, here):
+    assert safekept("snapshot").returncode == 0
     os.unlink(os.path.join(here.vault, "config"))
     os.unlink(here.vault_key_file)
-    done = holdfast("vault", "init")
+    done = safekept("vault", "init")
     assert done.returncode == 1
     assert done.stderr.startswith("error: vault-half-made\n")
     assert os.listdir(os.path.dirname(here.vault_key_file)) == []
 
 
-def test_a_snapshot_does_without_a_cache_that_cannot_be_made(holdfast, here, tmp_path):
+def test_a_snapshot_does_without_a_cache_that_cannot_be_made(safekept, here, tmp_path):
     file = tmp_path / "file"
     file.write_text("not a directory")
     for place, reason in (("/proc/nothing", "No such file or directory"), (str(file), "Not a directory")):
         for _ in range(2):
-            done = holdfast("snapshot", env={"XDG_CACHE_HOME": place})
+            done = safekept("snapshot", env={"XDG_CACHE_HOME": place})
             assert done.returncode == 0, done.stderr
-            assert f"Note: the cache `{place}/holdfast/" in done.stderr
+            assert f"Note: the cache `{place}/safekept/" in done.stderr
             assert f"cannot be used: {reason}; all files are read\n" in done.stderr
         for words in (("snapshot", "list"), ("snapshot", "show", "1"), ("vault", "check")):
-            assert holdfast(*words, env={"XDG_CACHE_HOME": place}).returncode == 0, words
+            assert safekept(*words, env={"XDG_CACHE_HOME": place}).returncode == 0, words
     assert file.read_text() == "not a directory"
     assert not os.listdir(os.path.join(here.data_directory, "scratch"))
 
 
-def test_a_key_file_that_everybody_can_read_is_closed_and_that_is_said(holdfast, here):
-    assert holdfast("snapshot").returncode == 0
+def test_a_key_file_that_everybody_can_read_is_closed_and_that_is_said(safekept, here):
+    assert safekept("snapshot").returncode == 0
     for words in (("snapshot",), ("vault", "stats"), ("snapshot", "list"), ("status",), ()):
         os.chmod(here.vault_key_file, 0o644)
-        done = holdfast(*words)
+        done = safekept(*words)
         assert done.returncode == 0
         assert done.stderr == (
             f"Note: the key file `{here.vault_key_file}` could be read by everybody (mode 0644); "
             "now only by you (0600)\n"
         )
         assert os.stat(here.vault_key_file).st_mode & 0o777 == 0o600
-    assert holdfast("vault", "stats").stderr == ""
+    assert safekept("vault", "stats").stderr == ""
 
 
-def test_a_key_file_of_a_group_is_left_as_its_owner_wants_it(holdfast, here):
-    assert holdfast("snapshot").returncode == 0
+def test_a_key_file_of_a_group_is_left_as_its_owner_wants_it(safekept, here):
+    assert safekept("snapshot").returncode == 0
     os.chmod(here.vault_key_file, 0o640)
-    assert holdfast("snapshot").stderr == ""
+    assert safekept("snapshot").stderr == ""
     assert os.stat(here.vault_key_file).st_mode & 0o777 == 0o640
 
 
-def test_a_key_inside_the_home_it_protects_is_refused(holdfast, here):
+def test_a_key_inside_the_home_it_protects_is_refused(safekept, here):
     home = os.path.join(here.user_home, ".hermes")
     key = os.path.join(home, "vault.key")
     for words in (("snapshot",), ("snapshot", "--dry-run"), ("vault", "init")):
-        done = holdfast(*words, env={"HOLDFAST_VAULT_KEY_FILE": key})
+        done = safekept(*words, env={"SAFEKEPT_VAULT_KEY_FILE": key})
         assert done.returncode == 2, words
         assert done.stderr == (
             "error: vault-key-inside-home\n"
             f"  The key file `{key}` lies inside the home `{home}` that it protects\n\n"
             "  kept  Nothing was made or changed; whatever is stored can still be restored\n"
             "  next  Move it out of every home, and say where it is: the setting `vault.key_file` or "
-            "`HOLDFAST_VAULT_KEY_FILE`\n"
+            "`SAFEKEPT_VAULT_KEY_FILE`\n"
         )
     assert not os.path.exists(key)
     assert not os.path.exists(here.vault)
 
 
-def test_what_a_key_in_the_home_opens_can_still_be_read(holdfast, here):
-    assert holdfast("snapshot").returncode == 0
+def test_what_a_key_in_the_home_opens_can_still_be_read(safekept, here):
+    assert safekept("snapshot").returncode == 0
     key = os.path.join(here.user_home, ".hermes", "vault.key")
     os.rename(here.vault_key_file, key)
-    done = holdfast("snapshot", "list", env={"HOLDFAST_VAULT_KEY_FILE": key})
+    done = safekept("snapshot", "list", env={"SAFEKEPT_VAULT_KEY_FILE": key})
     assert done.returncode == 0, done.stderr
 
 
@@ -118,46 +118,46 @@ def test_a_prompt_says_first_what_is_missing_and_what_else_helps(here, monkeypat
         f"{why}\n"
         "  Type the key from your kit, or the recovery passphrase; Ctrl-C ends this; nothing was changed\n"
         f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again\n"
-        "  Or let a command print it: set `HOLDFAST_VAULT_PASSPHRASE_COMMAND`\n"
+        "  Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`\n"
     )
 
 
 @pytest.mark.parametrize("label", ["two\nlines", "\x1b[2J", "tab\there", "x" * 201, "para\u2029graph"])
-def test_a_label_that_no_list_could_show_is_refused(holdfast, here, label):
+def test_a_label_that_no_list_could_show_is_refused(safekept, here, label):
     for words in ((), ("--dry-run",), ("--kind", "scheduled")):
-        done = holdfast("snapshot", "--label", label, *words)
+        done = safekept("snapshot", "--label", label, *words)
         assert done.returncode == 2
         assert done.stderr.startswith("error: bad-label\n  a label ")
         assert "  kept  No snapshot was taken, and nothing was changed\n" in done.stderr
     assert not os.path.exists(here.vault)
 
 
-def test_a_label_of_200_letters_and_signs_of_every_script_is_kept(holdfast, here):
+def test_a_label_of_200_letters_and_signs_of_every_script_is_kept(safekept, here):
     label = "Δ👩‍👩‍👧 , % " + "x" * 190
-    assert holdfast("snapshot", "--label", label[:200]).returncode == 0
-    done = holdfast("snapshot", "list", "--json")
+    assert safekept("snapshot", "--label", label[:200]).returncode == 0
+    done = safekept("snapshot", "list", "--json")
     assert json.loads(done.stdout)["snapshots"][0]["label"] == label[:200]
 
 
-def test_an_archive_with_a_wild_name_is_imported_after_an_undo_point(holdfast, here, tmp_path):
+def test_an_archive_with_a_wild_name_is_imported_after_an_undo_point(safekept, here, tmp_path):
     archive = str(tmp_path / ("new\nline" + "x" * 230 + ".zip"))
-    assert holdfast("backup", "-o", archive).returncode == 0
-    assert holdfast("snapshot").returncode == 0
+    assert safekept("backup", "-o", archive).returncode == 0
+    assert safekept("snapshot").returncode == 0
     home = os.path.join(here.user_home, ".hermes")
     with open(os.path.join(home, "SOUL.md"), "a") as file:
         file.write("changed")
-    done = holdfast("import", archive, "--yes")
+    done = safekept("import", archive, "--yes")
     assert done.returncode == 0, done.stderr
     assert "no pre-import snapshot" not in done.stderr
-    newest = json.loads(holdfast("snapshot", "list", "--json").stdout)["snapshots"][0]
+    newest = json.loads(safekept("snapshot", "list", "--json").stdout)["snapshots"][0]
     assert newest["kind"] == "pre-import"
     assert newest["label"].startswith("before importing new line")
     assert len(newest["label"]) == 200
 
 
 @pytest.mark.parametrize("which", [0, -1], ids=["directory", "data"])
-def test_one_flipped_bit_is_one_finding_that_names_what_it_touches(holdfast, here, which):
-    assert holdfast("snapshot").returncode == 0
+def test_one_flipped_bit_is_one_finding_that_names_what_it_touches(safekept, here, which):
+    assert safekept("snapshot").returncode == 0
     pack = sorted(glob.glob(os.path.join(here.vault, "data", "*", "*")), key=os.path.getsize)[which]
     os.chmod(pack, 0o600)
     with open(pack, "r+b") as file:
@@ -165,12 +165,12 @@ def test_one_flipped_bit_is_one_finding_that_names_what_it_touches(holdfast, her
         byte = file.read(1)
         file.seek(100)
         file.write(bytes([byte[0] ^ 1]))
-    done = holdfast("vault", "check", "--read-data", "--json")
+    done = safekept("vault", "check", "--read-data", "--json")
     assert done.returncode == 1
     (finding,) = json.loads(done.stdout)["findings"]
     assert finding["code"] == "blob-damaged"
     assert finding["touches"]
-    done = holdfast("vault", "check", "--read-data")
+    done = safekept("vault", "check", "--read-data")
     assert "is damaged: 1 finding\n" in done.stdout
     assert "pieces cannot be read\n" in done.stdout
     assert "No file of a snapshot is touched" not in done.stdout
@@ -183,7 +183,7 @@ def test_long_lines_are_broken_at_words_and_commands_are_not():
     assert all(len(part) <= 80 for part in broken)
     assert all(part.startswith(" " * 13) for part in broken[1:])
     assert " ".join(part.strip() for part in broken).split() == line.split()
-    command = "  next  " + "`holdfast snapshot restore " + "x" * 90 + "`"
+    command = "  next  " + "`safekept snapshot restore " + "x" * 90 + "`"
     assert at_words(command, 8, 80) == command
     assert at_words(line, 13, 0) == line
     assert "x" * 90 in at_words("    " + "x" * 90 + " and more", 6, 80)

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from holdfast.actions.vault import open_vault
 from homes import make_hermes_home
+from safekept.actions.vault import open_vault
 from surroundings import throwaway
 
 
@@ -30,37 +30,37 @@ def said(done, here) -> str:
     return text.replace(here.user_home, "USER")
 
 
-def test_no_vault_says_how_to_make_one(holdfast, here):
-    done = holdfast("vault", "check")
+def test_no_vault_says_how_to_make_one(safekept, here):
+    done = safekept("vault", "check")
     assert done.returncode == 10
     assert said(done, here) == (
         "error: no-such-vault\n"
         "  There is no vault at `VAULT`\n\n"
         "  kept  Nothing was made or changed there\n"
-        "  next  Make one: `holdfast vault init`\n"
+        "  next  Make one: `safekept vault init`\n"
         "        If it lies on a drive or share, see that it is mounted\n"
     )
     assert not os.path.exists(here.vault)
 
 
-def test_a_vault_that_is_gone_says_so(holdfast, here, vault):
+def test_a_vault_that_is_gone_says_so(safekept, here, vault):
     os.rename(here.vault, here.vault + "-away")
     make_hermes_home(os.path.join(here.user_home, ".hermes"))
-    done = holdfast("snapshot")
+    done = safekept("snapshot")
     assert done.returncode == 10
     assert said(done, here) == (
         "error: no-such-vault\n"
         "  The vault at `VAULT` was here before, and is gone\n\n"
         "  kept  No new vault was made in its place\n"
         "  next  If it lies on a drive or share, see that it is mounted, and run the command again\n"
-        "        If it was moved, say where it is: the setting `vault.path` or `HOLDFAST_VAULT_PATH`\n"
-        "        If it is gone for good, make a new one: `holdfast vault init`\n"
+        "        If it was moved, say where it is: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`\n"
+        "        If it is gone for good, make a new one: `safekept vault init`\n"
     )
 
 
-def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(holdfast, here, vault):
+def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(safekept, here, vault):
     os.unlink(here.vault_key_file)
-    done = holdfast("vault", "stats")
+    done = safekept("vault", "stats")
     assert done.returncode == 12
     assert said(done, here) == (
         "error: vault-key-missing\n"
@@ -68,15 +68,15 @@ def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(holdfa
         "  kept  Nothing was changed; the snapshots in the vault are whole\n"
         "  next  Put the key from your kit into `KEYFILE`, as one line, and run the command again\n"
         "        Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
-        "        Or let a command print it: set `HOLDFAST_VAULT_PASSPHRASE_COMMAND`\n"
+        "        Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`\n"
     )
 
 
-def test_a_wrong_key_file_names_itself(holdfast, here, vault):
+def test_a_wrong_key_file_names_itself(safekept, here, vault):
     os.unlink(here.vault_key_file)
     with open(here.vault_key_file, "w") as file:
         file.write("some other key\n")
-    done = holdfast("vault", "stats")
+    done = safekept("vault", "stats")
     assert done.returncode == 12
     assert said(done, here) == (
         "error: wrong-key\n"
@@ -88,42 +88,42 @@ def test_a_wrong_key_file_names_itself(holdfast, here, vault):
     )
 
 
-def test_a_half_made_vault_says_that_nothing_is_lost(holdfast, here, vault):
+def test_a_half_made_vault_says_that_nothing_is_lost(safekept, here, vault):
     os.unlink(os.path.join(here.vault, "config"))
-    done = holdfast("vault", "stats")
+    done = safekept("vault", "stats")
     assert done.returncode == 1
     assert said(done, here) == (
         "error: vault-half-made\n"
         "  The vault at `VAULT` was not finished: it has key files but no `config`\n\n"
         "  kept  It holds no snapshots yet, so nothing is lost\n"
-        "  next  Finish it: `holdfast vault init`\n"
+        "  next  Finish it: `safekept vault init`\n"
     )
-    assert holdfast("vault", "init").returncode == 0
-    assert holdfast("vault", "check").returncode == 0
+    assert safekept("vault", "init").returncode == 0
+    assert safekept("vault", "check").returncode == 0
 
 
-def test_a_second_init_touches_nothing(holdfast, here, vault):
-    done = holdfast("vault", "init")
+def test_a_second_init_touches_nothing(safekept, here, vault):
+    done = safekept("vault", "init")
     assert done.returncode == 1
     assert said(done, here) == (
         "error: vault-exists\n"
         "  There is a vault at `VAULT` already\n\n"
         "  kept  It was not touched\n"
-        "  next  Use it as it is: `holdfast snapshot list`\n"
+        "  next  Use it as it is: `safekept snapshot list`\n"
         "        Or choose another place for a new one\n"
     )
 
 
-def test_a_vault_inside_the_home_is_refused(holdfast, here, tmp_path):
+def test_a_vault_inside_the_home_is_refused(safekept, here, tmp_path):
     home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
     inside = os.path.join(home, "vault")
-    done = holdfast("snapshot", env={"HOLDFAST_VAULT_PATH": inside})
+    done = safekept("snapshot", env={"SAFEKEPT_VAULT_PATH": inside})
     assert done.returncode == 2
     assert said(done, here) == (
         "error: vault-inside-home\n"
         "  The vault at `USER/.hermes/vault` would lie inside the home `USER/.hermes` that it protects\n\n"
         "  kept  Nothing was made or changed there\n"
-        "  next  Choose a place outside every home: the setting `vault.path` or `HOLDFAST_VAULT_PATH`\n"
+        "  next  Choose a place outside every home: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`\n"
     )
     assert not os.path.exists(inside)
 
@@ -136,9 +136,9 @@ def test_a_vault_inside_the_home_is_refused(holdfast, here, tmp_path):
         ("unbalanced 'quote", "No closing quotation"),
     ],
 )
-def test_a_passphrase_command_that_fails_says_how(holdfast, here, vault, command, reason):
+def test_a_passphrase_command_that_fails_says_how(safekept, here, vault, command, reason):
     os.unlink(here.vault_key_file)
-    done = holdfast("vault", "stats", env={"HOLDFAST_VAULT_PASSPHRASE_COMMAND": command})
+    done = safekept("vault", "stats", env={"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": command})
     assert done.returncode == 12
     assert said(done, here) == (
         "error: passphrase-command-failed\n"
@@ -148,9 +148,9 @@ def test_a_passphrase_command_that_fails_says_how(holdfast, here, vault, command
     )
 
 
-def test_a_passphrase_command_that_prints_two_lines_is_refused(holdfast, here, vault):
+def test_a_passphrase_command_that_prints_two_lines_is_refused(safekept, here, vault):
     os.unlink(here.vault_key_file)
-    done = holdfast("vault", "stats", env={"HOLDFAST_VAULT_PASSPHRASE_COMMAND": "printf 'one\\ntwo'"})
+    done = safekept("vault", "stats", env={"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": "printf 'one\\ntwo'"})
     assert done.returncode == 12
     assert said(done, here) == (
         "error: bad-vault-key\n"
@@ -160,8 +160,8 @@ def test_a_passphrase_command_that_prints_two_lines_is_refused(holdfast, here, v
     )
 
 
-def test_no_passphrase_off_a_terminal_names_the_ways(holdfast, here, vault):
-    done = holdfast("vault", "key", "add", "--recovery")
+def test_no_passphrase_off_a_terminal_names_the_ways(safekept, here, vault):
+    done = safekept("vault", "key", "add", "--recovery")
     assert done.returncode == 2
     assert said(done, here) == (
         "error: no-passphrase\n"
@@ -172,8 +172,8 @@ def test_no_passphrase_off_a_terminal_names_the_ways(holdfast, here, vault):
     )
 
 
-def test_a_short_passphrase_is_refused(holdfast, here, vault):
-    done = holdfast("vault", "key", "add", "--passphrase-command", "echo secret")
+def test_a_short_passphrase_is_refused(safekept, here, vault):
+    done = safekept("vault", "key", "add", "--passphrase-command", "echo secret")
     assert done.returncode == 2
     assert said(done, here) == (
         "error: passphrase-too-short\n"
@@ -181,20 +181,20 @@ def test_a_short_passphrase_is_refused(holdfast, here, vault):
         "  kept  Nothing was written to the vault\n"
         "  next  Choose a longer one; four or five words are good\n"
     )
-    assert len(json.loads(holdfast("vault", "key", "list", "--json").stdout)["keys"]) == 1
+    assert len(json.loads(safekept("vault", "key", "list", "--json").stdout)["keys"]) == 1
 
 
-def test_removing_a_key_needs_its_id_another_key_and_consent(holdfast, here, vault):
-    current = json.loads(holdfast("vault", "key", "list", "--json").stdout)["keys"][0]["id"]
-    done = holdfast("vault", "key", "remove", "ffff", "--yes")
+def test_removing_a_key_needs_its_id_another_key_and_consent(safekept, here, vault):
+    current = json.loads(safekept("vault", "key", "list", "--json").stdout)["keys"][0]["id"]
+    done = safekept("vault", "key", "remove", "ffff", "--yes")
     assert (done.returncode, said(done, here)) == (
         1,
         "error: no-such-vault-key\n"
         "  No keys of this vault start with `ffff`\n\n"
         "  kept  No key was removed\n"
-        "  next  See the keys: `holdfast vault key list`\n",
+        "  next  See the keys: `safekept vault key list`\n",
     )
-    done = holdfast("vault", "key", "remove", current[:8], "--yes")
+    done = safekept("vault", "key", "remove", current[:8], "--yes")
     assert (done.returncode, said(done, here)) == (
         1,
         "error: vault-key-in-use\n"
@@ -203,41 +203,41 @@ def test_removing_a_key_needs_its_id_another_key_and_consent(holdfast, here, vau
         "  next  Open the vault with another key, then remove this one\n",
     )
     added = json.loads(
-        holdfast("vault", "key", "add", "--passphrase-command", "echo four words are enough", "--json").stdout
+        safekept("vault", "key", "add", "--passphrase-command", "echo four words are enough", "--json").stdout
     )["key"]
-    done = holdfast("vault", "key", "remove", added[:8])
+    done = safekept("vault", "key", "remove", added[:8])
     assert done.returncode == 1
     assert "error: consent-needed\n" in done.stderr
-    assert f"next  Agree to it: `holdfast vault key remove {added[:8]} --yes`" in done.stderr
-    assert holdfast("vault", "key", "remove", added[:8], "--dry-run").returncode == 0
-    assert holdfast("vault", "key", "remove", added[:8], "--yes").returncode == 0
-    assert len(json.loads(holdfast("vault", "key", "list", "--json").stdout)["keys"]) == 1
+    assert f"next  Agree to it: `safekept vault key remove {added[:8]} --yes`" in done.stderr
+    assert safekept("vault", "key", "remove", added[:8], "--dry-run").returncode == 0
+    assert safekept("vault", "key", "remove", added[:8], "--yes").returncode == 0
+    assert len(json.loads(safekept("vault", "key", "list", "--json").stdout)["keys"]) == 1
 
 
-def test_an_exported_key_is_private_and_replaces_nothing(holdfast, here, vault, tmp_path):
+def test_an_exported_key_is_private_and_replaces_nothing(safekept, here, vault, tmp_path):
     with open(here.vault_key_file) as file:
         key = file.read()
-    done = holdfast("vault", "key", "export")
+    done = safekept("vault", "key", "export")
     assert done.stdout == key
     assert "Whoever has this key can read everything in the vault" in done.stderr
     target = tmp_path / "key.txt"
-    assert holdfast("vault", "key", "export", "-o", str(target)).returncode == 0
+    assert safekept("vault", "key", "export", "-o", str(target)).returncode == 0
     assert target.read_text() == key and target.stat().st_mode & 0o777 == 0o600
-    done = holdfast("vault", "key", "export", "-o", str(target))
+    done = safekept("vault", "key", "export", "-o", str(target))
     assert done.returncode == 1
     assert done.stderr == (
         "error: key-file-exists\n"
         f"  `{target}` exists already\n\n"
         "  kept  It was not touched\n"
-        "  next  Name another file: `holdfast vault key export -o FILE`\n"
+        "  next  Name another file: `safekept vault key export -o FILE`\n"
     )
 
 
-def test_a_vault_with_a_passphrase_has_no_key_to_show(holdfast, here):
-    settings = {"HOLDFAST_VAULT_PASSPHRASE_COMMAND": "echo four words are enough"}
-    assert holdfast("vault", "init", env=settings).returncode == 0
+def test_a_vault_with_a_passphrase_has_no_key_to_show(safekept, here):
+    settings = {"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": "echo four words are enough"}
+    assert safekept("vault", "init", env=settings).returncode == 0
     assert not os.path.exists(here.vault_key_file)
-    done = holdfast("vault", "key", "export", env=settings)
+    done = safekept("vault", "key", "export", env=settings)
     assert done.returncode == 1
     assert said(done, here) == (
         "error: no-key-to-show\n"
@@ -247,24 +247,24 @@ def test_a_vault_with_a_passphrase_has_no_key_to_show(holdfast, here):
     )
 
 
-def test_a_kit_replaces_only_a_kit(holdfast, here, vault, tmp_path):
+def test_a_kit_replaces_only_a_kit(safekept, here, vault, tmp_path):
     (tmp_path / "mine.txt").write_text("my own notes\n")
-    done = holdfast("vault", "kit", "-o", str(tmp_path / "mine"))
+    done = safekept("vault", "kit", "-o", str(tmp_path / "mine"))
     assert done.returncode == 1
     assert done.stderr == (
         "error: kit-place-taken\n"
         f"  `{tmp_path}/mine.txt` exists and is not a kit\n\n"
         "  kept  It was not touched; nothing was written\n"
-        "  next  Name another place: `holdfast vault kit -o PATH`\n"
+        "  next  Name another place: `safekept vault kit -o PATH`\n"
     )
     assert (tmp_path / "mine.txt").read_text() == "my own notes\n" and not (tmp_path / "mine.html").exists()
     for _ in range(2):
-        assert holdfast("vault", "kit", "-o", str(tmp_path / "other")).returncode == 0
+        assert safekept("vault", "kit", "-o", str(tmp_path / "other")).returncode == 0
 
 
-def test_damage_is_said_in_plain_words_with_what_to_do(holdfast, here):
+def test_damage_is_said_in_plain_words_with_what_to_do(safekept, here):
     make_hermes_home(os.path.join(here.user_home, ".hermes"))
-    assert holdfast("snapshot").returncode == 0
+    assert safekept("snapshot").returncode == 0
     packs = [
         os.path.join(directory, name)
         for directory, _, names in os.walk(os.path.join(here.vault, "data"))
@@ -273,20 +273,20 @@ def test_damage_is_said_in_plain_words_with_what_to_do(holdfast, here):
     biggest = max(packs, key=os.path.getsize)
     os.chmod(biggest, 0o600)
     os.truncate(biggest, os.path.getsize(biggest) // 2)
-    done = holdfast("vault", "check")
+    done = safekept("vault", "check")
     assert done.returncode == 1, done.stdout
     assert "is damaged: " in done.stdout
     assert re.search(r"Pack [0-9a-f]{8} has \d+ bytes where \d+ are needed", done.stdout)
     assert re.search(r"    Snapshot [0-9a-f]{8}: \S+", done.stdout)
     assert "next  If another copy of the vault exists, bring the damaged file back from there" in done.stdout
     assert (
-        "Keep what is sound: `holdfast vault repair`, then store the rest again: `holdfast snapshot`"
+        "Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`"
         in done.stdout
     )
 
 
-def test_passphrases_never_appear_in_a_usage_error_or_the_journal(holdfast, here, vault):
-    holdfast("vault", "key", "add", "--passphrase-command", "echo four words are enough")
+def test_passphrases_never_appear_in_a_usage_error_or_the_journal(safekept, here, vault):
+    safekept("vault", "key", "add", "--passphrase-command", "echo four words are enough")
     with open(os.path.join(here.data_directory, "journal.jsonl")) as file:
         journal = file.read()
     assert "four words" not in journal
@@ -295,8 +295,8 @@ def test_passphrases_never_appear_in_a_usage_error_or_the_journal(holdfast, here
 
 
 @pytest.mark.parametrize("words", [("vault", "check", "--read-data=0%"), ("vault", "check", "--read-data=x")])
-def test_a_share_that_is_none_is_bad_usage(holdfast, here, words):
-    done = holdfast(*words)
+def test_a_share_that_is_none_is_bad_usage(safekept, here, words):
+    done = safekept(*words)
     assert done.returncode == 2
     assert "is not a share such as 5% or 100%" in done.stderr
 
@@ -316,27 +316,27 @@ def flip_largest_pack(here) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-def test_a_repair_and_a_new_snapshot_make_a_damaged_vault_whole_again(holdfast, here):
+def test_a_repair_and_a_new_snapshot_make_a_damaged_vault_whole_again(safekept, here):
     make_hermes_home(os.path.join(here.user_home, ".hermes"))
-    assert holdfast("snapshot").returncode == 0
+    assert safekept("snapshot").returncode == 0
     flip_largest_pack(here)
-    refused = holdfast("vault", "repair")
+    refused = safekept("vault", "repair")
     assert refused.returncode == 1
     assert "  kept  Nothing was changed\n" in refused.stderr
-    assert "Agree to it: `holdfast vault repair --yes`" in refused.stderr
-    plan = json.loads(holdfast("vault", "repair", "--dry-run", "--json").stdout)
+    assert "Agree to it: `safekept vault repair --yes`" in refused.stderr
+    plan = json.loads(safekept("vault", "repair", "--dry-run", "--json").stdout)
     assert len(plan["plan"]["packs_damaged"]) == 1
-    mended = json.loads(holdfast("vault", "repair", "--yes", "--json").stdout)["result"]
+    mended = json.loads(safekept("vault", "repair", "--yes", "--json").stdout)["result"]
     assert mended["repaired"]["lost"] >= 1
     assert mended["repaired"]["saved"] > mended["repaired"]["lost"]
-    assert holdfast("vault", "check").returncode == 1, "the piece is gone until a snapshot brings it back"
-    assert holdfast("snapshot").returncode == 0
-    done = holdfast("vault", "check", "--read-data")
+    assert safekept("vault", "check").returncode == 1, "the piece is gone until a snapshot brings it back"
+    assert safekept("snapshot").returncode == 0
+    done = safekept("vault", "check", "--read-data")
     assert done.returncode == 0, done.stdout
-    assert holdfast("snapshot", "restore", "2", "--into", here.user_home + "/back", "--yes").returncode == 0
+    assert safekept("snapshot", "restore", "2", "--into", here.user_home + "/back", "--yes").returncode == 0
 
 
-def test_a_sound_vault_needs_no_repair(holdfast, here, vault):
-    done = holdfast("vault", "repair")
+def test_a_sound_vault_needs_no_repair(safekept, here, vault):
+    done = safekept("vault", "repair")
     assert done.returncode == 0
     assert "is whole: nothing to mend" in done.stdout

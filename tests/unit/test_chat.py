@@ -9,8 +9,8 @@ import os
 import pytest
 
 from checkpoint_support import put
-from holdfast.actions.chat import Conversation, Reply, dispatch, split
-from holdfast.actions.checkpoint import CheckpointPolicy, take_checkpoint
+from safekept.actions.chat import Conversation, Reply, dispatch, split
+from safekept.actions.checkpoint import CheckpointPolicy, take_checkpoint
 from surroundings import throwaway
 
 
@@ -185,44 +185,44 @@ def test_an_empty_name_or_a_word_too_many_changes_nothing(chat, line):
     assert content(chat, "main.py") == "broken\n"
 
 
-# ── /holdfast, /checkpoint and the other names ─────────────────────────────────────────────────────
+# ── /safekept, /checkpoint and the other names ─────────────────────────────────────────────────────
 
 
 def test_the_switch_holds_for_its_session_and_says_what_it_means(chat):
-    assert ask(chat, "/holdfast").text.startswith("Checkpoints are on in this session.")
-    off = ask(chat, "/holdfast off")
+    assert ask(chat, "/safekept").text.startswith("Checkpoints are on in this session.")
+    off = ask(chat, "/safekept off")
     assert off.ok and off.data == {"on": False, "by": "session", "session": "s1"}
-    assert "cannot be undone" in off.text and "`/holdfast on`" in off.text
-    status = ask(chat, "/holdfast status")
+    assert "cannot be undone" in off.text and "`/safekept on`" in off.text
+    status = ask(chat, "/safekept status")
     assert status.data["on"] is False and status.text.startswith("Checkpoints are off in this session (/hol")
-    assert dispatch(dataclasses.replace(chat, session="s2"), "/holdfast").data["on"] is True
-    assert ask(chat, "/holdfast on").data["on"] is True
-    assert ask(chat, "holdfast").data["on"] is True
+    assert dispatch(dataclasses.replace(chat, session="s2"), "/safekept").data["on"] is True
+    assert ask(chat, "/safekept on").data["on"] is True
+    assert ask(chat, "safekept").data["on"] is True
 
 
 def test_the_variable_is_named_where_it_decides(chat):
-    surroundings = dataclasses.replace(chat.surroundings, environment={"HOLDFAST_CHECKPOINTS": "0"})
-    reply = dispatch(dataclasses.replace(chat, surroundings=surroundings), "/holdfast")
-    assert reply.data["on"] is False and "(HOLDFAST_CHECKPOINTS)" in reply.text
+    surroundings = dataclasses.replace(chat.surroundings, environment={"SAFEKEPT_CHECKPOINTS": "0"})
+    reply = dispatch(dataclasses.replace(chat, surroundings=surroundings), "/safekept")
+    assert reply.data["on"] is False and "(SAFEKEPT_CHECKPOINTS)" in reply.text
 
 
-def test_holdfast_says_how_many_points_the_project_has(chat):
-    assert f"{chat.directory}: 0 checkpoints." in ask(chat, "/holdfast").text
+def test_safekept_says_how_many_points_the_project_has(chat):
+    assert f"{chat.directory}: 0 checkpoints." in ask(chat, "/safekept").text
     before(chat)
-    reply = ask(chat, "/holdfast")
+    reply = ask(chat, "/safekept")
     assert f"{chat.directory}: 1 checkpoint, the last one 0 s ago." in reply.text
     assert reply.data["checkpoints"] == 1
 
 
-@pytest.mark.parametrize("line", ["/holdfast maybe", "/holdfast on please"])
+@pytest.mark.parametrize("line", ["/safekept maybe", "/safekept on please"])
 def test_a_word_that_the_switch_does_not_know_changes_nothing(chat, line):
     reply = ask(chat, line)
     assert (
         not reply.ok
         and reply.text.startswith("I do not know `")
-        and "/holdfast [status|on|off]" in reply.text
+        and "/safekept [status|on|off]" in reply.text
     )
-    assert ask(chat, "/holdfast").data["by"] == ""
+    assert ask(chat, "/safekept").data["by"] == ""
 
 
 def test_a_checkpoint_by_hand_is_one_that_can_be_gone_back_to(chat):
@@ -241,5 +241,5 @@ def test_the_names_that_no_front_end_reserves_mean_the_same(chat):
     assert ask(chat, "/rewind").text == ask(chat, "/rollback").text
     assert ask(chat, "/rewind diff").text == ask(chat, "/rollback diff").text
     assert ask(chat, "/restore 1").text == ask(chat, "/snapshot restore 1").text
-    for line in ("/restore", "/restore help", "/checkpoint help", "/holdfast help", "/rewind help"):
+    for line in ("/restore", "/restore help", "/checkpoint help", "/safekept help", "/rewind help"):
         assert ask(chat, line).text == ask(chat, "/rollback help").text

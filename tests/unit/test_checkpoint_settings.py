@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkpoint_support import put
-from holdfast.settings import BadSetting, checkpoint_policy, load_settings, with_hermes
+from safekept.settings import BadSetting, checkpoint_policy, load_settings, with_hermes
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_22841_every_cap_of_hermes_config_is_honoured(environment, home):
 
 
 def test_ours_comes_before_hermes_and_hermes_before_the_default(environment, home, tmp_path):
-    put(str(tmp_path / "config" / "holdfast" / "config.toml"), "[checkpoints]\nmax_snapshots = 11\n")
-    environment["HOLDFAST_CHECKPOINTS_RETENTION_DAYS"] = "90"
+    put(str(tmp_path / "config" / "safekept" / "config.toml"), "[checkpoints]\nmax_snapshots = 11\n")
+    environment["SAFEKEPT_CHECKPOINTS_RETENTION_DAYS"] = "90"
     settings = with_hermes(load_settings(environment), home)
     assert settings.whole("checkpoints.max_snapshots") == 11
     assert settings.whole("checkpoints.retention_days") == 90
@@ -71,15 +71,15 @@ def test_hermes_zero_snapshots_means_one_and_not_all(environment, tmp_path):
 
 @pytest.mark.parametrize(("raw", "value"), [("1", True), ("off", False), ("Yes", True), ("FALSE", False)])
 def test_flags_are_read_from_variables(environment, raw, value):
-    environment["HOLDFAST_CHECKPOINTS_AUTO_PRUNE"] = raw
+    environment["SAFEKEPT_CHECKPOINTS_AUTO_PRUNE"] = raw
     assert load_settings(environment).flag("checkpoints.auto_prune") is value
 
 
 def test_a_flag_that_is_none_is_named(environment, tmp_path):
-    environment["HOLDFAST_CHECKPOINTS_AUTO_PRUNE"] = "perhaps"
+    environment["SAFEKEPT_CHECKPOINTS_AUTO_PRUNE"] = "perhaps"
     with pytest.raises(BadSetting, match=r"AUTO_PRUNE.*not true or false"):
         load_settings(environment)
-    del environment["HOLDFAST_CHECKPOINTS_AUTO_PRUNE"]
-    put(str(tmp_path / "config" / "holdfast" / "config.toml"), "[checkpoints]\nmax_snapshots = true\n")
+    del environment["SAFEKEPT_CHECKPOINTS_AUTO_PRUNE"]
+    put(str(tmp_path / "config" / "safekept" / "config.toml"), "[checkpoints]\nmax_snapshots = true\n")
     with pytest.raises(BadSetting, match="not a whole number"):
         load_settings(environment)

@@ -6,15 +6,15 @@ import os
 
 import pytest
 
-from holdfast.actions.destination import KEYS, DestinationSetting, parse_destination, parse_rate
-from holdfast.settings import BadSetting, load_settings
+from safekept.actions.destination import KEYS, DestinationSetting, parse_destination, parse_rate
+from safekept.settings import BadSetting, load_settings
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def load(tmp_path, text):
-    (tmp_path / "holdfast").mkdir(exist_ok=True)
-    (tmp_path / "holdfast" / "config.toml").write_text(text)
+    (tmp_path / "safekept").mkdir(exist_ok=True)
+    (tmp_path / "safekept" / "config.toml").write_text(text)
     return load_settings({"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)})
 
 
@@ -37,7 +37,7 @@ timeout = 20
 unsealed = true
 endpoint = "https://s3.example.org"
 region = "eu"
-profile = "holdfast"
+profile = "safekept"
 [[destination]]
 name = "disk"
 url = "/mnt/stick"
@@ -53,7 +53,7 @@ same_disk = true
         connections=8,
         timeout=20,
         unsealed=True,
-        options={"endpoint": "https://s3.example.org", "region": "eu", "profile": "holdfast"},
+        options={"endpoint": "https://s3.example.org", "region": "eu", "profile": "safekept"},
     )
     assert (disk.url, disk.is_file, disk.keep, disk.takes) == (
         "file:/mnt/stick",
@@ -83,8 +83,8 @@ NAS = {"name": '"nas"', "url": '"sftp://nas/srv"'}
         ({**NAS, "connections": "1000"}, "`connections` is not a whole number from 0 to 64"),
         ({**NAS, "timeout": "0"}, "`timeout` is not"),
         ({**NAS, "unsealed": '"yes"'}, "`unsealed` is neither true nor false"),
-        ({**NAS, "url": '"ftp://nas/srv"'}, "no place that holdfast knows"),
-        ({**NAS, "url": '"srv/backups"'}, "no place that holdfast knows"),
+        ({**NAS, "url": '"ftp://nas/srv"'}, "no place that safekept knows"),
+        ({**NAS, "url": '"srv/backups"'}, "no place that safekept knows"),
         ({**NAS, "url": "5"}, "`url` is not a text"),
         ({"name": '"nas"'}, "`url` is missing"),
     ],

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.actions.alarms import (
+from safekept.actions.alarms import (
     Alarm,
     NoSuchAlarm,
     acknowledge,
@@ -14,8 +14,8 @@ from holdfast.actions.alarms import (
     open_alarms,
     raise_alarm,
 )
-from holdfast.core.journal import Record, new_id
-from holdfast.home.losses import Shrinkage
+from safekept.core.journal import Record, new_id
+from safekept.home.losses import Shrinkage
 from surroundings import throwaway
 
 
@@ -30,7 +30,7 @@ def loss(**fields):
 
 def test_an_alarm_comes_back_from_the_journal_as_it_was_raised(here):
     alarm = loss(
-        restore=("holdfast snapshot restore ab cron/jobs.json --yes",),
+        restore=("safekept snapshot restore ab cron/jobs.json --yes",),
         pinned="ab",
         losses=(Shrinkage("profiles/x", "cron_jobs", 4, 0),),
         paths=("cron/jobs.json",),

@@ -13,15 +13,15 @@ from dataclasses import replace
 
 import pytest
 
-import holdfast.actions.snapshot as action
-import holdfast.vault.intake
-import holdfast.vault.memory
-from holdfast.core.entries import Outcome
-from holdfast.core.sqlite.check import Check
-from holdfast.home.scan import Selection
-from holdfast.vault.errors import VaultLocked
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.tags import forgotten_at
+import safekept.actions.snapshot as action
+import safekept.vault.intake
+import safekept.vault.memory
+from safekept.core.entries import Outcome
+from safekept.core.sqlite.check import Check
+from safekept.home.scan import Selection
+from safekept.vault.errors import VaultLocked
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.tags import forgotten_at
 from scanned import plant, plant_database
 from snapshots import home_tree, is_whole, manifest_of, opened, rows, stored_files, take
 from surroundings import throwaway
@@ -52,8 +52,8 @@ def home(tmp_path):
 
 @pytest.fixture
 def trusting(monkeypatch):
-    monkeypatch.setattr(holdfast.vault.memory, "RACY_NS", 0)
-    monkeypatch.setattr(holdfast.vault.intake, "RACY_NS", 0)
+    monkeypatch.setattr(safekept.vault.memory, "RACY_NS", 0)
+    monkeypatch.setattr(safekept.vault.intake, "RACY_NS", 0)
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def test_a_snapshot_says_what_it_is(here, home):
         "state.db",
     ]
     assert snapshot.summary["total_files_processed"] == result.files == 4
-    assert snapshot.extra["holdfast"]["databases"] == {"state.db": "sound"}
-    assert snapshot.extra["holdfast"]["added"] == result.added
+    assert snapshot.extra["safekept"]["databases"] == {"state.db": "sound"}
+    assert snapshot.extra["safekept"]["added"] == result.added
     (line,) = [record for record in here.journal.read() if record.verb == "snapshot"]
     assert (line.state, line.facts["snapshot"]) == ("done", result.id)
 
@@ -297,7 +297,7 @@ def test_a_damaged_database_is_stored_and_said_each_time(here, home, trusting):
 
 
 def test_a_database_that_vanishes_is_no_error(here, home, monkeypatch):
-    from holdfast.home.opener import Opener
+    from safekept.home.opener import Opener
 
     real = Opener.database
 
@@ -322,7 +322,7 @@ def test_quick_and_full_snapshots_share_what_is_known_and_do_not_push_each_other
         assert take(here, home, kind="quick", selection=Selection(quick=True)).reused == 2
 
 
-def test_what_holdfast_keeps_inside_a_home_is_left_out(here, home):
+def test_what_safekept_keeps_inside_a_home_is_left_out(here, home):
     inside = replace(
         here, data_directory=os.path.join(home, "hf-data"), cache_directory=os.path.join(home, "hf-cache")
     )
@@ -331,7 +331,7 @@ def test_what_holdfast_keeps_inside_a_home_is_left_out(here, home):
         result = take(inside, home)
         assert not [path for path in stored_files(inside, result.snapshot) if path.startswith("hf-")]
     reasons = {remark.path: remark.reason for remark in result.remarks}
-    assert "where this backup or a store of holdfast's is kept" in reasons["hf-data"]
+    assert "where this backup or a store of safekept's is kept" in reasons["hf-data"]
 
 
 def test_older_quick_snapshots_go_only_after_a_complete_one(here, home, trusting):

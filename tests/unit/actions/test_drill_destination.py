@@ -9,11 +9,11 @@ import shutil
 import pytest
 
 from drills import build, drilled, failed, files_of, flip, rewrite, states, with_copied_vault
-from holdfast.actions.alarms import open_alarms
-from holdfast.actions.archives_there import host_directory
-from holdfast.actions.destination_place import NoSuchDestination
-from holdfast.actions.push import PushRequest, push
 from pushes import with_disk
+from safekept.actions.alarms import open_alarms
+from safekept.actions.archives_there import host_directory
+from safekept.actions.destination_place import NoSuchDestination
+from safekept.actions.push import PushRequest, push
 from snapshots import opened
 
 

@@ -13,33 +13,33 @@ import time
 
 import pytest
 
-from holdfast.actions import home_point_memory, home_point_paths, home_points
-from holdfast.actions.choosing import choose, latest
-from holdfast.actions.home_point import HomePoint
-from holdfast.actions.home_point_paths import HomePointTooLarge, OutsideHome, unknown_paths
-from holdfast.actions.home_points import before_home_change, snapshot_if_due
-from holdfast.actions.home_rollback import (
+from homes import make_hermes_home, tree_facts
+from safekept.actions import home_point_memory, home_point_paths, home_points
+from safekept.actions.choosing import choose, latest
+from safekept.actions.home_point import HomePoint
+from safekept.actions.home_point_paths import HomePointTooLarge, OutsideHome, unknown_paths
+from safekept.actions.home_points import before_home_change, snapshot_if_due
+from safekept.actions.home_rollback import (
     HomeRollback,
     HomeRollbackRequest,
     NotInHomePoint,
     last_home_rollback,
     roll_back_home,
 )
-from holdfast.actions.home_timeline import home_around, home_timeline, named_point
-from holdfast.actions.home_timeline import home_points as listed_points
-from holdfast.actions.listing import list_home
-from holdfast.actions.recent import recent
-from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
-from holdfast.actions.surroundings import Place, Surroundings
-from holdfast.actions.undo import UndoRequest, take_back
-from holdfast.actions.vault import open_vault
-from holdfast.core.objects.errors import PlaceUnreachable
-from holdfast.vault.errors import NoSuchSnapshot, VaultLocked, VaultUnreachable
-from holdfast.vault.homes import snapshot_source
-from holdfast.vault.retention import DEFAULT_POLICIES, plan_forget
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import list_snapshots
-from homes import make_hermes_home, tree_facts
+from safekept.actions.home_timeline import home_around, home_timeline, named_point
+from safekept.actions.home_timeline import home_points as listed_points
+from safekept.actions.listing import list_home
+from safekept.actions.recent import recent
+from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+from safekept.actions.surroundings import Place, Surroundings
+from safekept.actions.undo import UndoRequest, take_back
+from safekept.actions.vault import open_vault
+from safekept.core.objects.errors import PlaceUnreachable
+from safekept.vault.errors import NoSuchSnapshot, VaultLocked, VaultUnreachable
+from safekept.vault.homes import snapshot_source
+from safekept.vault.retention import DEFAULT_POLICIES, plan_forget
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import list_snapshots
 from surroundings import throwaway
 
 
@@ -94,7 +94,7 @@ def test_a_point_holds_the_old_bytes_and_says_of_what_for_whom_and_why(user: Sur
     )
     (snapshot,) = snapshots(user)
     assert snapshot.id == point.id and "kind:pre-change" in snapshot.tags
-    assert snapshot.extra["holdfast_point"] == {
+    assert snapshot.extra["safekept_point"] == {
         "version": 1,
         "paths": ["cron/jobs.json"],
         "absent": [],
@@ -187,7 +187,7 @@ def test_one_file_of_a_point_comes_back_alone(user: Surroundings) -> None:
         f"`config.yaml` is not among what home point {point.short} is about: `skills/keeper`"
     )
     assert raised.value.kept == "Nothing was changed"
-    assert raised.value.next_steps == (f"See what it would change: `holdfast rollback {point.short} --diff`",)
+    assert raised.value.next_steps == (f"See what it would change: `safekept rollback {point.short} --diff`",)
 
 
 def test_a_dry_run_changes_nothing_and_takes_nothing(user: Surroundings) -> None:
@@ -242,7 +242,7 @@ def test_a_link_in_the_way_is_followed_to_where_the_file_really_is(user: Surroun
     assert raised.value.what == f"`skills/away/SKILL.md` does not lie in the home `{home_of(user)}`"
     assert raised.value.kept == "Nothing was stored or changed"
     assert raised.value.next_steps == (
-        "Take a checkpoint of the project it belongs to: `holdfast checkpoint DIR`",
+        "Take a checkpoint of the project it belongs to: `safekept checkpoint DIR`",
     )
     # The link itself is a part of the home, and comes back as one.
     point = keep(user, "skills/away")
@@ -268,14 +268,14 @@ def test_what_would_hold_a_tool_call_up_is_refused_and_said(
         f"`skills` in `{home_of(user)}` holds too much to be stored before every change of it: "
         "more than 3 files or 128 MB"
     )
-    assert raised.value.next_steps == ("Take a snapshot of the whole home before: `holdfast snapshot`",)
+    assert raised.value.next_steps == ("Take a snapshot of the whole home before: `safekept snapshot`",)
 
 
 # ── databases ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_no_database_is_opened_that_nobody_named(user: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.home.opener import Opener
+    from safekept.home.opener import Opener
 
     def refuse(*given: object) -> None:
         raise AssertionError("a database was opened before a tool call")
@@ -395,7 +395,7 @@ def test_a_server_that_does_not_answer_is_not_asked_before_every_change(
     assert raised.value.what == (
         "The vault could not be reached a moment ago, and is not tried before every change: no answer"
     )
-    assert raised.value.next_steps == ("See whether it answers: `holdfast snapshot list`",)
+    assert raised.value.next_steps == ("See whether it answers: `safekept snapshot list`",)
     assert len(asked) == 1
     monkeypatch.setattr(home_point_memory, "_RESTED", 0.0)
     with pytest.raises(PlaceUnreachable):
@@ -437,8 +437,8 @@ def test_a_busy_agent_pushes_out_no_snapshot_of_a_persons(user: Surroundings) ->
 def test_points_are_thinned_even_where_no_regular_snapshot_is_ever_taken(
     user: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.vault import retention
-    from holdfast.vault.policy import Policy
+    from safekept.vault import retention
+    from safekept.vault.policy import Policy
 
     monkeypatch.setattr(home_points, "_THIN_EVERY", 4)
     monkeypatch.setattr(retention, "DEFAULT_POLICIES", {"pre-change": Policy(last=3)})
@@ -448,7 +448,7 @@ def test_points_are_thinned_even_where_no_regular_snapshot_is_ever_taken(
     assert 3 <= len(listed_points(user)) <= 6
 
 
-# ── the rest of holdfast ───────────────────────────────────────────────────────────────────────────
+# ── the rest of safekept ───────────────────────────────────────────────────────────────────────────
 
 
 def test_points_are_neither_the_latest_snapshot_nor_a_reason_for_alarm(user: Surroundings) -> None:

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from holdfast.actions import host_sessions
-from holdfast.actions.host_calls import HostCalls, read_host_calls, record_host_call
-from holdfast.actions.host_sessions import (
+from safekept.actions import host_sessions
+from safekept.actions.host_calls import HostCalls, read_host_calls, record_host_call
+from safekept.actions.host_sessions import (
     begin_turn,
     read_session,
     sessions_off,
@@ -91,13 +91,13 @@ def test_turn_and_switch_of_a_session_do_not_disturb_each_other(surroundings):
 def test_whoever_asks_hears_where_checkpoints_are_off(surroundings):
     data = surroundings.data_directory
     assert switched_off(data, {}) == ()
-    [by_variable] = switched_off(data, {"HOLDFAST_CHECKPOINTS": "0"})
-    assert by_variable == "HOLDFAST_CHECKPOINTS=0 switches checkpoints off for whatever is started from here"
-    [strange] = switched_off(data, {"HOLDFAST_CHECKPOINTS": "perhaps"})
-    assert strange == "HOLDFAST_CHECKPOINTS is `perhaps`, neither 0 nor 1: checkpoints are taken"
+    [by_variable] = switched_off(data, {"SAFEKEPT_CHECKPOINTS": "0"})
+    assert by_variable == "SAFEKEPT_CHECKPOINTS=0 switches checkpoints off for whatever is started from here"
+    [strange] = switched_off(data, {"SAFEKEPT_CHECKPOINTS": "perhaps"})
+    assert strange == "SAFEKEPT_CHECKPOINTS is `perhaps`, neither 0 nor 1: checkpoints are taken"
     set_switch(data, "one", False)
-    [sessions] = switched_off(data, {"HOLDFAST_CHECKPOINTS": "1"})
-    assert sessions == "checkpoints are switched off in one session (`/holdfast on` there switches them on)"
+    [sessions] = switched_off(data, {"SAFEKEPT_CHECKPOINTS": "1"})
+    assert sessions == "checkpoints are switched off in one session (`/safekept on` there switches them on)"
     place = os.path.join(data, "integrations", "sessions")
     for name in os.listdir(place):
         os.utime(os.path.join(place, name), (1.0, 1.0))

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from archive_support import file, write
-from holdfast.actions.import_ import ImportRequest, prepare_import
-from holdfast.home.landing.proving import RestoreNotProven
+from safekept.actions.import_ import ImportRequest, prepare_import
+from safekept.home.landing.proving import RestoreNotProven
 from surroundings import throwaway
 
 

@@ -11,12 +11,12 @@ import sqlite3
 
 import pytest
 
-from holdfast.actions.alarms import acknowledge, open_alarms
-from holdfast.actions.listing import list_home
-from holdfast.actions.snapshot import SnapshotRequest, create_snapshot
-from holdfast.home.losses import Shrinkage, shrunk
-from holdfast.home.scan import Selection
 from homes import make_hermes_home
+from safekept.actions.alarms import acknowledge, open_alarms
+from safekept.actions.listing import list_home
+from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+from safekept.home.losses import Shrinkage, shrunk
+from safekept.home.scan import Selection
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -78,7 +78,7 @@ def test_a_loss_is_in_the_result_the_journal_and_an_event_and_its_generation_is_
     assert alarm.text == "memories 12 → 0, cron jobs 4 → 0"
     assert f"Alarm: {alarm.text}" in [event.text for event in said]
     assert alarm.pinned == before.id
-    assert alarm.restore == (f"holdfast snapshot restore {before.id[:8]} memories cron/jobs.json --yes",)
+    assert alarm.restore == (f"safekept snapshot restore {before.id[:8]} memories cron/jobs.json --yes",)
     assert open_alarms(here, home) == (alarm,)
     until = (datetime.date.today() + datetime.timedelta(days=30)).isoformat()
     kept = {one.id: one for one in listed(here, home).shown}
@@ -194,7 +194,7 @@ def test_a_pin_that_holds_longer_is_not_shortened(here, home):
 
 
 def test_a_vault_in_use_delays_no_snapshot_and_lets_nothing_go(here, home, monkeypatch):
-    monkeypatch.setattr("holdfast.actions.loss_watch._WAIT", 0.0)
+    monkeypatch.setattr("safekept.actions.loss_watch._WAIT", 0.0)
     first = take(here, home, kind="pre-update")
     for _ in range(5):
         take(here, home, kind="pre-update")

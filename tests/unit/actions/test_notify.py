@@ -15,14 +15,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions.notify import EVENTS, Notice, NotifyTargets, deliver, notify
-from holdfast.actions.notify_local import Local
+from safekept.actions.notify import EVENTS, Notice, NotifyTargets, deliver, notify
+from safekept.actions.notify_local import Local
 from surroundings import throwaway
 from web_server import WebServer
 
 SECRET = "tk-5ecr3t"
 LOST = Notice(
-    "loss", "holdfast: fewer memories than before", "memories 28 → 5", "/home/ada/.hermes", {"n": 5}
+    "loss", "safekept: fewer memories than before", "memories 28 → 5", "/home/ada/.hermes", {"n": 5}
 )
 
 
@@ -129,7 +129,7 @@ def test_a_mail_is_handed_to_sendmail(here, tmp_path):
     assert (tmp_path / "words").read_text() == "-i -t\n"
     message = email.message_from_bytes((tmp_path / "mail").read_bytes(), policy=email.policy.default)
     assert message["To"] == "ada@example.org, bob@example.org"
-    assert message["Subject"] == f"[holdfast] {LOST.title}"
+    assert message["Subject"] == f"[safekept] {LOST.title}"
     assert "memories 28 → 5" in message.get_content()
     assert "Home: /home/ada/.hermes" in message.get_content()
     assert b"\r\n" not in (tmp_path / "mail").read_bytes()
@@ -149,8 +149,8 @@ def test_a_command_gets_json_on_its_input_and_the_facts_in_its_environment(here,
     )
     notify(told_by(here, command=words), LOST)
     assert json.loads((tmp_path / "in").read_text())["title"] == LOST.title
-    assert "HOLDFAST_NOTICE_KIND=loss\n" in (tmp_path / "env").read_text()
-    assert "HOLDFAST_NOTICE_HOME=/home/ada/.hermes\n" in (tmp_path / "env").read_text()
+    assert "SAFEKEPT_NOTICE_KIND=loss\n" in (tmp_path / "env").read_text()
+    assert "SAFEKEPT_NOTICE_HOME=/home/ada/.hermes\n" in (tmp_path / "env").read_text()
     assert (tmp_path / "one").read_text() == "a b\n"
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions.key_file import KeyMissing, KeyUnwritable, write_key_once
-from holdfast.actions.passphrase import BadKey
-from holdfast.actions.vault import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
-from holdfast.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, WrongKey
-from holdfast.vault.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage import LocalStorage
+from safekept.actions.key_file import KeyMissing, KeyUnwritable, write_key_once
+from safekept.actions.passphrase import BadKey
+from safekept.actions.vault import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
+from safekept.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, WrongKey
+from safekept.vault.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
+from safekept.vault.repo import Repository
+from safekept.vault.storage import LocalStorage
 from surroundings import throwaway
 from vaults import CHEAP
 
@@ -93,7 +93,7 @@ def test_a_passphrase_put_into_the_key_file_by_hand_is_stretched(tmp_path):
 def test_no_vault_is_made_whose_key_cannot_be_written(tmp_path):
     here = throwaway(tmp_path)
     os.makedirs(os.path.join(here.user_home, ".config"))
-    with open(os.path.join(here.user_home, ".config", "holdfast"), "w"):
+    with open(os.path.join(here.user_home, ".config", "safekept"), "w"):
         pass  # a file where the directory should be
     with pytest.raises(KeyUnwritable) as caught:
         make(here)
@@ -108,7 +108,7 @@ def test_a_vault_inside_a_home_is_refused(tmp_path, where):
     with pytest.raises(VaultInsideHome) as caught:
         make(here)
     assert "that it protects" in caught.value.what
-    assert "HOLDFAST_VAULT_PATH" in caught.value.next_steps[0]
+    assert "SAFEKEPT_VAULT_PATH" in caught.value.next_steps[0]
     assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
 
 
@@ -200,7 +200,7 @@ def test_a_half_made_vault_is_said_and_finished_by_the_next_use(tmp_path):
     os.unlink(os.path.join(here.data_directory, "vaults.json"))
     with pytest.raises(VaultHalfMade) as caught:
         open_vault(here)
-    assert "`holdfast vault init`" in caught.value.next_steps[0]
+    assert "`safekept vault init`" in caught.value.next_steps[0]
     make(here)
     assert len(os.listdir(os.path.join(here.vault, "keys"))) == 1, "the key of before was used"
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions import pre_update
-from holdfast.actions.pre_update import DONE, FAILED, OPTED_OUT, protect_before
-from holdfast.actions.update_zip import rotate
-from holdfast.core.files import NoRoom
-from holdfast.vault.errors import VaultUnreachable
-from holdfast.vault.tags import kind_of
 from homes import make_hermes_home
+from safekept.actions import pre_update
+from safekept.actions.pre_update import DONE, FAILED, OPTED_OUT, protect_before
+from safekept.actions.update_zip import rotate
+from safekept.core.files import NoRoom
+from safekept.vault.errors import VaultUnreachable
+from safekept.vault.tags import kind_of
 from surroundings import throwaway
 
 
@@ -75,7 +75,7 @@ def test_no_backup_wins_over_everything(here, place):
     assert states(here) == [("pre-update", "opted-out")]
 
 
-def test_the_home_says_and_a_setting_of_holdfast_says_it_first(here, place):
+def test_the_home_says_and_a_setting_of_safekept_says_it_first(here, place):
     configure(place, "updates: {pre_update_backup: off}\n")
     assert protect_before(here, place).outcome == OPTED_OUT
     assert protect_before(here, place, mode="quick").outcome == DONE

@@ -9,19 +9,19 @@ from dataclasses import replace
 import pytest
 
 from faulty_objects import FaultyObjects
-from holdfast.actions import vault_place
-from holdfast.actions.pull import PullRequest, PullTargetTaken, pull
-from holdfast.actions.push import PushRequest, push
-from holdfast.actions.vault import VaultInsideHome, open_vault
-from holdfast.core.errors import HoldfastError
-from holdfast.core.objects.local import LocalObjects
-from holdfast.vault.check import check
-from holdfast.vault.errors import NoSuchVault
-from holdfast.vault.forget import forget
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage.base import FileKind
 from pushes import NOW, machine, proven_copy, with_disk
+from safekept.actions import vault_place
+from safekept.actions.pull import PullRequest, PullTargetTaken, pull
+from safekept.actions.push import PushRequest, push
+from safekept.actions.vault import VaultInsideHome, open_vault
+from safekept.core.errors import SafekeptError
+from safekept.core.objects.local import LocalObjects
+from safekept.vault.check import check
+from safekept.vault.errors import NoSuchVault
+from safekept.vault.forget import forget
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage.base import FileKind
 from surroundings import throwaway
 from vaults import read_all
 
@@ -67,7 +67,7 @@ def test_a_vault_that_is_here_is_never_touched(here, tmp_path):
     with pytest.raises(PullTargetTaken) as raised:
         pull(here, PullRequest("disk"))
     assert raised.value.kept == "It was not touched"
-    assert any("`holdfast pull disk --mend`" in step for step in raised.value.next_steps)
+    assert any("`safekept pull disk --mend`" in step for step in raised.value.next_steps)
     pull(here, PullRequest("disk", into=str(tmp_path / "copy")))
     assert proven_copy(here, str(tmp_path / "copy")) == 2
     assert everything(here) == before
@@ -95,11 +95,11 @@ def test_a_pull_that_is_cut_is_no_vault_yet_and_goes_on_where_it_ended(bare, tmp
     for at in (6, 9, 12, 15):
         faulty = FaultyObjects(real, at, "down")
         monkeypatch.setattr(vault_place, "open_destination", lambda *_, faulty=faulty: faulty)
-        with pytest.raises(HoldfastError) as raised:
+        with pytest.raises(SafekeptError) as raised:
             pull(bare, PullRequest("disk"))
         assert raised.value.code == "place-unreachable"
         assert not os.path.exists(os.path.join(bare.vault, "config"))
-        with pytest.raises(HoldfastError):
+        with pytest.raises(SafekeptError):
             open_vault(bare)
     monkeypatch.undo()
     assert pull(bare, PullRequest("disk")).fetched.present > 0

@@ -11,11 +11,12 @@ from dataclasses import replace
 import pytest
 
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
-from holdfast.actions import destination_place as place_module
-from holdfast.actions import keys as actions_keys
-from holdfast.actions import second_way
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.destination_place import (
+from pushes import machine, one_more, proven_copy, with_disk
+from safekept.actions import destination_place as place_module
+from safekept.actions import keys as actions_keys
+from safekept.actions import second_way
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.destination_place import (
     MARKER,
     DestinationAbsent,
     DestinationEmptied,
@@ -23,25 +24,24 @@ from holdfast.actions.destination_place import (
     DestinationIsVault,
     NoSuchDestination,
 )
-from holdfast.actions.key_file import KeyMissing
-from holdfast.actions.keys import add_passphrase
-from holdfast.actions.kit import make_kit, restic_name, write_kit
-from holdfast.actions.kit_page import as_text
-from holdfast.actions.last_push import last_push
-from holdfast.actions.push import PushRequest, push
-from holdfast.actions.second_way import NoKitYet, NoSecondWay, acknowledge_kit
-from holdfast.actions.vault import make_vault, open_vault
-from holdfast.actions.vault_place import SeveralVaults
-from holdfast.core.errors import HoldfastError
-from holdfast.core.locks import AlreadyRunning
-from holdfast.core.objects.memory import MemoryObjects
-from holdfast.core.worker import Worker
-from holdfast.vault import keys as vault_keys
-from holdfast.vault.keys import Secret
-from holdfast.vault.locks import Lock
-from holdfast.vault.mirror import MirrorRefused
-from holdfast.vault.storage.base import FileKind
-from pushes import machine, one_more, proven_copy, with_disk
+from safekept.actions.key_file import KeyMissing
+from safekept.actions.keys import add_passphrase
+from safekept.actions.kit import make_kit, restic_name, write_kit
+from safekept.actions.kit_page import as_text
+from safekept.actions.last_push import last_push
+from safekept.actions.push import PushRequest, push
+from safekept.actions.second_way import NoKitYet, NoSecondWay, acknowledge_kit
+from safekept.actions.vault import make_vault, open_vault
+from safekept.actions.vault_place import SeveralVaults
+from safekept.core.errors import SafekeptError
+from safekept.core.locks import AlreadyRunning
+from safekept.core.objects.memory import MemoryObjects
+from safekept.core.worker import Worker
+from safekept.vault import keys as vault_keys
+from safekept.vault.keys import Secret
+from safekept.vault.locks import Lock
+from safekept.vault.mirror import MirrorRefused
+from safekept.vault.storage.base import FileKind
 from surroundings import throwaway
 from vaults import save_files, some_files
 
@@ -126,7 +126,7 @@ def test_a_lost_lock_ends_the_push_before_the_next_stage(here, in_memory, monkey
         check(self)
 
     monkeypatch.setattr(Lock, "check", lose)
-    with pytest.raises(HoldfastError) as raised:
+    with pytest.raises(SafekeptError) as raised:
         push(here, PushRequest("disk"))
     assert raised.value.code == "vault-lock-lost"
     assert not [name for name in objects.objects if "/index/" in name]
@@ -144,8 +144,8 @@ def test_the_first_push_insists_on_a_second_way(tmp_path):
     error = raised.value
     assert here.vault_key_file in error.what
     assert "Nothing was sent" in error.kept
-    assert any("`holdfast vault key add --recovery`" in step for step in error.next_steps)
-    assert any("`holdfast push --acknowledge-kit`" in step for step in error.next_steps)
+    assert any("`safekept vault key add --recovery`" in step for step in error.next_steps)
+    assert any("`safekept push --acknowledge-kit`" in step for step in error.next_steps)
     assert not os.path.exists(tmp_path / "disk")
     assert last_push(here, "disk").state == "failed"
 
@@ -249,7 +249,7 @@ def test_a_home_is_no_place_for_its_own_copies(here):
 
 def test_a_real_other_disk_needs_no_word(here, small_filesystem):
     place = small_filesystem(4096)
-    here = with_disk(here, f"{place}/holdfast", same_disk=False)
+    here = with_disk(here, f"{place}/safekept", same_disk=False)
     assert push(here, PushRequest("disk")).state == "done"
     assert proven_copy(here, "disk") == 2
 
@@ -328,7 +328,7 @@ def test_a_fault_at_some_calls_of_a_whole_push_is_success_or_a_clear_error(here,
             os.unlink(os.path.join(here.data_directory, "destinations.json"))
         try:
             seen.add(push(here, PushRequest("disk")).state)
-        except HoldfastError as error:
+        except SafekeptError as error:
             assert error.kept
             assert error.next_steps
             assert last_push(here, "disk").error == error.what
@@ -344,7 +344,7 @@ def test_a_fault_at_some_calls_of_a_whole_push_is_success_or_a_clear_error(here,
 
 def test_one_dead_destination_is_an_error_of_its_own_and_says_what_is_safe(here, in_memory):
     in_memory(FaultyObjects(MemoryObjects(), 1, "down"))
-    with pytest.raises(HoldfastError) as raised:
+    with pytest.raises(SafekeptError) as raised:
         push(here, PushRequest("disk"))
     assert raised.value.code == "place-unreachable"
     assert raised.value.retry

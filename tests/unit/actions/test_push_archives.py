@@ -8,23 +8,23 @@ import os
 import pytest
 
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
-from holdfast.actions import destination_place as place_module
-from holdfast.actions import pull as pull_module
-from holdfast.actions.archive_fitness import ArchiveUnsealed, NotAnArchiveFile, is_sealed
-from holdfast.actions.archives_there import (
+from pushes import with_disk
+from safekept.actions import destination_place as place_module
+from safekept.actions import pull as pull_module
+from safekept.actions.archive_fitness import ArchiveUnsealed, NotAnArchiveFile, is_sealed
+from safekept.actions.archives_there import (
     ArchiveAltered,
     ArchiveTaken,
     NoSuchArchive,
     host_directory,
     list_archives,
 )
-from holdfast.actions.last_push import last_push
-from holdfast.actions.pull import PullRequest, pull
-from holdfast.actions.push import PushRequest, push
-from holdfast.core.errors import HoldfastError
-from holdfast.core.journal import Record, new_id
-from holdfast.core.objects.memory import MemoryObjects
-from pushes import with_disk
+from safekept.actions.last_push import last_push
+from safekept.actions.pull import PullRequest, pull
+from safekept.actions.push import PushRequest, push
+from safekept.core.errors import SafekeptError
+from safekept.core.journal import Record, new_id
+from safekept.core.objects.memory import MemoryObjects
 from surroundings import throwaway
 
 AGE = b"age-encryption.org/v1\n-> X25519 abc\n"
@@ -125,7 +125,7 @@ def test_other_files_are_not_sent(here, objects, tmp_path):
     for wrong in (str(path), str(tmp_path / "missing.zip.age"), str(tmp_path)):
         with pytest.raises(NotAnArchiveFile):
             push(here, PushRequest("disk", archives=(wrong,), unsealed=True))
-    assert list(objects.objects) == ["holdfast-destination"] or objects.objects == {}
+    assert list(objects.objects) == ["safekept-destination"] or objects.objects == {}
 
 
 def test_the_last_few_of_each_home_stay_and_nobody_elses_is_touched(here, objects, tmp_path):
@@ -198,12 +198,12 @@ def test_a_fault_at_every_call_leaves_whole_archives_or_none(here, monkeypatch, 
     path = archive(tmp_path / "a", 1)
     at = 1
     while True:
-        objects = MemoryObjects({"holdfast-destination": b"x"})
+        objects = MemoryObjects({"safekept-destination": b"x"})
         faulty = FaultyObjects(objects, at, fault)
         use(monkeypatch, faulty)
         try:
             push(here, PushRequest("disk", archives=(path,)))
-        except HoldfastError as error:
+        except SafekeptError as error:
             assert error.next_steps
         for one in list_archives(objects):
             assert one.size == os.path.getsize(path)

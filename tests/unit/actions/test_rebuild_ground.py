@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from holdfast.actions import rebuild_ground
-from holdfast.actions.rebuild_ground import HomeNotMovable, building, look_at_ground, put_in_place
-from holdfast.core.errors import HoldfastError
-from holdfast.core.locks import AlreadyRunning
+from safekept.actions import rebuild_ground
+from safekept.actions.rebuild_ground import HomeNotMovable, building, look_at_ground, put_in_place
+from safekept.core.errors import SafekeptError
+from safekept.core.locks import AlreadyRunning
 from surroundings import throwaway
 
 
@@ -21,7 +21,7 @@ def here(tmp_path):
 @pytest.fixture
 def home(here):
     place = os.path.join(os.path.realpath(here.user_home), ".hermes")
-    os.makedirs(os.path.join(place + ".holdfast", "landings"))
+    os.makedirs(os.path.join(place + ".safekept", "landings"))
     os.mkdir(place)
     write(place, "old")
     return place
@@ -81,7 +81,7 @@ def test_killed_between_the_renames_the_next_one_finds_the_old_home(here, home, 
     assert killed_at_rename(here, home, number) == 9
     ground = look_at_ground(here, home)
     if number < 4:
-        assert read(home) == "old" and os.path.isdir(home + ".holdfast/landings"), "as it was"
+        assert read(home) == "old" and os.path.isdir(home + ".safekept/landings"), "as it was"
     else:
         assert read(home) == "new", "it was in place already"
     with building(ground):
@@ -89,9 +89,9 @@ def test_killed_between_the_renames_the_next_one_finds_the_old_home(here, home, 
         put_in_place(ground)
     assert read(home) == "new"
     beside = sorted(name for name in os.listdir(os.path.dirname(home)) if name.startswith(".hermes"))
-    texts = [read(os.path.join(os.path.dirname(home), name)) for name in beside if "holdfast" not in name]
+    texts = [read(os.path.join(os.path.dirname(home), name)) for name in beside if "safekept" not in name]
     assert sorted(texts) == (["new", "old"] if number < 4 else ["new", "new", "old"])
-    assert not os.path.exists(home + ".holdfast-rebuild")
+    assert not os.path.exists(home + ".safekept-rebuild")
 
 
 def test_a_rename_that_fails_leaves_the_old_home_in_its_place(here, home, monkeypatch):
@@ -105,12 +105,12 @@ def test_a_rename_that_fails_leaves_the_old_home_in_its_place(here, home, monkey
     with building(look_at_ground(here, home)) as ground:
         built(ground)
         monkeypatch.setattr(os, "rename", rename)
-        with pytest.raises(HoldfastError) as raised:
+        with pytest.raises(SafekeptError) as raised:
             put_in_place(ground)
         assert raised.value.kept == "The home is as it was"
     monkeypatch.undo()
     assert read(home) == "old" and not os.path.exists(ground.aside)
-    assert not os.path.exists(home + ".holdfast-rebuild")
+    assert not os.path.exists(home + ".safekept-rebuild")
 
 
 def test_two_rebuilds_of_one_home_do_not_meet(here, home):
@@ -120,7 +120,7 @@ def test_two_rebuilds_of_one_home_do_not_meet(here, home):
 
 
 def test_a_link_where_it_would_build_leads_nowhere(here, home, tmp_path):
-    os.symlink(tmp_path, home + ".holdfast-rebuild")
+    os.symlink(tmp_path, home + ".safekept-rebuild")
     before = sorted(os.listdir(tmp_path))
     ground = look_at_ground(here, home)
     with pytest.raises(HomeNotMovable, match="is in the way"), building(ground):
@@ -158,9 +158,9 @@ def test_a_move_into_a_mount_point_that_was_cut_off_is_begun_again(here, tmp_pat
             put_in_place(ground)
 
     assert in_child(work) == 9
-    assert sorted(os.listdir(place)) == [".holdfast-rebuild", "SOUL.md"]
+    assert sorted(os.listdir(place)) == [".safekept-rebuild", "SOUL.md"]
     ground = look_at_ground(here, place)
-    assert os.listdir(place) == [".holdfast-rebuild"] and not ground.beside
+    assert os.listdir(place) == [".safekept-rebuild"] and not ground.beside
     with building(ground):
         built(ground)
         put_in_place(ground)

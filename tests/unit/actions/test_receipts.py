@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions import receipts
-from holdfast.actions.receipts import (
+from safekept.actions import receipts
+from safekept.actions.receipts import (
     ARCHIVE,
     CHECKPOINTS,
     FAILED,

@@ -6,15 +6,15 @@ import os
 
 import pytest
 
-from holdfast.actions.backup import BackupRequest, backup
-from holdfast.actions.record import record, recording_failure
-from holdfast.actions.surroundings import Surroundings
-from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Event, silent
-from holdfast.core.journal import Record
-from holdfast.home.places import HomeEmpty
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.actions.backup import BackupRequest, backup
+from safekept.actions.record import record, recording_failure
+from safekept.actions.surroundings import Surroundings
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, silent
+from safekept.core.journal import Record
+from safekept.home.places import HomeEmpty
 from surroundings import throwaway
 
 
@@ -40,9 +40,9 @@ def test_every_line_says_who_acted_and_a_begun_one_in_which_process(tmp_path):
         ("a\x1bb" * 99, "a\\x1bb" * 10),
     ],
 )
-def test_whoever_starts_holdfast_may_say_who_it_is(tmp_path, monkeypatch, said, actor):
+def test_whoever_starts_safekept_may_say_who_it_is(tmp_path, monkeypatch, said, actor):
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"), profiles=(), awkward=False)
-    monkeypatch.setenv("HOLDFAST_ACTOR", said)
+    monkeypatch.setenv("SAFEKEPT_ACTOR", said)
     assert spoken(monkeypatch, os.path.dirname(home))("backup").code == 0
     (line,) = lines(throwaway(tmp_path))
     assert str(line.facts["actor"])[:60] == actor[:60]
@@ -151,7 +151,7 @@ def test_every_verb_says_where_how_long_and_how_much(tmp_path, monkeypatch):
 
 def test_the_error_shape_is_the_one_that_json_has(tmp_path):
     here = throwaway(tmp_path)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         backup(here, BackupRequest(here.locate(os.path.join(here.user_home, "none"), existing=False)))
     (line,) = lines(here)
     assert line.facts["error"] == caught.value.as_dict()

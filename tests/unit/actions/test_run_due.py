@@ -16,18 +16,18 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions import schedule_steps
-from holdfast.actions.alarms import acknowledge, open_alarms
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.destination_place import remember_place
-from holdfast.actions.notify import NotifyTargets
-from holdfast.actions.schedule import ClockNotSet, RunRequest, last_run, next_run, pasts, plan_due, run_due
-from holdfast.actions.schedule_steps import ABSENT, DONE, INCOMPLETE, Ended
-from holdfast.core.errors import HoldfastError
-from holdfast.core.locks import AlreadyRunning, process_lock
-from holdfast.schedule.cadence import Cadence
-from holdfast.schedule.plan import Plan
-from holdfast.schedule.power import Power
+from safekept.actions import schedule_steps
+from safekept.actions.alarms import acknowledge, open_alarms
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.destination_place import remember_place
+from safekept.actions.notify import NotifyTargets
+from safekept.actions.schedule import ClockNotSet, RunRequest, last_run, next_run, pasts, plan_due, run_due
+from safekept.actions.schedule_steps import ABSENT, DONE, INCOMPLETE, Ended
+from safekept.core.errors import SafekeptError
+from safekept.core.locks import AlreadyRunning, process_lock
+from safekept.schedule.cadence import Cadence
+from safekept.schedule.plan import Plan
+from safekept.schedule.power import Power
 from surroundings import throwaway
 from web_server import WebServer
 
@@ -36,14 +36,14 @@ DAY, HOUR = 86_400.0, 3600.0
 MAINS = Power()
 
 
-class Flaky(HoldfastError):
+class Flaky(SafekeptError):
     code, retry = "flaky-for-tests", True
 
     def __init__(self) -> None:
         super().__init__("the network is away", kept="Nothing was changed", next_steps=())
 
 
-class Solid(HoldfastError):
+class Solid(SafekeptError):
     code = "solid-for-tests"
 
     def __init__(self, what: str = "it cannot be") -> None:
@@ -288,9 +288,9 @@ def test_a_killed_run_is_gone_on_with_and_said_to_be_interrupted(tmp_path, monke
 import os, signal, sys
 sys.path[:0] = {sys.path!r}
 from dataclasses import replace
-from holdfast.actions import schedule_steps
-from holdfast.actions.destination import DestinationSetting
-from holdfast.actions.schedule import run_due
+from safekept.actions import schedule_steps
+from safekept.actions.destination import DestinationSetting
+from safekept.actions.schedule import run_due
 from surroundings import throwaway
 steps = schedule_steps._STEPS
 steps["snapshot"] = lambda work, task: schedule_steps.Ended("done")
@@ -382,7 +382,7 @@ def test_a_disk_that_is_not_plugged_in_is_no_failure_and_gets_its_push_when_it_i
     assert night.called == [f"snapshot:{night.home}"]
     assert open_alarms(night.here) == ()
     os.makedirs(tmp_path / "disk")
-    (tmp_path / "disk" / "holdfast-destination").write_text("")
+    (tmp_path / "disk" / "safekept-destination").write_text("")
     night.go_on(hours=1)
     night.run()
     assert night.called == ["push:disk"]
@@ -429,7 +429,7 @@ def test_a_failed_snapshot_is_told_of_once_a_night(listened):
     host = os.uname().nodename
     for _ in range(2):
         assert night.run().state == "failed"
-        assert titles() == [f"holdfast: the snapshot of {night.home} failed on {host}"]
+        assert titles() == [f"safekept: the snapshot of {night.home} failed on {host}"]
         assert pings(3) == ["/p/fail", "/p/fail", "/p/start"]
         night.go_on(hours=8)
         assert night.run().state == "failed"  # tried again, and nobody is told again

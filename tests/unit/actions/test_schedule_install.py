@@ -10,12 +10,12 @@ import shutil
 
 import pytest
 
-from holdfast.actions.schedule_host import Machine, NoHost, find_host, plan_installation
-from holdfast.actions.schedule_install import FileTaken, HostRefused, install, installed, rediscovered, remove
-from holdfast.schedule.hosts.call import Call
+from safekept.actions.schedule_host import Machine, NoHost, find_host, plan_installation
+from safekept.actions.schedule_install import FileTaken, HostRefused, install, installed, rediscovered, remove
+from safekept.schedule.hosts.call import Call
 from surroundings import throwaway
 
-CALL = Call(("/opt/holdfast", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
+CALL = Call(("/opt/safekept", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
 ADA = Call(CALL.command, user="ada", home=CALL.home)
 
 
@@ -97,9 +97,9 @@ def test_systemd_is_taken_only_where_it_runs_and_can_be_asked(tmp_path):
 def test_without_systemd_and_cron_it_says_what_to_do(tmp_path):
     with pytest.raises(NoHost) as caught:
         find_host(machine(tmp_path), system=False)
-    assert caught.value.what == "neither systemd nor cron is there to wake holdfast"
+    assert caught.value.what == "neither systemd nor cron is there to wake safekept"
     assert caught.value.kept == "Nothing was installed"
-    assert "`holdfast schedule run --quiet` every hour" in caught.value.next_steps[1]
+    assert "`safekept schedule run --quiet` every hour" in caught.value.next_steps[1]
 
 
 def test_lingering_is_explained_to_whom_it_concerns(tmp_path):
@@ -166,7 +166,7 @@ def test_another_host_takes_the_place_of_the_one_before(tmp_path, here, host):
     assert installed(here).host == "systemd"
     install(here, plan_installation(one, "cron", CALL, 1000), host.run)
     assert everything_below(tmp_path) == before
-    assert ("systemctl", "--user", "disable", "--now", "holdfast.timer") in host.asked
+    assert ("systemctl", "--user", "disable", "--now", "safekept.timer") in host.asked
     assert host.table is not None
 
 
@@ -179,7 +179,7 @@ def test_what_nothing_remembers_any_more_is_found_and_removed(tmp_path, here, ho
     install(here, plan_installation(one, kind, CALL, 1000), host.run)
     shutil.rmtree(here.data_directory)
     assert installed(here) is None
-    found = rediscovered(plan_installation(one, kind, Call(("holdfast",)), 1000), host.run)
+    found = rediscovered(plan_installation(one, kind, Call(("safekept",)), 1000), host.run)
     remove(here, found, host.run)
     files = [path for path, text in everything_below(tmp_path).items() if text != "directory"]
     assert files == [path for path, text in before.items() if text != "directory"]
@@ -195,7 +195,7 @@ def test_a_file_of_somebody_else_is_never_replaced(tmp_path, here, host):
     before = everything_below(tmp_path)
     with pytest.raises(FileTaken) as caught:
         install(here, plan, host.run)
-    assert caught.value.what == f"`{timer}` exists, and holdfast did not write it"
+    assert caught.value.what == f"`{timer}` exists, and safekept did not write it"
     assert caught.value.kept == "It was left as it is; nothing was installed"
     assert everything_below(tmp_path) == before
     assert host.asked == []
@@ -221,7 +221,7 @@ def test_where_the_host_refuses_everything_is_taken_back(tmp_path, here, host):
     with pytest.raises(HostRefused) as caught:
         install(here, plan, host.run)
     assert caught.value.what == (
-        "`systemctl --user enable --now holdfast.timer` ended with status 1: Failed to enable unit: no bus"
+        "`systemctl --user enable --now safekept.timer` ended with status 1: Failed to enable unit: no bus"
     )
     assert caught.value.kept == "What was written for it was taken back; nothing is installed"
     assert everything_below(tmp_path) == before

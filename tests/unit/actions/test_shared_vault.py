@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actions.fleet import FleetRequest, look_at_fleet
-from holdfast.actions.shared_vault import VaultIsCopy, join_vault
-from holdfast.actions.vault import make_vault, open_vault
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultExists, WrongKey
-from holdfast.vault.identity import Identity
-from holdfast.vault.keys import Secret
 from in_process import spoken
+from safekept.actions.fleet import FleetRequest, look_at_fleet
+from safekept.actions.shared_vault import VaultIsCopy, join_vault
+from safekept.actions.vault import make_vault, open_vault
+from safekept.vault.check import check
+from safekept.vault.errors import VaultExists, WrongKey
+from safekept.vault.identity import Identity
+from safekept.vault.keys import Secret
 from snapshots import take
 from surroundings import throwaway
 
@@ -97,7 +97,7 @@ def test_a_copy_in_a_destination_is_not_shared(first, tmp_path):
     with open_vault(first) as repository:
         copy = tmp_path / "disk" / repository.id[:16]
     shutil.copytree(first.vault, copy)
-    (tmp_path / "disk" / "holdfast-destination").write_text("{}")
+    (tmp_path / "disk" / "safekept-destination").write_text("{}")
     second = throwaway(tmp_path / "second")
     for place in (str(copy), f"file:{copy}"):
         with pytest.raises(VaultIsCopy, match="is the copy of a vault that a machine pushes"):

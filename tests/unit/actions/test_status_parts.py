@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from holdfast.actions.ages import moment, seconds_text
-from holdfast.actions.coverage import coverage_of
-from holdfast.actions.growth import by_day, growth_of
-from holdfast.actions.log import parse_since
-from holdfast.actions.recent import MOST_BYTES, recent
-from holdfast.actions.record import record
-from holdfast.actions.status import look
-from holdfast.core.events import silent
-from holdfast.core.journal import Record
-from holdfast.vault.snapshot import Snapshot
 from in_process import spoken
+from safekept.actions.ages import moment, seconds_text
+from safekept.actions.coverage import coverage_of
+from safekept.actions.growth import by_day, growth_of
+from safekept.actions.log import parse_since
+from safekept.actions.recent import MOST_BYTES, recent
+from safekept.actions.record import record
+from safekept.actions.status import look
+from safekept.core.events import silent
+from safekept.core.journal import Record
+from safekept.vault.snapshot import Snapshot
 from states import DAY, empty, fresh, write
 from surroundings import throwaway
 
@@ -149,8 +149,8 @@ def test_dates_of_since_are_those_of_this_machine():
 
 
 def test_a_look_takes_no_lock_and_opens_no_index(tmp_path, monkeypatch):
-    from holdfast.vault.index import Index
-    from holdfast.vault.repo import Repository
+    from safekept.vault.index import Index
+    from safekept.vault.repo import Repository
 
     state = fresh(tmp_path)
     monkeypatch.setattr(Repository, "lock", lambda *a, **k: pytest.fail("a lock was taken"))
@@ -203,7 +203,7 @@ def test_what_can_be_taken_back_comes_with_a_command_that_does_it(user):
     write(state, "SOUL.md", "somebody else")
     assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
     done = newest("restore")
-    command = f"holdfast undo {done['operation']}"
+    command = f"safekept undo {done['operation']}"
     assert done["undo"] == {"possible": True, "command": command, "text": None, "next": []}
     shown = say("log", str(done["operation"])).out
     assert f"  Undo       `{command}`\n" in shown
@@ -219,7 +219,7 @@ def test_looking_at_an_operation_mends_nothing(user):
     state, say, newest = user
     write(state, "SOUL.md", "somebody else")
     assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
-    half = os.path.join(state.home + ".holdfast", "landings", "29990101-000000-abcdef")
+    half = os.path.join(state.home + ".safekept", "landings", "29990101-000000-abcdef")
     os.makedirs(half, 0o700)
     assert newest("restore")["undo"]["text"].startswith("a landing in this home was cut off")  # type: ignore[index]
     assert os.path.isdir(half)

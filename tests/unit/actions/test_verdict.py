@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
-from holdfast.actions.alarms import Alarm
-from holdfast.actions.coverage import Coverage, coverage_of
-from holdfast.actions.destination_status import DestinationStatus
-from holdfast.actions.home_status import HomeStatus
-from holdfast.actions.kept_projects import KeptProject, KeptProjects
-from holdfast.actions.keys import GENERATED, ListedKey
-from holdfast.actions.last_copies import Failure, LastSnapshot
-from holdfast.actions.receipts import Receipt, Row
-from holdfast.actions.vault_status import OPEN, SHUT, Checked, VaultStatus
-from holdfast.actions.verdict import Verdict, judge
-from holdfast.home.landing.leftovers import Leftover
+from safekept.actions.alarms import Alarm
+from safekept.actions.coverage import Coverage, coverage_of
+from safekept.actions.destination_status import DestinationStatus
+from safekept.actions.home_status import HomeStatus
+from safekept.actions.kept_projects import KeptProject, KeptProjects
+from safekept.actions.keys import GENERATED, ListedKey
+from safekept.actions.last_copies import Failure, LastSnapshot
+from safekept.actions.receipts import Receipt, Row
+from safekept.actions.vault_status import OPEN, SHUT, Checked, VaultStatus
+from safekept.actions.verdict import Verdict, judge
+from safekept.home.landing.leftovers import Leftover
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -76,24 +76,24 @@ def test_what_is_well_is_protected(name):
 
 
 def test_the_advice_follows_what_is_missing_for_the_worst_day():
-    assert verdict().next == ("Keep the key elsewhere, too: `holdfast vault kit`",)
+    assert verdict().next == ("Keep the key elsewhere, too: `safekept vault kit`",)
     kept = dataclasses.replace(VAULT, second_way="passphrase")
-    assert verdict(vault=kept).next == ("Copy it off this machine: `holdfast push URL`",)
+    assert verdict(vault=kept).next == ("Copy it off this machine: `safekept push URL`",)
     found = verdict(vault=kept, destinations=(NAS,))
     assert (found.text, found.next) == ("Protected: the last snapshot is 60 min old", ())
 
 
 STALE = {
-    "no-snapshot": (changed(last=None), "there is no snapshot of /h/.hermes yet", "`holdfast snapshot`"),
+    "no-snapshot": (changed(last=None), "there is no snapshot of /h/.hermes yet", "`safekept snapshot`"),
     "stale": (
         last(time=NOW - 26 * HOUR - 1),
         "the last snapshot of /h/.hermes is 26 h old",
-        "`holdfast snapshot`",
+        "`safekept snapshot`",
     ),
     "clock": (
         last(time=NOW + 9e6, future=True),
         "the last snapshot of /h/.hermes is dated in the future: a clock is or was wrong",
-        "`holdfast snapshot`",
+        "`safekept snapshot`",
     ),
     "snapshot-failed": (
         changed(failure=Failure("o", NOW - 60, "failed", "no room", ("Make room",))),
@@ -103,17 +103,17 @@ STALE = {
     "incomplete": (
         changed(coverage=remark("locked", "state.db")),
         "state.db in /h/.hermes could not be stored: why",
-        "`holdfast snapshot`",
+        "`safekept snapshot`",
     ),
     "quick-only": (
         changed(last=dataclasses.replace(LAST, quick=True), whole=None),
         "only state files of /h/.hermes are kept; there is no whole snapshot",
-        "`holdfast snapshot`",
+        "`safekept snapshot`",
     ),
     "no-home": (
         changed(exists=False, last=None),
         "there is no home at /h/.hermes, and nothing is kept",
-        "Name the home: `holdfast status --home PATH`",
+        "Name the home: `safekept status --home PATH`",
     ),
 }
 
@@ -137,22 +137,22 @@ ALARMS = {
     "database-damaged": (
         changed(last=dataclasses.replace(LAST, databases="damaged"), damaged={"state.db": "b" * 64}),
         "state.db in /h/.hermes is damaged; its last sound state is kept",
-        "`holdfast snapshot restore bbbbbbbb state.db`",
+        "`safekept snapshot restore bbbbbbbb state.db`",
     ),
     "drill-failed": (
         changed(drill=drilled(False)),
         "the last drill of /h/.hermes failed: databases",
-        "`holdfast drill`",
+        "`safekept drill`",
     ),
     "home-gone": (
         changed(exists=False),
         "the home /h/.hermes is gone; aaaaaaaa has it",
-        "`holdfast snapshot restore latest`",
+        "`safekept snapshot restore latest`",
     ),
     "interrupted-landing": (
         changed(leftovers=(Leftover("o", True, "/p"),)),
         "a restore or import into /h/.hermes was cut off half way; the next command takes it back",
-        "`holdfast snapshot`",
+        "`safekept snapshot`",
     ),
 }
 
@@ -169,14 +169,14 @@ def test_what_is_lost_or_would_be_is_an_alarm(code):
 def test_advice_never_names_a_generation_that_was_not_verified():
     bad = dataclasses.replace(LAST, databases="damaged")
     found = verdict(changed(last=bad, verified=None, damaged={"state.db": ""}))
-    assert found.next == ("`holdfast doctor`",)
+    assert found.next == ("`safekept doctor`",)
     found = verdict(changed(last=bad, damaged={"state.db": "", "kanban.db": "c" * 64}))
-    assert found.next == ("`holdfast snapshot restore cccccccc kanban.db`",)
+    assert found.next == ("`safekept snapshot restore cccccccc kanban.db`",)
 
 
 def test_commands_name_a_home_that_is_not_the_default_one():
     found = verdict(changed(default=False, home="/h/o'clock", last=None))
-    assert found.next == ("`holdfast snapshot --home '/h/o'\"'\"'clock'`",)
+    assert found.next == ("`safekept snapshot --home '/h/o'\"'\"'clock'`",)
 
 
 def test_another_home_that_is_gone_is_no_reason():
@@ -195,7 +195,7 @@ def test_a_vault_that_is_shut_comes_with_its_own_advice():
 
 def test_damage_that_is_known_of_the_vault_is_an_alarm():
     found = verdict(vault=dataclasses.replace(VAULT, check=Checked(NOW, False, 1.0, 3)))
-    assert (found.exit_code, found.next) == (4, ("`holdfast vault repair`",))
+    assert (found.exit_code, found.next) == (4, ("`safekept vault repair`",))
     found = verdict(vault=dataclasses.replace(VAULT, damaged={"f": "torn"}))
     assert found.text == "ALARM: 1 snapshot file in the vault cannot be read"
     assert verdict(vault=dataclasses.replace(VAULT, check=Checked(NOW, True, 0.0))).exit_code == 0
@@ -214,7 +214,7 @@ def test_copies_that_only_this_host_could_open_are_no_protection():
     found = verdict(destinations=(NAS,))
     assert found.exit_code == 4
     assert found.text.startswith("ALARM: not protected: only this machine holds the vault's key")
-    assert found.next == ("`holdfast vault key add --recovery`",)
+    assert found.next == ("`safekept vault key add --recovery`",)
     for way in ("passphrase", "kit"):
         assert verdict(vault=dataclasses.replace(VAULT, second_way=way), destinations=(NAS,)).exit_code == 0
 
@@ -235,7 +235,7 @@ def test_a_copy_off_this_host_that_is_missing_or_old_means_not_protected(destina
     assert (found.exit_code, found.text, found.next) == (
         3,
         f"Not protected: {text}",
-        ("`holdfast push nas`",),
+        ("`safekept push nas`",),
     )
 
 
@@ -252,12 +252,12 @@ def test_a_rollback_that_was_cut_off_is_an_alarm():
     project = KeptProject("/p q", "live", NOW, 0.0, "", "", "", cut_off=True)
     found = verdict(projects=KeptProjects("/c", (project,)))
     assert found.text == "ALARM: a rollback of /p q was cut off half way; the next one makes it right"
-    assert found.next == ("`holdfast rollback --dir '/p q'`",)
+    assert found.next == ("`safekept rollback --dir '/p q'`",)
 
 
 def test_the_worst_comes_first_and_nothing_is_left_out():
     alarm = Alarm(
-        kind="loss", text="skills 9 → 0", home="/h/.hermes", restore=("holdfast snapshot restore x",)
+        kind="loss", text="skills 9 → 0", home="/h/.hermes", restore=("safekept snapshot restore x",)
     )
     home = changed(
         last=dataclasses.replace(LAST, time=NOW - 99 * HOUR), failure=Failure("o", NOW, "failed", "x")
@@ -266,8 +266,8 @@ def test_the_worst_comes_first_and_nothing_is_left_out():
     assert [reason.code for reason in found.reasons] == ["alarm-loss", "stale", "snapshot-failed"]
     assert found.text == "ALARM: lost in /h/.hermes: skills 9 → 0"
     assert found.next == (
-        "`holdfast snapshot restore x`",
-        f"Once you have seen to it: `holdfast status --acknowledge {alarm.id}`",
+        "`safekept snapshot restore x`",
+        f"Once you have seen to it: `safekept status --acknowledge {alarm.id}`",
     )
 
 

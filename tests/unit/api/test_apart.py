@@ -11,13 +11,13 @@ import time
 
 import pytest
 
-import holdfast
+import safekept
 from apart_support import die, fail, wait_for, where
 
 
 def test_it_is_another_process_in_the_same_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_TEST", "yes")
+    monkeypatch.setenv("SAFEKEPT_TEST", "yes")
     pid, directory, said, words, more = where(pathlib.Path("a"), (one for one in "xy"), "z", b=None)
     assert pid != os.getpid()
     assert (directory, said) == (str(tmp_path), "yes")
@@ -50,7 +50,7 @@ def test_an_interrupted_program_waits_until_what_was_begun_is_ended(tmp_path):
 
 
 def test_a_process_that_is_killed_is_told():
-    with pytest.raises(holdfast.HoldfastError, match="it was ended by signal 9") as found:
+    with pytest.raises(safekept.SafekeptError, match="it was ended by signal 9") as found:
         die()
     assert found.value.code == "process-lost"
     assert "taken back by the next command" in found.value.kept
@@ -58,7 +58,7 @@ def test_a_process_that_is_killed_is_told():
 
 def test_a_process_that_cannot_be_started_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    with pytest.raises(holdfast.HoldfastError, match="could not be started: No such file"):
+    with pytest.raises(safekept.SafekeptError, match="could not be started: No such file"):
         where()
 
 
@@ -77,7 +77,7 @@ def test_what_it_raises_is_raised_here(kind, error, text):
 
 
 def test_an_error_of_ours_comes_whole_whatever_its_facts_are():
-    with pytest.raises(holdfast.HoldfastError, match=r"^what$") as found:
+    with pytest.raises(safekept.SafekeptError, match=r"^what$") as found:
         fail("ours")
     assert (found.value.code, found.value.kept, found.value.next_steps) == ("process-lost", "kept", ("next",))
     assert "lock" in str(found.value.facts["lock"])

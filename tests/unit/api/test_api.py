@@ -1,4 +1,4 @@
-"""`import holdfast`: costs nothing, prints nothing, asks nobody, and keeps the promises of the commands."""
+"""`import safekept`: costs nothing, prints nothing, asks nobody, and keeps the promises of the commands."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import sys
 
 import pytest
 
-import holdfast
+import safekept
 from checkpoint_support import put
 from homes import differences, make_hermes_home, tree_facts
 
-SOURCE = pathlib.Path(holdfast.__file__)
+SOURCE = pathlib.Path(safekept.__file__)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def project(user) -> pathlib.Path:
 
 
 def journal(user: pathlib.Path) -> list[dict[str, object]]:
-    path = user / ".local" / "share" / "holdfast" / "journal.jsonl"
+    path = user / ".local" / "share" / "safekept" / "journal.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -51,23 +51,23 @@ def journal(user: pathlib.Path) -> list[dict[str, object]]:
 
 def test_importing_it_imports_nothing_else():
     script = (
-        "import sys\nbefore = set(sys.modules)\nimport holdfast\n"
-        "print(sorted(set(sys.modules) - before), holdfast.__version__)\n"
+        "import sys\nbefore = set(sys.modules)\nimport safekept\n"
+        "print(sorted(set(sys.modules) - before), safekept.__version__)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE.parents[1])}
     done = subprocess.run(
         [sys.executable, "-S", "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"['holdfast'] {holdfast.__version__}\n"
+    assert done.stdout == f"['safekept'] {safekept.__version__}\n"
 
 
 def test_every_name_can_be_had_and_no_other():
-    for name in holdfast.__all__:
-        assert getattr(holdfast, name) is not None
-        assert name in dir(holdfast)
+    for name in safekept.__all__:
+        assert getattr(safekept, name) is not None
+        assert name in dir(safekept)
     with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
-        holdfast.no_such_name
-    assert inspect.ismodule(__import__("holdfast.checkpoints")), "rooms are still modules"
+        safekept.no_such_name
+    assert inspect.ismodule(__import__("safekept.checkpoints")), "rooms are still modules"
 
 
 def test_a_type_checker_sees_the_very_names_that_are_given():
@@ -79,9 +79,9 @@ def test_a_type_checker_sees_the_very_names_that_are_given():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert {*seen, "__version__"} == set(holdfast.__all__)
+    assert {*seen, "__version__"} == set(safekept.__all__)
     for name, module in seen.items():
-        assert getattr(holdfast, name) is getattr(sys.modules[str(module)], name), name
+        assert getattr(safekept, name) is getattr(sys.modules[str(module)], name), name
     assert (SOURCE.parent / "py.typed").exists()
 
 
@@ -89,7 +89,7 @@ def test_options_are_given_by_name():
     free = {"snapshot": 1, "snapshots": 1, "restore": 2, "backup": 1, "import_archive": 1, "history": 1}
     free |= {"status": 1, "undo": 1, "guard": 0}
     for name, count in free.items():
-        parameters = inspect.signature(inspect.unwrap(getattr(holdfast, name))).parameters.values()
+        parameters = inspect.signature(inspect.unwrap(getattr(safekept, name))).parameters.values()
         by_name = [one.kind is one.KEYWORD_ONLY for one in parameters]
         assert by_name == [False] * count + [True] * (len(by_name) - count), name
 
@@ -98,72 +98,72 @@ def test_options_are_given_by_name():
 
 
 def test_a_restore_is_planned_agreed_to_and_taken_back(user, home, capfd):
-    taken = holdfast.snapshot(label="whole")
+    taken = safekept.snapshot(label="whole")
     assert taken.complete
     assert taken.missing == ()
-    assert holdfast.snapshots()[0].id == taken.id
+    assert safekept.snapshots()[0].id == taken.id
     soul = home / "SOUL.md"
     was = soul.read_text()
     soul.write_text("Somebody else.")
     broken = tree_facts(str(home), databases="ignore")
 
-    planned = holdfast.restore(taken.id, [pathlib.Path("SOUL.md")], dry_run=True)
+    planned = safekept.restore(taken.id, [pathlib.Path("SOUL.md")], dry_run=True)
     assert not planned.done
     assert planned.plan.replace == ("SOUL.md",)
     assert planned.plan.changes == 1
-    with pytest.raises(holdfast.HoldfastError) as refused:
-        holdfast.restore(taken.id, ["SOUL.md"])
+    with pytest.raises(safekept.SafekeptError) as refused:
+        safekept.restore(taken.id, ["SOUL.md"])
     assert refused.value.code == "consent-needed"
     assert refused.value.kept == "Nothing was changed"
     assert refused.value.next_steps == ("See the plan with dry_run=True, and agree to it with yes=True",)
     assert tree_facts(str(home), databases="ignore") == broken
 
-    done = holdfast.restore(taken.id, ["SOUL.md"], yes=True)
+    done = safekept.restore(taken.id, ["SOUL.md"], yes=True)
     assert (done.done, done.replaced, done.complete) == (True, 1, True)
     assert soul.read_text() == was
-    would = holdfast.undo(dry_run=True)
+    would = safekept.undo(dry_run=True)
     assert (would.undoes, would.done, would.returns) == (done.operation, False, ("SOUL.md",))
     assert soul.read_text() == was
-    assert holdfast.undo(home=home).done
+    assert safekept.undo(home=home).done
     assert soul.read_text() == "Somebody else."
-    assert len(holdfast.history(soul)) == 2, "what the restore replaced is a version, too"
+    assert len(safekept.history(soul)) == 2, "what the restore replaced is a version, too"
     assert capfd.readouterr() == ("", "")
     assert {line["facts"]["actor"] for line in journal(user)} == {"api"}  # type: ignore[index]
 
 
 def test_a_home_moves_in_one_file(user, home, tmp_path):
     before = tree_facts(str(home))
-    preview = holdfast.backup(tmp_path / "home.tar.zst", dry_run=True)
+    preview = safekept.backup(tmp_path / "home.tar.zst", dry_run=True)
     assert not preview.done
     assert not (tmp_path / "home.tar.zst").exists()
-    archive = holdfast.backup(tmp_path / "home.tar.zst")
+    archive = safekept.backup(tmp_path / "home.tar.zst")
     assert archive.complete
     assert archive.files == preview.files
-    assert holdfast.import_archive(archive.path, into=tmp_path / "copy", dry_run=True).plan.create
+    assert safekept.import_archive(archive.path, into=tmp_path / "copy", dry_run=True).plan.create
     assert not (tmp_path / "copy").exists()
-    done = holdfast.import_archive(archive.path, into=tmp_path / "copy")
+    done = safekept.import_archive(archive.path, into=tmp_path / "copy")
     assert done.done
     after = tree_facts(str(tmp_path / "copy"))
     del before["."], after["."]  # the directory itself is the one that was named
     assert differences(before, after) == []
     (home / "SOUL.md").write_text("changed")
-    with pytest.raises(holdfast.HoldfastError) as refused:
-        holdfast.import_archive(archive.path)
+    with pytest.raises(safekept.SafekeptError) as refused:
+        safekept.import_archive(archive.path)
     assert refused.value.code == "consent-needed"
     assert (home / "SOUL.md").read_text() == "changed"
 
 
 def test_settings_are_those_of_the_command_line(user, home, tmp_path, monkeypatch):
-    put(str(user / ".config" / "holdfast" / "config.toml"), f'[vault]\npath = "{tmp_path}/elsewhere"\n')
-    holdfast.snapshot(quick=True)
+    put(str(user / ".config" / "safekept" / "config.toml"), f'[vault]\npath = "{tmp_path}/elsewhere"\n')
+    safekept.snapshot(quick=True)
     assert (tmp_path / "elsewhere" / "config").exists()
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "none"))
-    with pytest.raises(holdfast.HoldfastError) as missing:
-        holdfast.snapshot()
+    monkeypatch.setenv("SAFEKEPT_HOME", str(tmp_path / "none"))
+    with pytest.raises(safekept.SafekeptError) as missing:
+        safekept.snapshot()
     assert missing.value.code == "home-not-found"
-    put(str(user / ".config" / "holdfast" / "config.toml"), "nonsense = 1\n")
-    with pytest.raises(holdfast.HoldfastError) as bad:
-        holdfast.status()
+    put(str(user / ".config" / "safekept" / "config.toml"), "nonsense = 1\n")
+    with pytest.raises(safekept.SafekeptError) as bad:
+        safekept.status()
     assert bad.value.code == "bad-setting"
 
 
@@ -171,7 +171,7 @@ def test_settings_are_those_of_the_command_line(user, home, tmp_path, monkeypatc
 
 
 def test_a_loss_is_raised_with_the_command_that_brings_it_back(user, home):
-    with pytest.raises(holdfast.LossFound) as found, holdfast.guard() as guarded:
+    with pytest.raises(safekept.LossFound) as found, safekept.guard() as guarded:
         (home / "SOUL.md").unlink()
         os.truncate(home / "state.db", 0)
     assert guarded.checked
@@ -182,7 +182,7 @@ def test_a_loss_is_raised_with_the_command_that_brings_it_back(user, home):
     assert f"Snapshot {guarded.snapshot[:8]}" in error.kept
     assert error.next_steps == (f"Bring it back: `{guarded.restore_command}`",)
     words = guarded.restore_command.split()
-    assert words[:3] == ["holdfast", "snapshot", "restore"]
+    assert words[:3] == ["safekept", "snapshot", "restore"]
     done = subprocess.run(
         [sys.executable, "-m", *words],
         env={**os.environ, "PYTHONPATH": str(SOURCE.parents[1])},
@@ -195,7 +195,7 @@ def test_a_loss_is_raised_with_the_command_that_brings_it_back(user, home):
 
 def test_what_the_block_raises_passes_through_unchanged_and_the_check_is_made(user, home):
     mine = ValueError("mine")
-    with pytest.raises(ValueError, match="mine") as raised, holdfast.guard() as guarded:
+    with pytest.raises(ValueError, match="mine") as raised, safekept.guard() as guarded:
         (home / "state.db").unlink()
         raise mine
     assert raised.value is mine
@@ -208,27 +208,27 @@ def test_what_the_block_raises_passes_through_unchanged_and_the_check_is_made(us
 
 
 def test_a_loss_can_be_told_or_mended_instead_of_raised(user, home):
-    with holdfast.guard(raises=False) as guarded:
+    with safekept.guard(raises=False) as guarded:
         (home / "state.db").unlink()
     assert guarded.findings
     assert not (home / "state.db").exists()
-    holdfast.restore("latest", ["state.db"], yes=True)
-    with holdfast.guard(auto_restore=True) as guarded:
+    safekept.restore("latest", ["state.db"], yes=True)
+    with safekept.guard(auto_restore=True) as guarded:
         os.truncate(home / "state.db", 0)
     assert guarded.restored == ("state.db",)
     assert os.path.getsize(home / "state.db") > 0
 
 
 def test_no_block_runs_unprotected(user, home, monkeypatch):
-    put(str(user / ".config" / "holdfast" / "config.toml"), f'[vault]\npath = "{user}/file/vault"\n')
+    put(str(user / ".config" / "safekept" / "config.toml"), f'[vault]\npath = "{user}/file/vault"\n')
     put(str(user / "file"), "not a directory")
     ran = []
-    with pytest.raises(holdfast.HoldfastError) as refused, holdfast.guard():
+    with pytest.raises(safekept.SafekeptError) as refused, safekept.guard():
         ran.append("no")
     assert refused.value.code == "not-protected"
     assert "was not run" in refused.value.kept
     assert ran == []
-    with holdfast.guard(anyway=True) as guarded:
+    with safekept.guard(anyway=True) as guarded:
         ran.append("yes")
     assert ran == ["yes"]
     assert not guarded.checked
@@ -239,7 +239,7 @@ def test_no_block_runs_unprotected(user, home, monkeypatch):
 
 
 def test_a_turn_is_kept_and_the_users_own_edits_stay(user, project):
-    checkpoints = holdfast.Checkpoints(project)
+    checkpoints = safekept.Checkpoints(project)
     with checkpoints.turn("s", "t1") as turn:
         kept = turn.before(["a.txt", project / "new.txt"], reason="before write_file")
         assert kept.complete
@@ -265,7 +265,7 @@ def test_a_turn_is_kept_and_the_users_own_edits_stay(user, project):
 
 
 def test_two_turns_are_two_points(user, project):
-    checkpoints = holdfast.Checkpoints()  # where the program stands
+    checkpoints = safekept.Checkpoints()  # where the program stands
     for number in range(2):
         with checkpoints.turn("s") as turn:
             assert turn.before(["a.txt"]).complete
@@ -279,29 +279,29 @@ def test_two_turns_are_two_points(user, project):
 
 def test_a_turn_never_stops_an_agent(user, project):
     """The store is a file: nothing can be kept. The agent is told, and goes on."""
-    put(str(user / ".local" / "share" / "holdfast" / "checkpoints"), "in the way")
-    with holdfast.Checkpoints(project).turn("s") as turn:
+    put(str(user / ".local" / "share" / "safekept" / "checkpoints"), "in the way")
+    with safekept.Checkpoints(project).turn("s") as turn:
         kept = turn.before(["a.txt"])
         (project / "a.txt").write_text("two\n")
     assert not kept.complete
     assert kept.failures
     mine = KeyError("mine")
-    with pytest.raises(KeyError) as raised, holdfast.Checkpoints(project).turn("s"):
+    with pytest.raises(KeyError) as raised, safekept.Checkpoints(project).turn("s"):
         raise mine
     assert raised.value is mine
 
 
 def test_a_misspelt_word_is_said_before_anything_is_done(user):
     def guarded() -> None:
-        with holdfast.guard(kind="pre-upgrade"):
+        with safekept.guard(kind="pre-upgrade"):
             raise AssertionError("the block ran")
 
     for call in (
-        lambda: holdfast.snapshot(kind="hourly"),
-        lambda: holdfast.backup(format="rar"),
+        lambda: safekept.snapshot(kind="hourly"),
+        lambda: safekept.backup(format="rar"),
         guarded,
     ):
-        with pytest.raises(holdfast.HoldfastError) as refused:
+        with pytest.raises(safekept.SafekeptError) as refused:
             call()
         assert refused.value.code == "bad-argument"
         assert "none of: " in refused.value.what
@@ -310,7 +310,7 @@ def test_a_misspelt_word_is_said_before_anything_is_done(user):
 
 
 def test_files_of_the_home_are_kept_in_the_same_timeline(user, home, project):
-    checkpoints = holdfast.Checkpoints(project)
+    checkpoints = safekept.Checkpoints(project)
     soul, skill = home / "SOUL.md", home / "skills" / "new" / "SKILL.md"
     was = soul.read_text()
     with checkpoints.turn("s", "t") as turn:
@@ -332,34 +332,34 @@ def test_files_of_the_home_are_kept_in_the_same_timeline(user, home, project):
     assert soul.read_text() == was
     assert not skill.exists()
     assert (project / "a.txt").read_text() == "two\n", "the project is another point"
-    holdfast.undo(done.operation)
+    safekept.undo(done.operation)
     assert soul.read_text() == "Somebody else."
 
 
 def test_a_turn_obeys_the_switch(user, project, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_CHECKPOINTS", "0")
-    with holdfast.Checkpoints(project).turn("s") as turn:
+    monkeypatch.setenv("SAFEKEPT_CHECKPOINTS", "0")
+    with safekept.Checkpoints(project).turn("s") as turn:
         for kept in (turn.before(["a.txt"]), turn.before_shell()):
             assert kept.off
             assert not kept.complete
             assert kept.checkpoints == ()
-    assert holdfast.Checkpoints(project).list() == []
-    assert holdfast.Checkpoints(project).take("asked for").kind == "manual", "what is asked for is done"
+    assert safekept.Checkpoints(project).list() == []
+    assert safekept.Checkpoints(project).take("asked for").kind == "manual", "what is asked for is done"
 
 
 def test_errors_are_the_same_typed_errors(user, project):
-    with pytest.raises(holdfast.HoldfastError) as none:
-        holdfast.Checkpoints(project).rollback()
+    with pytest.raises(safekept.SafekeptError) as none:
+        safekept.Checkpoints(project).rollback()
     assert none.value.code == "no-checkpoints"
     assert none.value.kept == "Nothing was changed"
-    with pytest.raises(holdfast.HoldfastError) as nowhere:
-        holdfast.Checkpoints(user / "no such").take()
+    with pytest.raises(safekept.SafekeptError) as nowhere:
+        safekept.Checkpoints(user / "no such").take()
     assert nowhere.value.code == "no-such-directory"
 
 
 def test_a_single_name_is_meant_whole_and_never_letter_by_letter(user, home, project):
     """`files="a.txt"` read as letters would name `.`, which is everything."""
-    checkpoints = holdfast.Checkpoints(project)
+    checkpoints = safekept.Checkpoints(project)
     put(str(project / "b.txt"), "one\n")
     point = checkpoints.take("by hand")
     put(str(project / "a.txt"), "two\n")
@@ -370,16 +370,16 @@ def test_a_single_name_is_meant_whole_and_never_letter_by_letter(user, home, pro
     assert ((project / "a.txt").read_text(), (project / "b.txt").read_text()) == ("one\n", "two\n")
     with checkpoints.turn("s") as turn:
         assert turn.before("b.txt").complete
-    whole = holdfast.snapshot()
-    assert holdfast.snapshot(exclude="*.log").files in (whole.files, (whole.files or 0) - 1)
-    assert holdfast.restore(paths="SOUL.md", dry_run=True).plan.same == 1
+    whole = safekept.snapshot()
+    assert safekept.snapshot(exclude="*.log").files in (whole.files, (whole.files or 0) - 1)
+    assert safekept.restore(paths="SOUL.md", dry_run=True).plan.same == 1
 
 
 def test_a_path_that_is_none_is_refused_in_words(user):
-    with pytest.raises(holdfast.HoldfastError, match="holds a NUL character") as found:
-        holdfast.snapshot("a\0b")
+    with pytest.raises(safekept.SafekeptError, match="holds a NUL character") as found:
+        safekept.snapshot("a\0b")
     assert found.value.code == "bad-argument"
-    with holdfast.Checkpoints(user / "work").turn("s") as turn:  # where nothing is ever raised
+    with safekept.Checkpoints(user / "work").turn("s") as turn:  # where nothing is ever raised
         assert not turn.before(["a\0b"]).complete
         assert not turn.before_shell("a\0b").complete
 
@@ -389,7 +389,7 @@ def test_a_program_that_stands_nowhere_gets_its_files_back(user, home, project):
     gone.mkdir()
     os.chdir(gone)
     gone.rmdir()
-    holdfast.snapshot()
+    safekept.snapshot()
     (home / "SOUL.md").unlink()
-    assert holdfast.restore(paths=["SOUL.md"], yes=True).created == 1
-    assert [one.now for one in holdfast.history("SOUL.md")] == [True]
+    assert safekept.restore(paths=["SOUL.md"], yes=True).created == 1
+    assert [one.now for one in safekept.history("SOUL.md")] == [True]

@@ -1,4 +1,4 @@
-"""The page about `import holdfast` is what the code says, and its examples run."""
+"""The page about `import safekept` is what the code says, and its examples run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-import holdfast
+import safekept
 from checkpoint_support import put
 from homes import make_hermes_home
 
@@ -53,15 +53,15 @@ def test_the_page_is_current():
 
 def test_every_function_has_an_example():
     titles = {title for title, _ in EXAMPLES}
-    wanted = {f"holdfast.{name}" for name in holdfast.__all__ if name[0].islower()}
-    wanted |= {f"Checkpoints.{name}" for name in vars(holdfast.Checkpoints) if name[0].islower()}
+    wanted = {f"safekept.{name}" for name in safekept.__all__ if name[0].islower()}
+    wanted |= {f"Checkpoints.{name}" for name in vars(safekept.Checkpoints) if name[0].islower()}
     assert wanted - titles == set()
     assert len(EXAMPLES) > 12
 
 
 def test_every_name_is_on_the_page():
     text = PAGE.read_text(encoding="utf-8")
-    missing = [name for name in holdfast.__all__ if f"holdfast.{name}" not in text]
+    missing = [name for name in safekept.__all__ if f"safekept.{name}" not in text]
     assert [name for name in missing if name not in ("__version__", "Status")] == []
 
 
@@ -74,7 +74,7 @@ def test_an_example_of_the_page_runs_as_printed(title, code, tmp_path, monkeypat
     put(str(project / "parser.py"), "def parse(): ...\n")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    names = {"holdfast": holdfast, "home": user / ".hermes", "project": project, "os": os, "sys": sys}
+    names = {"safekept": safekept, "home": user / ".hermes", "project": project, "os": os, "sys": sys}
     example = doctest.DocTestParser().get_doctest(code, names, title, str(PAGE), 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     said: list[str] = []

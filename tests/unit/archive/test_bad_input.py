@@ -13,8 +13,8 @@ import pytest
 import zstandard
 
 from archive_support import FORMS, file, link, read, sample_home, write
-from holdfast.archive import Limits, open_archive
-from holdfast.archive.errors import (
+from safekept.archive import Limits, open_archive
+from safekept.archive.errors import (
     ArchiveDamaged,
     ArchiveLocked,
     ArchiveNotFound,
@@ -44,7 +44,7 @@ def refused(path, kind, what, limits=None):
 def test_missing(tmp_path):
     path = tmp_path / "a.zip"
     error = refused(path, ArchiveNotFound, f"there is no archive `{path}`")
-    assert error.next_steps == ("Check the name, and give the whole path: `holdfast import FILE`",)
+    assert error.next_steps == ("Check the name, and give the whole path: `safekept import FILE`",)
 
 
 def test_directory_and_pipe(tmp_path):
@@ -142,7 +142,7 @@ def test_names_that_leave_the_target(kind, name, reason, tmp_path):
     error = refused(path, ArchiveUnsafe, f"`{path}` holds `{name}`, {reason}")
     assert error.next_steps == (
         "Do not use this archive unless you know who made it",
-        "Make a new one from the original home with `holdfast backup`",
+        "Make a new one from the original home with `safekept backup`",
     )
 
 
@@ -263,7 +263,7 @@ def test_ratio_count_and_room(tmp_path):
         archive.writestr("b", b"")
     what = f"`{path}` unpacks to more than 250 times its size"
     error = refused(path, ArchiveTooLarge, what, Limits(ratio_floor=1_000_000))
-    assert error.next_steps[1] == "If you do, and there is room for it: `holdfast import FILE --no-limits`"
+    assert error.next_steps[1] == "If you do, and there is room for it: `safekept import FILE --no-limits`"
     refused(path, ArchiveTooLarge, f"`{path}` holds more than 1 members", Limits(count=1))
     what = f"`{path}` unpacks to more than the 2,999,999 bytes free where it shall land"
     refused(path, ArchiveTooLarge, what, Limits(free_bytes=2_999_999))
@@ -350,13 +350,13 @@ def test_member_replaced_in_our_zip_afterwards(tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_manifest_of_a_newer_version(form, tmp_path, monkeypatch):
-    import holdfast.archive.manifest as manifest
+    import safekept.archive.manifest as manifest
 
     path = tmp_path / "a"
     monkeypatch.setattr(manifest, "VERSION", 2)
     write([file("a", b"1")], path, form)
     monkeypatch.undo()
-    what = f"`{path}` cannot be read here: its manifest has version 2, made by a newer holdfast than this one"
+    what = f"`{path}` cannot be read here: its manifest has version 2, made by a newer safekept than this one"
     refused(path, ArchiveUnsupported, what)
 
 

@@ -14,9 +14,9 @@ import pytest
 import zstandard
 
 from archive_support import facts, read
-from holdfast.archive import Limits, open_archive
-from holdfast.archive.errors import ArchiveUnsafe
-from holdfast.core.entries import CHUNK
+from safekept.archive import Limits, open_archive
+from safekept.archive.errors import ArchiveUnsafe
+from safekept.core.entries import CHUNK
 
 LOCAL = (2024, 5, 6, 7, 8, 10)
 LOCAL_NS = int(time.mktime((*LOCAL, 0, 0, -1))) * 10**9
@@ -62,12 +62,12 @@ def test_zip_as_hermes_makes_it(tmp_path):
 
 def test_stale_manifest_inside_a_foreign_zip_is_passed_over(tmp_path):
     """Hermes restores our manifest into the home, and the next `hermes backup` packs it."""
-    stale = b'{"format":"holdfast-archive","version":1}'
-    path = zip_with(tmp_path / "a.zip", member("config.yaml", b"x"), member(".holdfast/manifest.json", stale))
+    stale = b'{"format":"safekept-archive","version":1}'
+    path = zip_with(tmp_path / "a.zip", member("config.yaml", b"x"), member(".safekept/manifest.json", stale))
     with open_archive(str(path)) as archive:
         assert [entry.path for entry in archive] == ["config.yaml"]
         assert [(remark.path, remark.outcome) for remark in archive.remarks] == [
-            (".holdfast/manifest.json", "excluded")
+            (".safekept/manifest.json", "excluded")
         ]
 
 
@@ -209,7 +209,7 @@ def test_many_names_of_one_file_count_as_many_files(tmp_path):
     path = tmp_path / "a.tar"
     path.write_bytes(tar_bytes(*members))
     assert len(read(path, Limits(free_bytes=21_000))) == 21
-    from holdfast.archive.errors import ArchiveTooLarge
+    from safekept.archive.errors import ArchiveTooLarge
 
     with pytest.raises(ArchiveTooLarge):
         read(path, Limits(free_bytes=20_999))

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from archive_support import FORMS, HEAD, file, sample_home, write
-from holdfast.archive import identify
+from safekept.archive import identify
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -48,7 +48,7 @@ def test_foreign_and_missing_files_are_not_known(tmp_path):
     with zipfile.ZipFile(tmp_path / "hermes.zip", "w") as archive:
         archive.writestr("config.yaml", "x")
         archive.writestr(
-            ".holdfast/manifest.json", '{"format":"holdfast-archive","version":1,"complete":true}'
+            ".safekept/manifest.json", '{"format":"safekept-archive","version":1,"complete":true}'
         )
     (tmp_path / "text").write_bytes(b"hello")
     (tmp_path / "empty").write_bytes(b"")

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archive_support import FORMS, HEAD, WHEN, directory, facts, file, link, read, sample_home, write
-from holdfast.archive import open_archive
-from holdfast.archive.errors import ArchiveDamaged
-from holdfast.core.entries import CHUNK, Entry, Kind
+from safekept.archive import open_archive
+from safekept.archive.errors import ArchiveDamaged
+from safekept.core.entries import CHUNK, Entry, Kind
 
 # Any byte that a Linux name may have, and the shapes that trip archives up.
 COMPONENTS = st.one_of(
@@ -32,7 +32,7 @@ COMPONENTS = st.one_of(
     ),
 ).filter(
     lambda raw: (
-        raw not in (b".", b"..", b".holdfast") and b"/" not in raw and b"\0" not in raw and len(raw) <= 255
+        raw not in (b".", b"..", b".safekept") and b"/" not in raw and b"\0" not in raw and len(raw) <= 255
     )
 )
 TIMES = st.one_of(
@@ -108,7 +108,7 @@ def test_manifest_head_and_census_come_back(form, tmp_path):
         assert archive.ordered is (form != "zip")
     assert head is not None
     assert {key: head[key] for key in HEAD} == HEAD
-    assert (head["format"], head["version"], head["complete"]) == ("holdfast-archive", 1, True)
+    assert (head["format"], head["version"], head["complete"]) == ("safekept-archive", 1, True)
     assert head["census"] == {"sessions": 3}
     assert head["counts"] == {
         "files": written.files,
@@ -251,7 +251,7 @@ def test_a_flipped_bit_among_equal_pieces_is_found(form, tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_one_archive_can_be_the_source_of_another(form, tmp_path):
-    from holdfast.archive import write_archive
+    from safekept.archive import write_archive
 
     entries = sample_home()
     write(entries, tmp_path / "first", "tar.zst")

@@ -18,9 +18,9 @@ from archive_support import (
     sample_home,
     write,
 )
-from holdfast.archive import identify, open_archive, write_archive
-from holdfast.archive.errors import ArchiveNotProven, OutputNotWritable
-from holdfast.core.entries import (
+from safekept.archive import identify, open_archive, write_archive
+from safekept.archive.errors import ArchiveNotProven, OutputNotWritable
+from safekept.core.entries import (
     CHUNK,
     Content,
     DatabaseFacts,
@@ -31,7 +31,7 @@ from holdfast.core.entries import (
     Outcome,
     Remark,
 )
-from holdfast.core.files import NoRoom
+from safekept.core.files import NoRoom
 
 GONE = EntryLost(Remark("b", Outcome.GONE, "vanished before it was read"))
 
@@ -168,10 +168,10 @@ def test_damaged_database_is_stored_and_named(form, size, tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_manifest_of_an_earlier_import_in_the_home_does_not_collide(form, tmp_path):
-    entries = [directory(".holdfast"), file(".holdfast/manifest.json", b"{}"), file("a", b"1")]
+    entries = [directory(".safekept"), file(".safekept/manifest.json", b"{}"), file("a", b"1")]
     written = write(entries, tmp_path / "x", form)
     assert list(read(tmp_path / "x")) == ["a"]
-    assert {remark.path for remark in written.remarks} == {".holdfast", ".holdfast/manifest.json"}
+    assert {remark.path for remark in written.remarks} == {".safekept", ".safekept/manifest.json"}
     assert written.complete
 
 
@@ -216,7 +216,7 @@ def test_missing_directory_is_said(tmp_path):
     assert error.what == f"the directory `{tmp_path}/no` does not exist"
     assert error.kept == "No archive was written, and no part of one was left behind"
     assert error.next_steps == (
-        "Name a directory that exists and that you may write to: `holdfast backup -o DIRECTORY`",
+        "Name a directory that exists and that you may write to: `safekept backup -o DIRECTORY`",
     )
 
 
@@ -230,7 +230,7 @@ def test_directory_in_the_place_of_the_archive_is_said(tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_write_error_is_typed_and_leaves_nothing(form, tmp_path, monkeypatch):
-    import holdfast.archive.output as output
+    import safekept.archive.output as output
 
     def full(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -247,7 +247,7 @@ def test_write_error_is_typed_and_leaves_nothing(form, tmp_path, monkeypatch):
 @pytest.mark.parametrize("which", [3, 40, 1000, 200_000])
 def test_archive_that_does_not_read_back_never_gets_its_name(form, which, tmp_path, monkeypatch):
     """A disk or memory that changes a byte between writing and reading back."""
-    import holdfast.archive.writing as writing
+    import safekept.archive.writing as writing
 
     real = writing.prove
 
@@ -276,8 +276,8 @@ def test_existing_archive_survives_a_failed_run(tmp_path):
 
 
 def test_leftovers_of_dead_processes_are_swept(tmp_path):
-    (tmp_path / ".holdfast-tmp-999999999-abc").write_bytes(b"torn")
-    mine = tmp_path / f".holdfast-tmp-{os.getpid()}-abc"
+    (tmp_path / ".safekept-tmp-999999999-abc").write_bytes(b"torn")
+    mine = tmp_path / f".safekept-tmp-{os.getpid()}-abc"
     mine.write_bytes(b"of a living process")
     write([file("a", b"")], tmp_path / "a.zip")
     assert sorted(os.listdir(tmp_path)) == sorted([mine.name, "a.zip"])
@@ -292,7 +292,7 @@ def test_readme_says_how_to_restore_links_by_hand(form, tmp_path):
     write([link("odd 'name", "target $x")], path, form)
     if form == "zip":
         with zipfile.ZipFile(path) as archive:
-            text = archive.read(".holdfast/README.txt").decode()
+            text = archive.read(".safekept/README.txt").decode()
         command = next(line for line in text.splitlines() if "ln -s" in line)
         subprocess.run(command, shell=True, check=True, cwd=tmp_path)
         assert os.readlink(tmp_path / "odd 'name") == "target $x"

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from holdfast.checkpoints.checkpoint import Checkpoint
-from holdfast.checkpoints.presence import ORPHAN, UNREACHABLE, Presence
-from holdfast.checkpoints.retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
+from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.presence import ORPHAN, UNREACHABLE, Presence
+from safekept.checkpoints.retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
 
 NOW = 1_800_000_000 * 1_000_000_000
 HOUR = DAY_NS // 24

@@ -11,27 +11,27 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put, run_plain_git
 from children import children
-from holdfast.checkpoints import tidy as tidy_module
-from holdfast.checkpoints.dropped import drop_checkpoints, held_by_grace
-from holdfast.checkpoints.git import find_git
-from holdfast.checkpoints.inventory import take_inventory
-from holdfast.checkpoints.maintenance import (
+from safekept.checkpoints import tidy as tidy_module
+from safekept.checkpoints.dropped import drop_checkpoints, held_by_grace
+from safekept.checkpoints.git import find_git
+from safekept.checkpoints.inventory import take_inventory
+from safekept.checkpoints.maintenance import (
     GitMissing,
     MaintenanceSettings,
     read_upkeep,
     run_maintenance,
     start_if_due,
 )
-from holdfast.checkpoints.pack_refs import pack_refs
-from holdfast.checkpoints.quarantine import Quarantine
-from holdfast.checkpoints.retention import Drop, Limits, RetentionPlan
-from holdfast.checkpoints.size import add_written, measure
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.survey import make_plan, survey
-from holdfast.checkpoints.take import take
-from holdfast.checkpoints.tidy import Tidy
-from holdfast.checkpoints.writing import nobody_writes, writing
-from holdfast.core.locks import AlreadyRunning, process_lock
+from safekept.checkpoints.pack_refs import pack_refs
+from safekept.checkpoints.quarantine import Quarantine
+from safekept.checkpoints.retention import Drop, Limits, RetentionPlan
+from safekept.checkpoints.size import add_written, measure
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.survey import make_plan, survey
+from safekept.checkpoints.take import take
+from safekept.checkpoints.tidy import Tidy
+from safekept.checkpoints.writing import nobody_writes, writing
+from safekept.core.locks import AlreadyRunning, process_lock
 
 NOW = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0)
 
@@ -281,7 +281,7 @@ def test_refs_are_gathered_and_found_dropped_and_made_again(store, project):
     assert len(store.checkpoints(project)) == 39
     assert pack_refs(store.refs, at_least=1) == 1
     assert len(store.checkpoints(project)) == 39
-    listed = run_plain_git(store, "for-each-ref", "refs/holdfast").stdout.splitlines()
+    listed = run_plain_git(store, "for-each-ref", "refs/safekept").stdout.splitlines()
     assert len(listed) == 39
 
 
@@ -303,7 +303,7 @@ def test_two_runs_never_work_at_once(store, project):
 
 def test_repeated_failures_are_counted_and_the_next_success_clears_them(store, project, monkeypatch):
     turns(store, project, 1)
-    monkeypatch.setattr("holdfast.checkpoints.git.find_git", lambda: None)
+    monkeypatch.setattr("safekept.checkpoints.git.find_git", lambda: None)
     for count in (1, 2):
         with pytest.raises(GitMissing):
             run_maintenance(store.directory, NOW)
@@ -355,7 +355,7 @@ def test_a_damaged_loose_object_stops_nothing(store, project, content):
 
 def started(directory: str, settings: MaintenanceSettings, monkeypatch, **options) -> bool:
     runs = []
-    monkeypatch.setattr("holdfast.checkpoints.maintenance.start_detached", lambda *words: runs.append(words))
+    monkeypatch.setattr("safekept.checkpoints.maintenance.start_detached", lambda *words: runs.append(words))
     start_if_due(directory, settings, **options)
     return bool(runs)
 
@@ -481,7 +481,7 @@ def test_after_everything_was_cleared_the_next_checkpoint_is_whole_again(store, 
 
 
 def test_the_first_point_of_a_long_session_outlives_the_limit_until_the_session_ends(store, project):
-    from holdfast.checkpoints.checkpoints import Checkpoints
+    from safekept.checkpoints.checkpoints import Checkpoints
 
     put(os.path.join(project, "package.json"), "{}")
     door = Checkpoints(store.directory)

@@ -9,11 +9,11 @@ import subprocess
 import pytest
 
 from checkpoint_support import contents_in_store, fsck, put
-from holdfast.checkpoints.checkpoints import Checkpoints
-from holdfast.checkpoints.named_record import NAME
-from holdfast.checkpoints.rollback import plan_rollback, roll_back, undo_rollback
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.named_record import NAME
+from safekept.checkpoints.rollback import plan_rollback, roll_back, undo_rollback
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings, take
 
 QUICK = TakeSettings(durable=False)
 FEW = TakeSettings(durable=False, max_files=3)
@@ -238,7 +238,7 @@ def test_an_index_that_cannot_be_read_is_no_trouble(store, project):
 
 def test_the_index_is_asked_for_only_when_something_changed(store, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("holdfast.checkpoints.making.Ignore.tracked", lambda self: asked.append(1) or [])
+    monkeypatch.setattr("safekept.checkpoints.making.Ignore.tracked", lambda self: asked.append(1) or [])
     place = str(tmp_path / "tracking")
     put(f"{place}/conf", "1")
     git(str(tmp_path), "init", "-q", place)

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from checkpoint_support import put
-from holdfast.checkpoints.project import MARKERS, Root, find_root, holds_too_much, project_id
+from safekept.checkpoints.project import MARKERS, Root, find_root, holds_too_much, project_id
 
 
 @pytest.mark.parametrize("marker", MARKERS)

@@ -8,10 +8,10 @@ import stat
 
 import pytest
 
-from holdfast.checkpoints.ground import ProjectReplaced
-from holdfast.checkpoints.rollback import NothingToUndo, plan_rollback, roll_back
-from holdfast.checkpoints.take import ProjectGone
 from rollback_support import Project
+from safekept.checkpoints.ground import ProjectReplaced
+from safekept.checkpoints.rollback import NothingToUndo, plan_rollback, roll_back
+from safekept.checkpoints.take import ProjectGone
 
 
 @pytest.fixture

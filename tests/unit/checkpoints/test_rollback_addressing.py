@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from holdfast.checkpoints.addressing import FileNotInCheckpoint, FileOutsideProject, find_checkpoint
-from holdfast.checkpoints.checkpoint import NoSuchCheckpoint
-from holdfast.checkpoints.moment import numbered
 from rollback_support import Project
+from safekept.checkpoints.addressing import FileNotInCheckpoint, FileOutsideProject, find_checkpoint
+from safekept.checkpoints.checkpoint import NoSuchCheckpoint
+from safekept.checkpoints.moment import numbered
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_word_that_means_no_checkpoint_is_refused_with_the_reason(project, wor
         project.back(word)
     assert said in caught.value.what
     assert caught.value.kept == "Nothing was changed"
-    assert any("`holdfast rollback`" in step for step in caught.value.next_steps)
+    assert any("`safekept rollback`" in step for step in caught.value.next_steps)
     assert project.tree() == was
 
 
@@ -184,7 +184,7 @@ def test_an_unknown_file_is_refused_and_who_holds_it_is_said(project):
     with pytest.raises(FileNotInCheckpoint) as caught:
         project.back(without, "sub/b.txt")
     assert f"checkpoint {without.id} knows nothing of `sub/b.txt`" in caught.value.what
-    assert f"`holdfast rollback {holds.id} sub/b.txt`" in caught.value.next_steps[0]
+    assert f"`safekept rollback {holds.id} sub/b.txt`" in caught.value.next_steps[0]
     with pytest.raises(FileNotInCheckpoint) as caught:
         project.back(without, "never.txt")
     assert "No checkpoint of this project holds it" in caught.value.next_steps[0]

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from holdfast.checkpoints import changes
-from holdfast.checkpoints.changes import count_changes, pairs_between, text_difference
 from rollback_support import Project
+from safekept.checkpoints import changes
+from safekept.checkpoints.changes import count_changes, pairs_between, text_difference
 
 
 @pytest.fixture

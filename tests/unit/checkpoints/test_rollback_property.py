@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from holdfast.checkpoints.rollback_plan import parents
 from rollback_support import Project, Tree
+from safekept.checkpoints.rollback_plan import parents
 
 NAMES = ["a", "b", "A", "ä", "odd \n name", "x.py", "d", "e", os.fsdecode(b"\xff\xfe"), "-rf"]
 UNCOVERED = [".env", "node_modules/m.js", "big.bin", "sub/.env.local", ".git/HEAD"]
@@ -84,7 +84,7 @@ class World:
 
 
 def check(seed: int, steps: list[str]) -> None:
-    place = tempfile.mkdtemp(prefix="holdfast-property-")
+    place = tempfile.mkdtemp(prefix="safekept-property-")
     try:
         world = World(place, seed)
         project = world.project
@@ -137,7 +137,7 @@ def without_hollow(tree: Tree) -> Tree:
 
 def check_calls(seed: int, calls: int) -> None:
     """Every write is named, or follows a full pass: then each point gives back its whole tree."""
-    place = tempfile.mkdtemp(prefix="holdfast-property-")
+    place = tempfile.mkdtemp(prefix="safekept-property-")
     try:
         world = World(place, seed)
         project, choose = world.project, world.random

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from holdfast.checkpoints.checkpoints import Checkpoints
-from holdfast.checkpoints.take import TakeSettings
 from rollback_support import Project
+from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.take import TakeSettings
 
 
 class Agent:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checkpoints import meta
-from holdfast.checkpoints.names import meta_name, real_meta_name, real_name, stored_name
-from holdfast.checkpoints.project import MARKERS
-from holdfast.checkpoints.rules import DIRECTORIES, FILES, NO_SECRETS, SECRET_DIRECTORIES, SECRET_FILES, Rules
+from safekept.checkpoints import meta
+from safekept.checkpoints.names import meta_name, real_meta_name, real_name, stored_name
+from safekept.checkpoints.project import MARKERS
+from safekept.checkpoints.rules import DIRECTORIES, FILES, NO_SECRETS, SECRET_DIRECTORIES, SECRET_FILES, Rules
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "reference", "checkpoints.md")
 SIZE = st.integers(0, 2**50)
@@ -87,9 +87,9 @@ def test_any_name_comes_back_from_a_tree(name):
     ],
 )
 def test_names_that_git_distrusts_are_never_in_a_tree(name):
-    assert stored_name(name).startswith(b"holdfast%")
-    assert stored_name(b"x\\" + name).startswith(b"holdfast%")
-    assert stored_name(b"\xe2\x80\x8c" + name).startswith(b"holdfast%")
+    assert stored_name(name).startswith(b"safekept%")
+    assert stored_name(b"x\\" + name).startswith(b"safekept%")
+    assert stored_name(b"\xe2\x80\x8c" + name).startswith(b"safekept%")
 
 
 @given(

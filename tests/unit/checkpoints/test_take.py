@@ -23,10 +23,10 @@ from checkpoint_support import (
     tree_in_store,
     tree_on_disk,
 )
-from holdfast.checkpoints.checkpoint import Checkpoint
-from holdfast.checkpoints.pack_record import read_record
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import ProjectGone, TakeSettings, TooManyFiles, take
+from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.pack_record import read_record
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import ProjectGone, TakeSettings, TooManyFiles, take
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def taken(store: Store, project: str, **options) -> Checkpoint:
 
 
 AWKWARD = [
-    *b"a b.txt A .meta .meta~ holdfast%00 .gitignore~ git~1 .gitmodules .gitattributes -rf".split(),
+    *b"a b.txt A .meta .meta~ safekept%00 .gitignore~ git~1 .gitmodules .gitattributes -rf".split(),
     *(b"new\nline", b"back\\slash", b"\xff\xfe", b"x\\.git", b"\xe2\x80\x8c.git", b"sp ace", b"tab\t"),
     b"e\xcc\x81",
 ]
@@ -117,7 +117,7 @@ def test_every_checkpoint_is_the_tree_that_was_there(telling, rounds):
     """
     with pytest.MonkeyPatch.context() as patch:
         if not telling:
-            patch.setattr("holdfast.checkpoints.walk.names_are_told", lambda device: False)
+            patch.setattr("safekept.checkpoints.walk.names_are_told", lambda device: False)
         follow_edits(rounds)
 
 
@@ -180,7 +180,7 @@ def test_only_what_changed_is_read(store, project):
 
 
 def test_what_is_read_again_for_being_fresh_is_not_stored_again(store, project, monkeypatch):
-    monkeypatch.setattr("holdfast.checkpoints.content.settled", lambda *times: False)
+    monkeypatch.setattr("safekept.checkpoints.content.settled", lambda *times: False)
     for number in range(30):
         put(f"{project}/f{number}", os.urandom(4000))
     first = take(store, project)
@@ -426,7 +426,7 @@ def test_rules_of_the_repository_itself_are_asked_without_running_it(store, proj
 
 
 def test_without_git_a_checkpoint_is_taken_and_says_what_could_not_be_asked(store, project, monkeypatch):
-    monkeypatch.setattr("holdfast.checkpoints.ignore.find_git", lambda: None)
+    monkeypatch.setattr("safekept.checkpoints.ignore.find_git", lambda: None)
     put(f"{project}/.gitignore", "x\n")
     put(f"{project}/x", "1")
     done = take(store, project)
@@ -451,7 +451,7 @@ def test_the_file_limit_counts_what_would_be_stored(store, project):
 
 def test_the_store_is_never_taken_into_itself(project):
     put(f"{project}/a", "1")
-    with Store.open(f"{project}/state/holdfast") as store:
+    with Store.open(f"{project}/state/safekept") as store:
         for number in range(3):
             put(f"{project}/a", str(number))
             point = taken(store, project)
@@ -564,7 +564,7 @@ def open_bytes(path):
 @pytest.mark.parametrize("back_ns", [3600 * 10**9, 3 * 10**9, 1])
 def test_points_stay_in_order_when_the_clock_is_set_back(store, project, monkeypatch, back_ns):
     clock = [time.time_ns()]
-    monkeypatch.setattr("holdfast.checkpoints.take.time.time_ns", lambda: clock[0])
+    monkeypatch.setattr("safekept.checkpoints.take.time.time_ns", lambda: clock[0])
     made = []
     for number in range(40):
         put(f"{project}/a", f"{number}")

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from checkpoint_support import put, tree_on_disk
-from holdfast.checkpoints.store import Store
-from holdfast.checkpoints.take import take
-from holdfast.checkpoints.unpacking import size_of, unpack
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import take
+from safekept.checkpoints.unpacking import size_of, unpack
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import threading
 import click
 import pytest
 
-from holdfast.cli.report_file import refuse_unwritable, write_report_file
+from safekept.cli.report_file import refuse_unwritable, write_report_file
 
 
 def written(path: str) -> list[str]:

@@ -8,13 +8,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from holdfast.actions.destination_status import DestinationStatus
-from holdfast.actions.home_status import HomeStatus
-from holdfast.actions.status import Status, look
-from holdfast.cli.growth_svg import growth_svg
-from holdfast.cli.prometheus import exposition
-from holdfast.cli.screen import folded
-from holdfast.cli.spark import plot, spark
+from safekept.actions.destination_status import DestinationStatus
+from safekept.actions.home_status import HomeStatus
+from safekept.actions.status import Status, look
+from safekept.cli.growth_svg import growth_svg
+from safekept.cli.prometheus import exposition
+from safekept.cli.screen import folded
+from safekept.cli.spark import plot, spark
 from states import State, alarmed
 from surroundings import throwaway
 
@@ -58,12 +58,12 @@ def test_metrics_are_valid_and_say_what_status_says(state):
     status = look(state.surroundings)
     found = parsed(exposition(status))
     home = f'home="{state.home}",layout="hermes"'
-    assert found["holdfast_status_code"] == [("", 4)]
-    assert found["holdfast_alarms_open"] == [("", 1)]
-    assert found["holdfast_home_snapshots"] == [(home, 3)]
-    assert found["holdfast_last_snapshot_verified"] == [(home, 1)]
-    assert abs(found["holdfast_last_snapshot_timestamp_seconds"][0][1] - status.time) < 600
-    assert "holdfast_last_check_timestamp_seconds" not in found, "what is not known is left out"
+    assert found["safekept_status_code"] == [("", 4)]
+    assert found["safekept_alarms_open"] == [("", 1)]
+    assert found["safekept_home_snapshots"] == [(home, 3)]
+    assert found["safekept_last_snapshot_verified"] == [(home, 1)]
+    assert abs(found["safekept_last_snapshot_timestamp_seconds"][0][1] - status.time) < 600
+    assert "safekept_last_check_timestamp_seconds" not in found, "what is not known is left out"
     assert all(name.endswith("_seconds") for name in found if "timestamp" in name)
 
 
@@ -75,20 +75,20 @@ def test_metrics_hold_no_secret_and_no_text_of_an_alarm(state):
         key = file.read().strip()
     for secret in (key, "secret", "s3://", status.alarms[0].text, status.vault.keys[0].id):
         assert secret not in text
-    assert 'holdfast_last_push_timestamp_seconds{destination="nas"}' in text
+    assert 'safekept_last_push_timestamp_seconds{destination="nas"}' in text
 
 
 def test_metrics_of_nothing_are_valid_too(tmp_path):
     found = parsed(exposition(look(throwaway(tmp_path))))
-    assert found["holdfast_vault_open"][0][1] == 0
-    assert found["holdfast_status_code"] == [("", 3)]
+    assert found["safekept_vault_open"][0][1] == 0
+    assert found["safekept_status_code"] == [("", 3)]
 
 
 def test_labels_of_any_bytes_are_escaped(tmp_path):
     status: Status = look(throwaway(tmp_path))
     strange = HomeStatus('/a"b\\c\nd\udcff', "generic", True, True)
     text = exposition(dataclasses.replace(status, homes=(strange,)))
-    assert parsed(text)["holdfast_home_exists"] == [('home="/a\\"b\\\\c\\nd\\\\xff",layout="generic"', 1)]
+    assert parsed(text)["safekept_home_exists"] == [('home="/a\\"b\\\\c\\nd\\\\xff",layout="generic"', 1)]
     text.encode("utf-8")
 
 
@@ -133,11 +133,11 @@ def test_a_plot_in_the_terminal_fits_and_never_falls(columns):
 
 
 def test_lines_break_at_words_and_never_inside_a_command_or_before_a_unit():
-    text = "one two three 12.5 KB four `holdfast snapshot restore 12345678 state.db`, five"
+    text = "one two three 12.5 KB four `safekept snapshot restore 12345678 state.db`, five"
     for columns in range(20, 90):
         lines = folded(text, 13, 13, columns)
         assert " ".join(lines) == text
-        assert sum("`holdfast snapshot restore 12345678 state.db`," in line for line in lines) == 1
+        assert sum("`safekept snapshot restore 12345678 state.db`," in line for line in lines) == 1
         assert not any(line.endswith("12.5") for line in lines)
         wide = [line for line in lines if 13 + len(line) > columns]
         assert all(line.startswith("`") for line in wide if " " in line)

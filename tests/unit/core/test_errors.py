@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.core.errors import HoldfastError
+from safekept.core.errors import SafekeptError
 
 
-class Example(HoldfastError):
+class Example(SafekeptError):
     code = "example-for-tests"
 
 
@@ -19,18 +19,18 @@ def test_an_error_without_its_answers_cannot_be_made(missing):
 
 def test_an_error_class_without_a_code_or_with_a_taken_one_cannot_be_made():
     with pytest.raises(TypeError, match="needs a code"):
-        type("Nameless", (HoldfastError,), {})
+        type("Nameless", (SafekeptError,), {})
     with pytest.raises(TypeError, match="share the code example-for-tests"):
-        type("Twin", (HoldfastError,), {"code": "example-for-tests"})
+        type("Twin", (SafekeptError,), {"code": "example-for-tests"})
 
 
 def test_the_same_facts_reach_every_face():
-    error = Example("it broke", kept="all of it", next_steps=("`holdfast undo`",), paths={"b"}, size=3)
+    error = Example("it broke", kept="all of it", next_steps=("`safekept undo`",), paths={"b"}, size=3)
     assert error.as_dict() == {
         "code": "example-for-tests",
         "what": "it broke",
         "kept": "all of it",
-        "next": ["`holdfast undo`"],
+        "next": ["`safekept undo`"],
         "retry": False,
         "facts": {"paths": ["b"], "size": 3},
     }

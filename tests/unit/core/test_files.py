@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from holdfast.core.files import (
+from safekept.core.files import (
     TEMPORARY_PREFIX,
     durable_file,
     durable_write,
     private_directory,
     sweep_temporaries,
 )
-from holdfast.core.locks import AlreadyRunning, process_lock
+from safekept.core.locks import AlreadyRunning, process_lock
 
 
 def names(directory):
@@ -80,7 +80,7 @@ def test_private_directories_can_be_entered_by_their_owner_only(tmp_path):
 
 HOLDER = """
 import sys, time
-from holdfast.core.locks import process_lock
+from safekept.core.locks import process_lock
 with process_lock(sys.argv[1], "holding"):
     print("held", flush=True)
     time.sleep(60)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from holdfast.core.foreground import (
+from safekept.core.foreground import (
     CommandNotExecutable,
     CommandNotFound,
     find_program,
@@ -20,7 +20,7 @@ from terminals import Terminal
 #: Runs its arguments in the foreground, and says how that ended.
 RUNNER = """
 import sys
-from holdfast.core.foreground import run_in_foreground
+from safekept.core.foreground import run_in_foreground
 end = run_in_foreground(sys.argv[1:])
 print("status", end.status, "signal", end.signal, flush=True)
 """
@@ -109,7 +109,7 @@ def test_what_is_sent_to_us_alone_reaches_the_command(number):
 
 
 def test_what_we_were_told_to_ignore_the_command_ignores_too():
-    """`nohup holdfast guard -- …`: a hang-up must not end the update half way."""
+    """`nohup safekept guard -- …`: a hang-up must not end the update half way."""
     script = "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execvp({0!r}, {1!r})"
     words = runner("sh", "-c", "kill -HUP $$; echo survived")
     done = subprocess.run(

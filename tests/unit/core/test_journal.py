@@ -8,12 +8,12 @@ import tracemalloc
 
 import pytest
 
-from holdfast.core import journal as journal_module
-from holdfast.core.journal import Journal, Record, new_id
+from safekept.core import journal as journal_module
+from safekept.core.journal import Journal, Record, new_id
 
 WRITER = """
 import sys
-from holdfast.core.journal import Journal, Record
+from safekept.core.journal import Journal, Record
 journal = Journal(sys.argv[1])
 for number in range(50):
     journal.append(Record(f"{sys.argv[2]}-{number}", "backup", "done", facts={"filler": "x" * 3000}))

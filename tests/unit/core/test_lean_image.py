@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.events import silent
-from holdfast.core.sqlite import lean_pages
-from holdfast.core.sqlite.lean import LeanFacts, NotRebuilt, lean, read_facts, rebuild
-from holdfast.core.sqlite.lean_wish import LeanWish, Recipe
-from holdfast.core.sqlite.pin import pin
+from safekept.core.events import silent
+from safekept.core.sqlite import lean_pages
+from safekept.core.sqlite.lean import LeanFacts, NotRebuilt, lean, read_facts, rebuild
+from safekept.core.sqlite.lean_wish import LeanWish, Recipe
+from safekept.core.sqlite.pin import pin
 
 WORDS = "harbour lantern copper violet thunder meadow saddle quartz ember willow falcon marble".split()
 SPLIT = "CREATE VIRTUAL TABLE own USING fts5(body)"

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from holdfast.core.spelling import shell_line, shell_words, shown
+from safekept.core.spelling import shell_line, shell_words, shown
 
 NAMES = [
     "plain",

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from holdfast.core import trash
-from holdfast.core.trash import empty_trash, limit_trash, take_out, throw_away, trash_in
 from landing_support import killed_at
+from safekept.core import trash
+from safekept.core.trash import empty_trash, limit_trash, take_out, throw_away, trash_in
 
 DAY = 86400.0
 

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
-from holdfast.core.worker import Worker
+from safekept.core.worker import Worker
 
 INTERRUPTED = """
 import os, signal, sys, threading, time
-from holdfast.core.worker import Worker
+from safekept.core.worker import Worker
 finished = []
 def work():
     time.sleep(0.2)

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.home.census import count_document
-from holdfast.home.rules import Count
-from holdfast.home.scan import Selection
+from safekept.home.census import count_document
+from safekept.home.rules import Count
+from safekept.home.scan import Selection
 from scanned import HERMES, consume, look, plant, plant_database, read
 from unprivileged import as_nobody, nobodys
 

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from holdfast.home.layout import load_layouts
-from holdfast.home.layout_file import BadLayout
-from holdfast.home.patterns import BadPattern
+from safekept.home.layout import load_layouts
+from safekept.home.layout_file import BadLayout
+from safekept.home.patterns import BadPattern
 
 HERMES = load_layouts()["hermes"]
 
@@ -30,7 +30,7 @@ def test_every_rule_has_a_reason_and_no_rule_is_a_bare_name() -> None:
         for rule in layout.rules:
             assert rule.reason
             assert not rule.reason.endswith(".")
-            assert rule.text.startswith("/") or rule.text in ("**/__pycache__/", "**/.holdfast-tmp-*")
+            assert rule.text.startswith("/") or rule.text in ("**/__pycache__/", "**/.safekept-tmp-*")
         for proven in layout.proven:
             assert proven.reason
 
@@ -163,7 +163,7 @@ def test_a_users_layout_is_added_and_one_of_the_same_name_replaces(tmp_path: obj
     mine = load_layouts([write(tmp_path, MINIMAL + 'secrets = ["/key"]\n' + rule)])["mine"]
     assert mine.secret("key")
     assert mine.excluded("junk/x")
-    assert mine.excluded(".holdfast/x")  # the rules of every layout are added
+    assert mine.excluded(".safekept/x")  # the rules of every layout are added
     assert mine.archive_prefix == "mine-backup"
     replaced = load_layouts([write(tmp_path, 'name = "codex"\ntitle = "Mine"\n', "codex.toml")])
     assert replaced["codex"].title == "Mine"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from holdfast.home.layout import find_home, load_layouts, locate_home, recognise
-from holdfast.home.places import (
+from safekept.home.layout import find_home, load_layouts, locate_home, recognise
+from safekept.home.places import (
     HomeEmpty,
     HomeNotDirectory,
     HomeNotFound,
@@ -77,7 +77,7 @@ def test_a_missing_home_is_an_error_that_says_where(tmp_path: object) -> None:
         find_home(HERMES, {}, user)
     assert caught.value.what == f"there is no Hermes Agent home at `{user}/.hermes`"
     assert caught.value.kept == "Nothing was read or changed"
-    assert "`holdfast import FILE`" in caught.value.next_steps[-1]
+    assert "`safekept import FILE`" in caught.value.next_steps[-1]
     with pytest.raises(HomeNotFound, match="`HERMES_HOME` says so") as named:
         find_home(HERMES, {"HERMES_HOME": f"{user}/no"}, user)
     assert "Correct `HERMES_HOME`" in named.value.next_steps[0]
@@ -107,7 +107,7 @@ def test_a_home_that_may_not_be_read_is_said_so_to_its_user(nobodys: str) -> Non
     said = f"the Hermes Agent home `{nobodys}/locked` (`HERMES_HOME` says so)"
     assert what == said + " cannot be read: Permission denied"
     assert kept == "Nothing was read or changed"
-    assert next_steps[0] == "Run holdfast as the user who owns the home"
+    assert next_steps[0] == "Run safekept as the user who owns the home"
 
 
 def test_generic_must_be_named() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.entries import CHUNK, ZEROS, EntryLost, Outcome
-from holdfast.home import content as module
-from holdfast.home.content import WHOLE, open_plain
+from safekept.core.entries import CHUNK, ZEROS, EntryLost, Outcome
+from safekept.home import content as module
+from safekept.home.content import WHOLE, open_plain
 from scanned import look, plant, read
 
 

@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
-from holdfast.core.entries import Kind, Outcome
-from holdfast.home.scan import Selection
+from safekept.core.entries import Kind, Outcome
+from safekept.home.scan import Selection
 from scanned import HERMES, consume, look, paths, plant, read, remarks
 from unprivileged import as_nobody, nobodys
 
@@ -191,7 +191,7 @@ def test_trees_that_prove_what_they_are_stay_out_at_any_depth(tmp_path: object) 
 def test_counting_what_is_left_out_stops_after_a_moment(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.home.tally._MOST_ENTRIES", 5)
+    monkeypatch.setattr("safekept.home.tally._MOST_ENTRIES", 5)
     home = plant(tmp_path, {"config.yaml": "x", **{f"hermes-agent/{number}/x": "x" for number in range(20)}})
     source = look(home)
     list(source)
@@ -203,9 +203,9 @@ def test_counting_what_is_left_out_stops_after_a_moment(
 def test_our_own_work_area_never_comes_along(tmp_path: object) -> None:
     home = plant(
         tmp_path,
-        {".holdfast/manifest.json": "x", ".holdfast-tmp-1-ab": "x", "a/.holdfast-tmp-2-cd": "x", "b": "x"},
+        {".safekept/manifest.json": "x", ".safekept-tmp-1-ab": "x", "a/.safekept-tmp-2-cd": "x", "b": "x"},
     )
-    assert paths(look(home, Selection(include=(".holdfast", "**/.holdfast-tmp-*")))) == ["b", "a"]
+    assert paths(look(home, Selection(include=(".safekept", "**/.safekept-tmp-*")))) == ["b", "a"]
 
 
 def test_a_database_of_another_kind_is_plain_bytes(tmp_path: object) -> None:
@@ -472,7 +472,7 @@ def test_events_tell_how_far_the_scan_is(tmp_path: object) -> None:
 
 
 def test_layouts_without_profiles_have_none(tmp_path: object) -> None:
-    from holdfast.home.layout import load_layouts
+    from safekept.home.layout import load_layouts
 
     home = plant(tmp_path, {"profiles/x/.credentials.json": "k", ".credentials.json": "k"})
     layout = load_layouts()["claude-code"]
@@ -590,8 +590,8 @@ def test_archives_of_our_own_making_are_not_packed_again(tmp_path: object) -> No
     assert sorted(asked) == [f"{home}/out/{name}" for name in ("old.tar.zst", "old.zip", "theirs.zip")]
     left = remarks(source, Outcome.EXCLUDED)
     assert {path: (remark.reason, remark.bytes) for path, remark in left.items()} == {
-        "out/old.zip": ("an older archive that holdfast made", 4),
-        "out/old.tar.zst": ("an older archive that holdfast made", 5),
+        "out/old.zip": ("an older archive that safekept made", 4),
+        "out/old.tar.zst": ("an older archive that safekept made", 5),
     }
     wanted = look(home, Selection(include=("/out/old.zip",)), own_archive=own_archive)
     assert "out/old.zip" in paths(wanted)

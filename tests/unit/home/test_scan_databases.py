@@ -7,9 +7,9 @@ import sqlite3
 
 import pytest
 
-from holdfast.core.entries import Kind, Outcome
-from holdfast.home.headers import HeaderReader
-from holdfast.home.scan import Selection
+from safekept.core.entries import Kind, Outcome
+from safekept.home.headers import HeaderReader
+from safekept.home.scan import Selection
 from scanned import consume, look, paths, plant, plant_database, read, remarks
 
 

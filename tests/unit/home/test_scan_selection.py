@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from holdfast.core.entries import Kind, Outcome
-from holdfast.home.patterns import BadPattern
-from holdfast.home.scan import NoSuchProfile, NothingSelected, Selection
+from safekept.core.entries import Kind, Outcome
+from safekept.home.patterns import BadPattern
+from safekept.home.scan import NoSuchProfile, NothingSelected, Selection
 from scanned import look, paths, plant, remarks
 
 HOME = {
@@ -205,7 +205,7 @@ def test_one_profile_says_nothing_of_exclusions_elsewhere(tmp_path: object) -> N
             "backups/x": "x",
             "skills/x/__pycache__/y": "y",
             "gateway.pid": "1",
-            ".holdfast/journal": "j",
+            ".safekept/journal": "j",
             "kept/out.zip": "z",
             "profiles/other/backups/x": "x",
             "profiles/coder/backups/x": "x",
@@ -246,9 +246,9 @@ def test_a_link_alone_is_something(tmp_path: object) -> None:
 
 
 def test_no_include_reaches_into_what_must_never_be_inside(tmp_path: object) -> None:
-    home = plant(tmp_path, {".holdfast/kept/x": "x", "store/a/pack": "p", "note": "n"})
-    selection = Selection(include=("/.holdfast/kept/x", "/store/a/pack", "**/pack"))
+    home = plant(tmp_path, {".safekept/kept/x": "x", "store/a/pack": "p", "note": "n"})
+    selection = Selection(include=("/.safekept/kept/x", "/store/a/pack", "**/pack"))
     source = look(home, selection, avoid=(f"{home}/store",))
     assert paths(source) == ["note"]
     left = remarks(source, Outcome.EXCLUDED)
-    assert {path: remark.files for path, remark in left.items()} == {".holdfast": 1, "store": 1}
+    assert {path: remark.files for path, remark in left.items()} == {".safekept": 1, "store": 1}

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connected import JSON_HOSTS, connect, disconnect, program_in, read, tree, write
-from holdfast.actions.connections import connections
-from holdfast.integrations.connecting.carrying_out import carry_out
-from holdfast.integrations.connecting.hook_entries import handlers_of
-from holdfast.integrations.connecting.host import _words
-from holdfast.integrations.connecting.hosts import HOSTS
-from holdfast.integrations.connecting.planning import plan_connect, plan_disconnect
-from holdfast.integrations.connecting.program import Program, calls_us
-from holdfast.integrations.connecting.settings_file import SettingsChanged
+from safekept.actions.connections import connections
+from safekept.integrations.connecting.carrying_out import carry_out
+from safekept.integrations.connecting.hook_entries import handlers_of
+from safekept.integrations.connecting.host import _words
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
+from safekept.integrations.connecting.program import Program, calls_us
+from safekept.integrations.connecting.settings_file import SettingsChanged
 from surroundings import throwaway
 
 # Each example on disk costs a dozen syncs: a few of them by default, many in the storm.
@@ -38,7 +38,7 @@ EVENTS = ["PreToolUse", "Stop", "BeforeTool", "preToolUse", "sessionEnd", "Other
 foreign_handler = st.fixed_dictionaries(
     {
         "type": st.just("command"),
-        "command": st.sampled_from(["say done", "holdfast status", "x hook y", "", "'"]),
+        "command": st.sampled_from(["say done", "safekept status", "x hook y", "", "'"]),
     },
     optional={"timeout": st.integers(1, 60), "args": st.lists(texts, max_size=2), "matcher": texts},
 )
@@ -77,7 +77,7 @@ def host(request):
     return HOSTS[request.param]
 
 
-PROGRAM = Program(("/opt/holdfast/bin/holdfast",))
+PROGRAM = Program(("/opt/safekept/bin/safekept",))
 #: The inside of an empty list or mapping is the one thing that putting in and taking out may tidy.
 EMPTY = re.compile(rb"[\[{]\s+[\]}]")
 
@@ -189,7 +189,7 @@ def test_without_a_record_the_entries_are_found_and_taken_out(user, host, conten
     assert full(found) == full(wanted)
 
 
-def test_the_entry_of_a_holdfast_elsewhere_is_renewed_and_not_doubled(user, host, tmp_path):
+def test_the_entry_of_a_safekept_elsewhere_is_renewed_and_not_doubled(user, host, tmp_path):
     path = place_of(user, host)
     original = b'{"hooks": {"Stop": []}, "a": 1}\n'
     write(path, original)
@@ -252,7 +252,7 @@ def test_a_link_stays_a_link_and_its_target_keeps_mode(user, host, tmp_path):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.symlink(target, path)
     connect(user, host, program_in(tmp_path))
-    assert os.readlink(path) == target and b"holdfast" in read(target)
+    assert os.readlink(path) == target and b"safekept" in read(target)
     assert stat.S_IMODE(os.stat(target).st_mode) == 0o604
     disconnect(user, host)
     assert os.readlink(path) == target and read(target) == b'{"a": 1}'
@@ -291,7 +291,7 @@ def test_a_project_gets_its_own_file_and_its_own_record(user, host, tmp_path):
     disconnect(user, host, project)
     assert tree(project) == {}
     assert [one.scope for one in connections(user)] == [""]
-    assert b"holdfast" in read(place_of(user, host))
+    assert b"safekept" in read(place_of(user, host))
 
 
 def test_two_places_of_settings_have_two_records(user, tmp_path):
@@ -367,10 +367,10 @@ def test_the_command_survives_a_path_that_a_shell_would_break(user, tmp_path, na
 
 
 def test_events_are_those_that_the_hook_program_understands(user, tmp_path):
-    from holdfast.integrations.hosts.claude_code import HOST as claude
-    from holdfast.integrations.hosts.codex import HOST as codex
-    from holdfast.integrations.hosts.cursor import HOST as cursor
-    from holdfast.integrations.hosts.gemini import HOST as gemini
+    from safekept.integrations.hosts.claude_code import HOST as claude
+    from safekept.integrations.hosts.codex import HOST as codex
+    from safekept.integrations.hosts.cursor import HOST as cursor
+    from safekept.integrations.hosts.gemini import HOST as gemini
 
     for answering in (claude, codex, gemini, cursor):
         connect(user, HOSTS[answering.name], program_in(tmp_path))
@@ -401,7 +401,7 @@ def test_the_matcher_of_claude_code_lets_through_what_reads_and_nothing_else(use
 
 
 def test_a_module_call_of_ours_is_known_again(user, host, tmp_path):
-    program = Program(("/usr/bin/python3", "-I", "-m", "holdfast"))
+    program = Program(("/usr/bin/python3", "-I", "-m", "safekept"))
     write(place_of(user, host), b"{}")
     connect(user, host, program)
     assert connect(user, host, program).changes is False
@@ -416,8 +416,8 @@ def test_a_module_call_of_ours_is_known_again(user, host, tmp_path):
 
 @st.composite
 def with_old_entries(draw: st.DrawFn, name: str) -> bytes:
-    """Settings in which earlier versions of holdfast, and somebody who moved things, left entries of ours."""
-    old = Program((draw(st.sampled_from(["/old/holdfast", "/a b/holdfast", "holdfast"])),))
+    """Settings in which earlier versions of safekept, and somebody who moved things, left entries of ours."""
+    old = Program((draw(st.sampled_from(["/old/safekept", "/a b/safekept", "safekept"])),))
     exec_form = {"type": "command", "command": old.words[0], "args": ["hook", name]}
     shell_form = {"type": "command", "command": old.line(name), "timeout": draw(st.integers(1, 99))}
     ours = draw(st.sampled_from([exec_form, shell_form]))

@@ -9,10 +9,10 @@ import socket
 import pytest
 
 from connected import JSON_HOSTS, connect, program_in, read, tree, write
-from holdfast.actions.connections import connections
-from holdfast.integrations.connecting.hosts import HOSTS
-from holdfast.integrations.connecting.planning import plan_connect, plan_disconnect
-from holdfast.integrations.connecting.settings_file import (
+from safekept.actions.connections import connections
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
+from safekept.integrations.connecting.settings_file import (
     SettingsLeftAlone,
 )
 from surroundings import throwaway
@@ -54,7 +54,7 @@ def left_alone(user, host, program, why: str) -> SettingsLeftAlone:
     place = host.files(user, "")[-1].path
     assert error.what == f"`{place}` {why}"
     assert error.kept == "The file is as it was; nothing was changed"
-    assert error.next_steps[1] == f"Or mend the file and run `holdfast connect {host.name}` again"
+    assert error.next_steps[1] == f"Or mend the file and run `safekept connect {host.name}` again"
     lines = json.loads(error.facts["lines"])
     assert program.words[0] in json.dumps(lines["hooks"])
     assert connections(user) == ()
@@ -120,7 +120,7 @@ def test_a_dangling_link_is_written_through_where_its_directory_is(user, host, t
     os.makedirs(os.path.dirname(path))
     os.symlink(str(tmp_path / "elsewhere.json"), path)
     connect(user, host, program_in(tmp_path))
-    assert os.path.islink(path) and b"holdfast" in read(str(tmp_path / "elsewhere.json"))
+    assert os.path.islink(path) and b"safekept" in read(str(tmp_path / "elsewhere.json"))
 
 
 def test_a_file_that_broke_while_connected_is_left_alone_when_disconnecting(user, host, tmp_path):
@@ -134,13 +134,13 @@ def test_a_file_that_broke_while_connected_is_left_alone_when_disconnecting(user
     assert caught.value.what == f"`{path}` is not valid JSON (it ends too early)"
     assert caught.value.next_steps == (
         f"Take out yourself what calls `hook {host.name}`",
-        f"Or mend the file and run `holdfast disconnect {host.name}` again",
+        f"Or mend the file and run `safekept disconnect {host.name}` again",
     )
     assert read(path) == broken and len(connections(user)) == 1
 
 
 def test_a_plugin_of_opencode_that_is_not_ours_is_left_alone(user, tmp_path):
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "holdfast.js")
+    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
     write(path, b"export const Mine = async () => ({})\n")
     with pytest.raises(SettingsLeftAlone, match="is there already and is not ours"):
         plan_connect(user, HOSTS["opencode"], program_in(tmp_path))
@@ -155,5 +155,5 @@ def test_settings_of_hermes_that_are_broken_are_left_alone_with_the_lines(user, 
     with pytest.raises(SettingsLeftAlone) as caught:
         plan_connect(user, host, program_in(tmp_path), host.scope(user))
     assert "is not valid YAML" in caught.value.what
-    assert caught.value.facts["lines"] == "plugins:\n  enabled:\n    - holdfast"
+    assert caught.value.facts["lines"] == "plugins:\n  enabled:\n    - safekept"
     assert tree(user.user_home) == before

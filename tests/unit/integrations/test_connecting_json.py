@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.integrations.connecting.json_edit import (
+from safekept.integrations.connecting.json_edit import (
     add_item,
     add_member,
     remove_item,
     remove_member,
     replace,
 )
-from holdfast.integrations.connecting.json_text import NotJson, parse
+from safekept.integrations.connecting.json_text import NotJson, parse
 
 plain = st.recursive(
     st.none()

@@ -1,4 +1,4 @@
-"""The JavaScript that opencode loads: what it tells holdfast, and that nothing of ours can stop a tool."""
+"""The JavaScript that opencode loads: what it tells safekept, and that nothing of ours can stop a tool."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from conftest import MISSING
 from connected import connect, disconnect, program_in, read
-from holdfast.integrations.connecting.hosts import HOSTS
-from holdfast.integrations.hosts.event import read_event
-from holdfast.integrations.hosts.opencode import HOST as ANSWERING
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.hosts.event import read_event
+from safekept.integrations.hosts.opencode import HOST as ANSWERING
 from surroundings import throwaway
 
 #: Loads the plugin as opencode does (every export is a plugin) and drives its hooks.
@@ -47,19 +47,19 @@ def user(tmp_path):
 def javascript() -> str:
     found = shutil.which("node") or shutil.which("bun")
     if found is None:
-        # Neither is a part of holdfast, so its lack fails nobody's run; it is listed at the end all the same.
+        # Neither is a part of safekept, so its lack fails nobody's run; it is listed at the end all the same.
         pytest.skip(MISSING + "node or bun: the plugin for opencode was read, but not run")
     return str(found)
 
 
 def told(tmp_path, javascript: str, user, script: str) -> tuple[list[dict], dict]:
-    """What a program in the place of holdfast was told, and what the driver saw."""
+    """What a program in the place of safekept was told, and what the driver saw."""
     program = program_in(tmp_path)
     with open(program.words[0], "w", encoding="utf-8") as file:
         file.write(script.replace("LOG", str(tmp_path / "log")))
     connect(user, HOSTS["opencode"], program)
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "holdfast.js")
-    copy = tmp_path / "holdfast.mjs"  # node asks for the ending, bun does not
+    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    copy = tmp_path / "safekept.mjs"  # node asks for the ending, bun does not
     copy.write_bytes(read(path) or b"")
     driver = tmp_path / "driver.mjs"
     driver.write_text(DRIVER)
@@ -70,7 +70,7 @@ def told(tmp_path, javascript: str, user, script: str) -> tuple[list[dict], dict
     return [json.loads(line) for line in lines], json.loads(done.stdout)
 
 
-def test_holdfast_is_told_before_and_after_each_tool_that_may_change_something(tmp_path, javascript, user):
+def test_safekept_is_told_before_and_after_each_tool_that_may_change_something(tmp_path, javascript, user):
     script = '#!/bin/sh\n[ "$*" = "hook opencode" ] || exit 9\n(cat; echo) >> LOG\n'
     rows, seen = told(tmp_path, javascript, user, script)
     assert [row["hook"] for row in rows[:5]] == [
@@ -99,39 +99,39 @@ def test_holdfast_is_told_before_and_after_each_tool_that_may_change_something(t
         '#!/bin/sh\ncat > /dev/null; printf \'{"message": "nothing is protected"}\'\n',
     ],
 )
-def test_nothing_that_holdfast_does_can_stop_a_tool(tmp_path, javascript, user, script):
+def test_nothing_that_safekept_does_can_stop_a_tool(tmp_path, javascript, user, script):
     rows, seen = told(tmp_path, javascript, user, script)
     assert rows == []
     assert set(seen["toasts"]) <= {"nothing is protected"}
     assert bool(seen["toasts"]) == ("message" in script)
 
 
-def test_a_holdfast_that_is_gone_does_not_stop_a_tool(tmp_path, javascript, user):
+def test_a_safekept_that_is_gone_does_not_stop_a_tool(tmp_path, javascript, user):
     program = program_in(tmp_path)
     connect(user, HOSTS["opencode"], program)
     os.unlink(program.words[0])
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "holdfast.js")
-    copy, driver = tmp_path / "holdfast.mjs", tmp_path / "driver.mjs"
+    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    copy, driver = tmp_path / "safekept.mjs", tmp_path / "driver.mjs"
     copy.write_bytes(read(path) or b"")
     driver.write_text(DRIVER)
     done = subprocess.run([javascript, driver, copy], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_file_is_renewed_where_holdfast_moved_and_goes_again(tmp_path, user):
+def test_the_file_is_renewed_where_safekept_moved_and_goes_again(tmp_path, user):
     host = HOSTS["opencode"]
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "holdfast.js")
+    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
     connect(user, host, program_in(tmp_path, "old"))
     assert connect(user, host, program_in(tmp_path, 'new "place"')).changes is True
     text = (read(path) or b"").decode()
-    assert "old/holdfast" not in text and 'new \\"place\\"/holdfast' in text
+    assert "old/safekept" not in text and 'new \\"place\\"/safekept' in text
     disconnect(user, host)
     assert not os.path.exists(os.path.join(user.user_home, ".config"))
 
 
 def test_the_file_has_one_export_and_throws_nothing_as_far_as_can_be_read(tmp_path, user):
     connect(user, HOSTS["opencode"], program_in(tmp_path))
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "holdfast.js")
+    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
     text = (read(path) or b"").decode()
     assert text.count("export ") == 1 and "throw " not in text
     for opened, closed in ("{}", "()", "[]"):

@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 from connected import connect, disconnect, program_in, read, write
-from holdfast.actions.connections import connections
-from holdfast.actions.doctor.diagnosis import examine
-from holdfast.actions.doctor.finding import DoctorRequest
-from holdfast.actions.host_calls import record_host_call
-from holdfast.actions.host_status import HostStatus
-from holdfast.actions.status import look
-from holdfast.integrations.connecting.hosts import HOSTS
-from holdfast.integrations.connecting.overview import host_statuses
+from safekept.actions.connections import connections
+from safekept.actions.doctor.diagnosis import examine
+from safekept.actions.doctor.finding import DoctorRequest
+from safekept.actions.host_calls import record_host_call
+from safekept.actions.host_status import HostStatus
+from safekept.actions.status import look
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.overview import host_statuses
 from surroundings import throwaway
 
 
@@ -76,13 +76,13 @@ def test_an_entry_that_is_gone_is_said_with_the_command_that_brings_it_back(user
     host, place, _ = connected
     for one in host.files(user, host.scope(user)):
         os.unlink(one.path)
-    mend = f"`holdfast connect {host.name}`"
+    mend = f"`safekept connect {host.name}`"
     assert troubles(user, host.name) == [
         ("gone", f"{host.title} was connected, but the entry is gone from {place}", mend)
     ]
     found = look(user, hosts=host_statuses(user))
     (reason,) = [one for one in found.verdict.reasons if one.code == "connection-gone"]
-    assert reason.next == (mend, f"Or, where that is meant: `holdfast disconnect {host.name}`")
+    assert reason.next == (mend, f"Or, where that is meant: `safekept disconnect {host.name}`")
     assert not status_of(user, host.name).connected
 
 
@@ -90,7 +90,7 @@ def test_a_program_that_is_gone_is_said(user, connected):
     host, _, program = connected
     os.unlink(program.words[0])
     text = f"{host.title} calls {program.words[0]}, which is not there any more"
-    assert troubles(user, host.name) == [("no-program", text, f"`holdfast connect {host.name}`")]
+    assert troubles(user, host.name) == [("no-program", text, f"`safekept connect {host.name}`")]
     codes = [one.code for one in examine(user, DoctorRequest(hosts=host_statuses(user))).findings]
     assert "connection-no-program" in codes and "host-not-connected" not in codes
 
@@ -106,7 +106,7 @@ def test_entries_that_are_not_complete_are_said(user, tmp_path):
     assert trouble == (
         "partly",
         f"Claude Code is connected by entries that are old or not complete in {path}",
-        "`holdfast connect claude-code`",
+        "`safekept connect claude-code`",
     )
     assert status_of(user, "claude-code").connected
 
@@ -114,7 +114,7 @@ def test_entries_that_are_not_complete_are_said(user, tmp_path):
 def test_a_last_call_that_failed_is_said_and_forgotten_with_the_next_good_one(user, connected):
     host, _, _ = connected
     record_host_call(user.data_directory, host.name, kept=False, failure="the disk is full", when=1000.0)
-    mend = "`holdfast checkpoints status`"  # to connect once more would change nothing
+    mend = "`safekept checkpoints status`"  # to connect once more would change nothing
     assert troubles(user, host.name) == [
         ("failed", f"the last call of {host.title} failed: the disk is full", mend)
     ]
@@ -130,7 +130,7 @@ def test_the_project_of_a_connection_is_in_the_command_that_mends_it(user, tmp_p
     connect(user, HOSTS["codex"], program_in(tmp_path), project)
     os.unlink(os.path.join(project, ".codex", "hooks.json"))
     ((_, _, mend),) = troubles(user, "codex")
-    assert mend == f"`holdfast connect codex --project '{project}'`"
+    assert mend == f"`safekept connect codex --project '{project}'`"
 
 
 def test_another_home_of_hermes_is_named_in_the_command_that_mends_it(user, tmp_path):
@@ -138,7 +138,7 @@ def test_another_home_of_hermes_is_named_in_the_command_that_mends_it(user, tmp_
     connect(user, HOSTS["hermes"], program_in(tmp_path), str(tmp_path / "second"))
     write(str(tmp_path / "second" / "config.yaml"), b"plugins: {enabled: []}\n")
     ((kind, _, mend),) = troubles(user, "hermes")
-    assert kind == "partly" and mend == f"`holdfast connect hermes --home {tmp_path / 'second'}`"
+    assert kind == "partly" and mend == f"`safekept connect hermes --home {tmp_path / 'second'}`"
 
 
 OFF = [
@@ -149,7 +149,7 @@ OFF = [
     (
         "gemini",
         ".gemini/settings.json",
-        {"hooksConfig": {"disabled": ["holdfast"]}},
+        {"hooksConfig": {"disabled": ["safekept"]}},
         "`hooksConfig.disabled`",
     ),
 ]
@@ -186,7 +186,7 @@ def test_hermes_with_the_plugin_disabled_by_name_is_switched_off(user, tmp_path)
     path = os.path.join(user.user_home, ".hermes", "config.yaml")
     write(path, b"model: x\n")
     connect(user, HOSTS["hermes"], program_in(tmp_path))
-    write(path, (read(path) or b"") + b"  disabled:\n    - holdfast\n")
+    write(path, (read(path) or b"") + b"  disabled:\n    - safekept\n")
     ((kind, text, _),) = troubles(user, "hermes")
     assert kind == "switched-off" and f"`plugins.disabled` in {path}" in text
 
@@ -210,7 +210,7 @@ def test_a_host_that_is_here_and_not_connected_is_advice_and_no_reason(user):
     assert not [one for one in verdict.reasons if "onnect" in one.code]
     found = examine(user, DoctorRequest(hosts=hosts))
     (one,) = [finding for finding in found.findings if finding.code == "host-not-connected"]
-    assert one.level == "advice" and one.fix == ("`holdfast connect claude-code`",)
+    assert one.level == "advice" and one.fix == ("`safekept connect claude-code`",)
 
 
 def test_of_one_home_nothing_is_said_of_agents(user):

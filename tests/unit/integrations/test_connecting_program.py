@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from connected import program_in
-from holdfast.integrations.connecting.program import (
+from safekept.integrations.connecting.program import (
     NoLastingProgram,
     Program,
     calls_us,
@@ -21,17 +21,17 @@ from holdfast.integrations.connecting.program import (
 def test_a_launcher_is_named_in_full_wherever_it_was_called_from(tmp_path):
     program = program_in(tmp_path, "check out")
     here = os.path.dirname(program.words[0])
-    assert this_program({"HOLDFAST_LAUNCHER": "./holdfast"}, here) == program
-    assert this_program({"HOLDFAST_LAUNCHER": "../check out/holdfast"}, here) == program
-    assert this_program({"HOLDFAST_LAUNCHER": program.words[0]}, "/") == program
-    assert this_program({"HOLDFAST_LAUNCHER": "holdfast", "PATH": here}, "/") == program
+    assert this_program({"SAFEKEPT_LAUNCHER": "./safekept"}, here) == program
+    assert this_program({"SAFEKEPT_LAUNCHER": "../check out/safekept"}, here) == program
+    assert this_program({"SAFEKEPT_LAUNCHER": program.words[0]}, "/") == program
+    assert this_program({"SAFEKEPT_LAUNCHER": "safekept", "PATH": here}, "/") == program
 
 
 def test_a_link_is_kept_since_it_stays_when_its_target_moves(tmp_path):
     program = program_in(tmp_path)
-    link = str(tmp_path / "holdfast")
+    link = str(tmp_path / "safekept")
     os.symlink(program.words[0], link)
-    assert this_program({"HOLDFAST_LAUNCHER": link}, "/").words == (link,)
+    assert this_program({"SAFEKEPT_LAUNCHER": link}, "/").words == (link,)
 
 
 def test_an_installed_program_is_named_as_it_is_on_the_path(tmp_path, monkeypatch):
@@ -39,9 +39,9 @@ def test_an_installed_program_is_named_as_it_is_on_the_path(tmp_path, monkeypatc
     monkeypatch.setattr(sys, "argv", [installed])
     assert this_program({"PATH": ""}, "/").words == (installed,)
     os.mkdir(tmp_path / "local")
-    os.symlink(installed, tmp_path / "local" / "holdfast")
+    os.symlink(installed, tmp_path / "local" / "safekept")
     assert this_program({"PATH": str(tmp_path / "local")}, "/").words == (
-        str(tmp_path / "local" / "holdfast"),
+        str(tmp_path / "local" / "safekept"),
     )
     other = program_in(tmp_path, "another")
     assert this_program({"PATH": os.path.dirname(other.words[0])}, "/").words == (installed,)
@@ -50,26 +50,26 @@ def test_an_installed_program_is_named_as_it_is_on_the_path(tmp_path, monkeypatc
 def test_a_launcher_that_is_not_there_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["-m"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    found = this_program({"HOLDFAST_LAUNCHER": str(tmp_path / "gone"), "PATH": ""}, "/")
-    assert found.words == (str(tmp_path / "python"), "-I", "-m", "holdfast")
+    found = this_program({"SAFEKEPT_LAUNCHER": str(tmp_path / "gone"), "PATH": ""}, "/")
+    assert found.words == (str(tmp_path / "python"), "-I", "-m", "safekept")
 
 
 def test_a_path_that_is_not_text_is_refused(tmp_path):
     directory = os.path.join(str(tmp_path), os.fsdecode(b"\xff"))
     program = program_in(directory)
     with pytest.raises(NoLastingProgram) as caught:
-        this_program({"HOLDFAST_LAUNCHER": program.words[0]}, "/")
+        this_program({"SAFEKEPT_LAUNCHER": program.words[0]}, "/")
     assert "\\xff" in caught.value.what and caught.value.kept == "Nothing was changed"
 
 
 @pytest.mark.parametrize(
     ("path", "passing"),
     [
-        ("/home/u/.cache/uv/archive-v0/Xy/bin/holdfast", True),
-        ("/home/u/.cache/uv/environments-v2/holdfast-1/bin/holdfast", True),
-        ("/home/u/.local/pipx/.cache/a1/bin/holdfast", True),
-        ("/home/u/.local/bin/holdfast", False),
-        ("/home/u/.local/share/uv/tools/holdfast/bin/holdfast", False),
+        ("/home/u/.cache/uv/archive-v0/Xy/bin/safekept", True),
+        ("/home/u/.cache/uv/environments-v2/safekept-1/bin/safekept", True),
+        ("/home/u/.local/pipx/.cache/a1/bin/safekept", True),
+        ("/home/u/.local/bin/safekept", False),
+        ("/home/u/.local/share/uv/tools/safekept/bin/safekept", False),
     ],
 )
 def test_a_program_in_a_cache_is_known_to_pass(path, passing):
@@ -79,15 +79,15 @@ def test_a_program_in_a_cache_is_known_to_pass(path, passing):
 @pytest.mark.parametrize(
     ("line", "ours"),
     [
-        ("/a/holdfast hook codex", True),
-        ("'/a b/holdfast' hook codex", True),
-        ("/usr/bin/python3 -I -m holdfast hook codex", True),
-        ("holdfast hook codex", True),
-        ("holdfast hook gemini", False),
-        ("/a/holdfast-wrapper hook codex", False),
-        ("holdfast status", False),
-        ("echo holdfast hook codex && rm x", False),
-        ("holdfast hook codex --more", False),
+        ("/a/safekept hook codex", True),
+        ("'/a b/safekept' hook codex", True),
+        ("/usr/bin/python3 -I -m safekept hook codex", True),
+        ("safekept hook codex", True),
+        ("safekept hook gemini", False),
+        ("/a/safekept-wrapper hook codex", False),
+        ("safekept status", False),
+        ("echo safekept hook codex && rm x", False),
+        ("safekept hook codex --more", False),
         ("'unclosed hook codex", False),
         ("", False),
     ],
@@ -97,7 +97,7 @@ def test_an_entry_is_ours_by_its_command(line, ours):
 
 
 def test_what_is_not_a_line_is_nobodys_command():
-    for value in (None, 3, ["holdfast"], {}):
+    for value in (None, 3, ["safekept"], {}):
         assert split_line(value) == ()
 
 

@@ -8,18 +8,18 @@ import stat
 import pytest
 
 from connected import JSON_HOSTS, connect, disconnect, program_in, read, write
-from holdfast.actions.connections import connections
-from holdfast.core.files import TEMPORARY_PREFIX
-from holdfast.integrations.connecting import carrying_out
-from holdfast.integrations.connecting.hosts import HOSTS
-from holdfast.integrations.connecting.planning import plan_connect
-from holdfast.integrations.connecting.program import Program
-from holdfast.integrations.connecting.settings_file import SettingsLeftAlone, SettingsNotWritten
+from safekept.actions.connections import connections
+from safekept.core.files import TEMPORARY_PREFIX
+from safekept.integrations.connecting import carrying_out
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.planning import plan_connect
+from safekept.integrations.connecting.program import Program
+from safekept.integrations.connecting.settings_file import SettingsLeftAlone, SettingsNotWritten
 from surroundings import throwaway
 from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - `nobodys` is a fixture
 
 CLAUDE = HOSTS["claude-code"]
-PROGRAM = Program(("/opt/holdfast",))
+PROGRAM = Program(("/opt/safekept",))
 
 
 def refused(user) -> str:

@@ -14,13 +14,13 @@ import pytest
 
 from checkpoint_support import contents_in_store
 from helper_support import PATIENT, Unchanging, helper_thread, throwaway
-from holdfast.checkpoints.project import project_id
-from holdfast.checkpoints.project_lock import project_lock
-from holdfast.checkpoints.store import Store
-from holdfast.core.locks import AlreadyRunning
-from holdfast.integrations.calls import Call
-from holdfast.integrations.helper import client, server
-from holdfast.integrations.helper.server import Server
+from safekept.checkpoints.project import project_id
+from safekept.checkpoints.project_lock import project_lock
+from safekept.checkpoints.store import Store
+from safekept.core.locks import AlreadyRunning
+from safekept.integrations.calls import Call
+from safekept.integrations.helper import client, server
+from safekept.integrations.helper.server import Server
 
 
 @pytest.fixture
@@ -94,12 +94,12 @@ def test_what_was_promised_for_later_is_done_before_it_ends(user):
 
 def test_each_caller_is_judged_by_his_own_environment(helped):
     project = helped.project()
-    helped.more["HOLDFAST_CHECKPOINTS"] = "0"
+    helped.more["SAFEKEPT_CHECKPOINTS"] = "0"
     off = helped.call(before(project))
     assert off["off"] and off["checkpoints"] == []
     [notice] = off["notices"]
-    assert "HOLDFAST_CHECKPOINTS=0" in notice
-    del helped.more["HOLDFAST_CHECKPOINTS"]
+    assert "SAFEKEPT_CHECKPOINTS=0" in notice
+    del helped.more["SAFEKEPT_CHECKPOINTS"]
     assert helped.call(before(project))["checkpoints"]
 
 
@@ -122,7 +122,7 @@ def test_settings_that_are_broken_are_said_and_the_project_is_protected_all_the_
 def test_a_notice_is_given_once_in_a_session(helped):
     call = Call("before", "hermes", "terminal", shell=True, out_of_reach="a container", session="one")
     [notice] = helped.call(call)["notices"]
-    assert notice == "`terminal` works in a container, out of holdfast's reach: nothing there is kept"
+    assert notice == "`terminal` works in a container, out of safekept's reach: nothing there is kept"
     assert helped.call(call)["notices"] == []
     assert helped.call(Call.from_dict({**call.as_dict(), "session": "two"}))["notices"] == [notice]
 
@@ -163,13 +163,13 @@ def test_a_chat_line_is_dispatched(helped):
         (b"\0\0\0\1\xff\xff\xff\xff", "too large"),
         (b"\0\0\0\4\0\0\0\0what", "without values"),
         (b"\0\0\0\x06\0\0\0\0what=x", "not a header"),
-        (b"\0\0\0\x0a\0\0\0\0holdfast=9", "not a header"),
-        (client.packed({"holdfast": "1"}), "nothing called ``"),
-        (client.packed({"holdfast": "1", "do": "dance"}), "nothing called `dance`"),
-        (client.packed({"holdfast": "1", "do": "call"}, b"not JSON"), "JSONDecodeError"),
-        (client.packed({"holdfast": "1", "do": "call"}, b"[1]"), "a call is an object"),
-        (client.packed({"holdfast": "1", "do": "chat"}, b"7"), "a line of a chat is an object"),
-        (client.packed({"holdfast": "1", "do": "call"}, b"[" * 200_000), "RecursionError"),
+        (b"\0\0\0\x0a\0\0\0\0safekept=9", "not a header"),
+        (client.packed({"safekept": "1"}), "nothing called ``"),
+        (client.packed({"safekept": "1", "do": "dance"}), "nothing called `dance`"),
+        (client.packed({"safekept": "1", "do": "call"}, b"not JSON"), "JSONDecodeError"),
+        (client.packed({"safekept": "1", "do": "call"}, b"[1]"), "a call is an object"),
+        (client.packed({"safekept": "1", "do": "chat"}, b"7"), "a line of a chat is an object"),
+        (client.packed({"safekept": "1", "do": "call"}, b"[" * 200_000), "RecursionError"),
     ],
 )
 def test_what_makes_no_sense_is_answered_and_the_next_one_served(helped, frame, answer):
@@ -220,7 +220,7 @@ def test_other_users_are_not_listened_to(helped, monkeypatch):
     with connected(helped) as connection:
         said = b""
         with contextlib.suppress(ConnectionError):  # it hangs up without listening
-            connection.sendall(client.packed({"holdfast": "1", "do": "status"}))
+            connection.sendall(client.packed({"safekept": "1", "do": "status"}))
             said = connection.recv(1)
         assert said == b""
     monkeypatch.undo()
@@ -317,5 +317,5 @@ def test_a_changed_file_of_its_own_code_ends_it(user):
 def test_there_is_one_for_each_place(helped):
     with pytest.raises(AlreadyRunning) as caught:
         Server(helped.directory, helped.environment).run()
-    assert "holdfast helper" in caught.value.what
+    assert "safekept helper" in caught.value.what
     assert helped.ask("status") is not None, "the first one stays"

@@ -15,12 +15,12 @@ import pytest
 
 from checkpoint_support import fsck
 from helper_support import PATIENT, SOURCE, helper_process, program, throwaway
-from holdfast.checkpoints.store import Store
-from holdfast.core.errors import HoldfastError
-from holdfast.integrations import entry
-from holdfast.integrations.helper import client
-from holdfast.integrations.hosts import HOSTS
-from holdfast.settings import load_settings
+from safekept.checkpoints.store import Store
+from safekept.core.errors import SafekeptError
+from safekept.integrations import entry
+from safekept.integrations.helper import client
+from safekept.integrations.hosts import HOSTS
+from safekept.settings import load_settings
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def listening(user, serve):
         b"\0\0",
         b"\xff" * 40,
         b"\0\0\0\4\0\0\0\0what",
-        b"\0\0\0\x0a\0\0\0\0holdfast=2",
-        client.packed({"holdfast": "1", "exit": "0"}, b"long")[:-1],
-        client.packed({"holdfast": "1", "working": "1"}),
+        b"\0\0\0\x0a\0\0\0\0safekept=2",
+        client.packed({"safekept": "1", "exit": "0"}, b"long")[:-1],
+        client.packed({"safekept": "1", "working": "1"}),
     ],
 )
 def test_an_answer_that_is_none_is_no_answer(user, said):
@@ -73,7 +73,7 @@ def test_an_answer_that_is_none_is_no_answer(user, said):
 
     listener, thread = listening(user, serve)
     with listener:
-        assert client.ask(user.directory, {"holdfast": "1", "do": "status"}, b"", PATIENT) is None
+        assert client.ask(user.directory, {"safekept": "1", "do": "status"}, b"", PATIENT) is None
         thread.join(PATIENT)
 
 
@@ -131,8 +131,8 @@ def test_a_program_that_cannot_be_started_stops_nobody(user):
         {"HOME": "/home/u"},
         {"HOME": "/home/u", "XDG_DATA_HOME": "/data"},
         {"HOME": "/home/u", "XDG_DATA_HOME": ""},
-        {"HOME": "/home/u", "HOLDFAST_SYSTEM_USER": "root"},
-        {"HOME": "/home/u", "HOLDFAST_SYSTEM_USER": ""},
+        {"HOME": "/home/u", "SAFEKEPT_SYSTEM_USER": "root"},
+        {"HOME": "/home/u", "SAFEKEPT_SYSTEM_USER": ""},
     ],
 )
 def test_it_looks_where_the_settings_say(environment):
@@ -140,10 +140,10 @@ def test_it_looks_where_the_settings_say(environment):
 
 
 def test_a_user_whom_nobody_knows_is_an_error_of_the_settings_only():
-    environment = {"HOME": "/home/u", "HOLDFAST_SYSTEM_USER": "nobody-of-this-name"}
-    with pytest.raises(HoldfastError):
+    environment = {"HOME": "/home/u", "SAFEKEPT_SYSTEM_USER": "nobody-of-this-name"}
+    with pytest.raises(SafekeptError):
         load_settings(environment)
-    assert client.data_directory(environment).startswith("/var/lib/holdfast")
+    assert client.data_directory(environment).startswith("/var/lib/safekept")
 
 
 def test_only_what_can_matter_is_sent():
@@ -151,7 +151,7 @@ def test_only_what_can_matter_is_sent():
         "HOME": "/h",
         "PATH": "/bin",
         "XDG_DATA_HOME": "/d",
-        "HOLDFAST_CHECKPOINTS": "0",
+        "SAFEKEPT_CHECKPOINTS": "0",
         "HERMES_HOME": "/x",
         "CODEX_HOME": "/y",
         "CLAUDE_CONFIG_DIR": "/z",
@@ -166,15 +166,15 @@ def test_only_what_can_matter_is_sent():
 
 
 def test_a_header_comes_back_as_it_was_sent():
-    header = {"holdfast": "1", "do": "hook", "cwd": "/a=b/\udce4ß", "env.PATH": "", "stderr": "a\nb"}
+    header = {"safekept": "1", "do": "hook", "cwd": "/a=b/\udce4ß", "env.PATH": "", "stderr": "a\nb"}
     packed = client.packed(header, b"body\0")
     length = int.from_bytes(packed[:4], "big")
     assert client.unpacked(packed[8 : 8 + length]) == header
     assert packed[8 + length :] == b"body\0"
 
 
-def test_nothing_of_holdfasts_and_nothing_heavy_is_imported():
-    with open(os.path.join(SOURCE, "holdfast", "integrations", "helper", "client.py")) as file:
+def test_nothing_of_safekepts_and_nothing_heavy_is_imported():
+    with open(os.path.join(SOURCE, "safekept", "integrations", "helper", "client.py")) as file:
         tree = ast.parse(file.read())
     names = {
         alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
@@ -196,14 +196,14 @@ def test_the_lean_way_loads_only_itself(helped):
         timeout=PATIENT,
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
-    own = {name for name in loaded if name.startswith("holdfast")}
+    own = {name for name in loaded if name.startswith("safekept")}
     assert own == {
-        "holdfast",
-        "holdfast.__main__",
-        "holdfast.integrations",
-        "holdfast.integrations.entry",
-        "holdfast.integrations.helper",
-        "holdfast.integrations.helper.client",
+        "safekept",
+        "safekept.__main__",
+        "safekept.integrations",
+        "safekept.integrations.entry",
+        "safekept.integrations.helper",
+        "safekept.integrations.helper.client",
     }
     heavy = {"click", "site", "socket", "json", "re", "contextlib", "dataclasses", "typing", "subprocess"}
     assert loaded & heavy == set()
@@ -215,10 +215,10 @@ def test_the_lean_way_knows_every_host():
 
 def test_what_is_not_exactly_a_hook_or_a_prompt_goes_the_ordinary_way(helped):
     for words, expected in (
-        (["hook", "--help"], b"Usage: holdfast hook"),
+        (["hook", "--help"], b"Usage: safekept hook"),
         (["status", "--short", "--json"], b'"level"'),
         (["status", "--check"], b"protected"),
-        (["--version"], b"holdfast"),
+        (["--version"], b"safekept"),
     ):
         done = subprocess.run(
             [*program(), *words],
@@ -235,10 +235,10 @@ def test_the_prompt_says_the_same_with_and_without_a_helper(helped, helper):
     done = subprocess.run(
         [*program(), "status", "--short"],
         capture_output=True,
-        env={**helped.environment, "HOLDFAST_HELPER": helper},
+        env={**helped.environment, "SAFEKEPT_HELPER": helper},
         cwd="/",
     )
-    assert (done.returncode, done.stdout) == (0, b"holdfast: not protected: no snapshot yet\n")
+    assert (done.returncode, done.stdout) == (0, b"safekept: not protected: no snapshot yet\n")
     assert done.stderr == b""
 
 
@@ -261,7 +261,7 @@ def test_closed_streams_get_into_no_file_of_ours(helped, closed, helper):
         ],
         input=message.encode(),
         capture_output=True,
-        env={**helped.environment, "HOLDFAST_HELPER": helper},
+        env={**helped.environment, "SAFEKEPT_HELPER": helper},
         cwd="/",
         timeout=PATIENT,
     )

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from holdfast.integrations.helper import client, code
+from safekept.integrations.helper import client, code
 
 
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
     """A package of two files of which one is loaded; and a clock that lets every look happen."""
-    package = tmp_path / "holdfast"
+    package = tmp_path / "safekept"
     package.mkdir()
     for name in ("loaded.py", "other.py"):
         (package / name).write_text("")

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from holdfast.integrations.helper import later
-from holdfast.integrations.helper.later import LaterWork
+from safekept.integrations.helper import later
+from safekept.integrations.helper.later import LaterWork
 
 PATIENT = 60.0
 

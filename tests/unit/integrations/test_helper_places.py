@@ -8,8 +8,8 @@ import pytest
 
 from checkpoint_support import put
 from helper_support import throwaway
-from holdfast.integrations.helper import place_cache
-from holdfast.integrations.helper.place_cache import PlaceCache
+from safekept.integrations.helper import place_cache
+from safekept.integrations.helper.place_cache import PlaceCache
 
 
 @pytest.fixture
@@ -39,19 +39,19 @@ def later():
 
 @pytest.fixture
 def cache(later):
-    return PlaceCache({"HOME": "/of/the/starter", "LANG": "C", "HOLDFAST_CHECKPOINTS": "0"}, later.add)
+    return PlaceCache({"HOME": "/of/the/starter", "LANG": "C", "SAFEKEPT_CHECKPOINTS": "0"}, later.add)
 
 
 def test_the_environment_of_whoever_started_the_helper_says_nothing(cache, user):
     place = cache.get(user.environment)
     assert place.user_home == user.home and place.data_directory == user.data
-    assert "HOLDFAST_CHECKPOINTS" not in place.environment
+    assert "SAFEKEPT_CHECKPOINTS" not in place.environment
     assert place.environment["LANG"] == "C", "what no client sends is the helper's"
 
 
 def test_the_same_environment_is_loaded_once(cache, user):
     assert cache.get(user.environment) is cache.get(dict(reversed(user.environment.items())))
-    assert cache.get({**user.environment, "HOLDFAST_CHECKPOINTS": "1"}) is not cache.get(user.environment)
+    assert cache.get({**user.environment, "SAFEKEPT_CHECKPOINTS": "1"}) is not cache.get(user.environment)
 
 
 @pytest.mark.parametrize("name", ["config.toml", "layouts", "layouts/mine.toml"])

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from ruamel.yaml import YAML
 
-from holdfast.integrations.connecting.settings_file import Unfit
-from holdfast.integrations.hermes.enabling import LINES, disabled, enabled, is_enabled
+from safekept.integrations.connecting.settings_file import Unfit
+from safekept.integrations.hermes.enabling import LINES, disabled, enabled, is_enabled
 
 FORMS = {
     "nothing": "",
@@ -32,10 +32,10 @@ FORMS = {
     "one line without it": "{model: x}\n",
     "an empty document of one line": "{}\n",
     "a section in one line": "plugins: {disabled: [bad]}\n",
-    "disabled": "plugins:\n  enabled: [other]\n  disabled:\n    - bad\n    - holdfast\n    - worse # x\n",
-    "only it is disabled": "plugins:\n  disabled:\n    - holdfast\n",
-    "disabled in one line": "plugins:\n  disabled: [holdfast, bad]\n",
-    "disabled last in one line": "plugins:\n  disabled: [bad, holdfast]\n",
+    "disabled": "plugins:\n  enabled: [other]\n  disabled:\n    - bad\n    - safekept\n    - worse # x\n",
+    "only it is disabled": "plugins:\n  disabled:\n    - safekept\n",
+    "disabled in one line": "plugins:\n  disabled: [safekept, bad]\n",
+    "disabled last in one line": "plugins:\n  disabled: [bad, safekept]\n",
     "long names and odd ones": '\'plugins\':\n    "enabled":\n        - a/b\n        - "c d"\n# end\n',
     "a document mark": "---\nmodel: x\n",
     "text blocks": "prompt: |\n  plugins:\n    enabled:\n      - trap\nz: >\n  more\n",
@@ -68,9 +68,9 @@ def test_it_is_enabled_and_nothing_else_is_changed(text):
     new = dict(now.pop("plugins"))
     was.pop("plugins", None)
     assert now == was
-    assert new.pop("enabled") == ["holdfast", *(old.pop("enabled", None) or [])]
+    assert new.pop("enabled") == ["safekept", *(old.pop("enabled", None) or [])]
     assert (new.pop("disabled", None) or []) == [
-        name for name in old.pop("disabled", None) or [] if name != "holdfast"
+        name for name in old.pop("disabled", None) or [] if name != "safekept"
     ]
     assert new == old
 

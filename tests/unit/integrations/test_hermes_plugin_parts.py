@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from holdfast import __version__
-from holdfast.integrations.hermes.plugin import elsewhere, places
-from holdfast.integrations.hermes.plugin.commands import _in_our_words
-from holdfast.integrations.hermes.plugin.elsewhere import named_projects
-from holdfast.integrations.hermes.plugin.hooks import Hooks, _opened
-from holdfast.integrations.hermes.plugin.patches import named_in
-from holdfast.integrations.hermes.plugin.record import remember_failure
-from holdfast.integrations.hermes.plugin.sessions import Sessions
-from holdfast.integrations.hermes.plugin.tools import HARMLESS, goes_back, reason, touched
-from holdfast.integrations.hermes.plugin.voice import Voice
+from safekept import __version__
+from safekept.integrations.hermes.plugin import elsewhere, places
+from safekept.integrations.hermes.plugin.commands import _in_our_words
+from safekept.integrations.hermes.plugin.elsewhere import named_projects
+from safekept.integrations.hermes.plugin.hooks import Hooks, _opened
+from safekept.integrations.hermes.plugin.patches import named_in
+from safekept.integrations.hermes.plugin.record import remember_failure
+from safekept.integrations.hermes.plugin.sessions import Sessions
+from safekept.integrations.hermes.plugin.tools import HARMLESS, goes_back, reason, touched
+from safekept.integrations.hermes.plugin.voice import Voice
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_each_thing_is_said_once_in_a_session_and_only_at_a_terminal(capsys):
     voice.heard_on("b", "telegram")
     assert [voice.say("one", "a"), voice.say("one", "a"), voice.say("two", "a")] == [True, False, True]
     assert voice.say("one", "b")
-    assert capsys.readouterr().err == "holdfast: one\nholdfast: two\n"
+    assert capsys.readouterr().err == "safekept: one\nsafekept: two\n"
 
 
 def test_what_hermes_says_it_opened_is_understood():
@@ -166,7 +166,7 @@ def test_what_hermes_says_it_opened_is_understood():
 def test_the_same_verbs_have_other_names_at_the_terminal():
     text = "/rollback <N>\n/snapshot restore <N>, /snapshot list\n/home/u/rollback/x stays; a/snapshot too"
     assert _in_our_words(text) == (
-        "/rewind <N>\n/restore <N>, /holdfast snapshot list\n/home/u/rollback/x stays; a/snapshot too"
+        "/rewind <N>\n/restore <N>, /safekept snapshot list\n/home/u/rollback/x stays; a/snapshot too"
     )
 
 
@@ -233,7 +233,7 @@ def hooks_with(link):
 
 
 def test_the_end_of_a_background_command_is_not_told_as_an_end(monkeypatch):
-    monkeypatch.setitem(sys.modules, "_holdfast_in_hermes", None)
+    monkeypatch.setitem(sys.modules, "_safekept_in_hermes", None)
     hooks = hooks_with(link := Heard())
     given = {"tool_name": "terminal", "session_id": "s", "turn_id": "t", "status": "ok", "result": "{}"}
     for background in (True, False, "true", None):
@@ -242,7 +242,7 @@ def test_the_end_of_a_background_command_is_not_told_as_an_end(monkeypatch):
 
 
 def test_what_the_agent_has_to_know_is_returned_to_hermes_and_nothing_else(monkeypatch):
-    monkeypatch.setitem(sys.modules, "_holdfast_in_hermes", None)
+    monkeypatch.setitem(sys.modules, "_safekept_in_hermes", None)
     told = {"session_id": "s", "turn_id": "t", "platform": "x"}
     assert hooks_with(Heard(context="restored")).turn_began(**told) == {"context": "restored"}
     for outcome in ({}, {"context": ""}, {"context": ["x"]}, {"notices": ["for the person"]}):
@@ -252,12 +252,12 @@ def test_what_the_agent_has_to_know_is_returned_to_hermes_and_nothing_else(monke
 @pytest.mark.parametrize(
     ("tool", "command", "expected"),
     [
-        ("terminal", "holdfast rollback 1", True),
-        ("mcp_holdfast_roll_back", "", True),
-        ("mcp_holdfast_undo", "", True),
-        ("terminal", "holdfast status", False),
+        ("terminal", "safekept rollback 1", True),
+        ("mcp_safekept_roll_back", "", True),
+        ("mcp_safekept_undo", "", True),
+        ("terminal", "safekept status", False),
         ("terminal", "git rollback", False),
-        ("terminal", "holdfast " * 100_000, False),
+        ("terminal", "safekept " * 100_000, False),
     ],
 )
 def test_a_command_that_goes_back_is_known(tool, command, expected):

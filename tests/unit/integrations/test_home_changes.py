@@ -9,17 +9,17 @@ import pytest
 
 from checkpoint_support import put
 from helper_support import throwaway
-from holdfast.actions.home_timeline import home_points
-from holdfast.actions.listing import list_home
-from holdfast.actions.vault import open_vault
-from holdfast.integrations.calls import Call
-from holdfast.integrations.protect import Place, protect
+from safekept.actions.home_timeline import home_points
+from safekept.actions.listing import list_home
+from safekept.actions.vault import open_vault
+from safekept.integrations.calls import Call
+from safekept.integrations.protect import Place, protect
 
 
 @pytest.fixture
 def started(monkeypatch):
     calls = []
-    monkeypatch.setattr("holdfast.integrations.apart.run_apart", lambda call, _: calls.append(call))
+    monkeypatch.setattr("safekept.integrations.apart.run_apart", lambda call, _: calls.append(call))
     return calls
 
 
@@ -72,18 +72,18 @@ def test_the_first_change_of_a_home_starts_a_snapshot_that_nobody_waits_for(user
 
 
 def test_whoever_wants_none_gets_none(user, started):
-    place = Place.load({**user.environment, "HOLDFAST_INTEGRATIONS_SESSION_SNAPSHOT_HOURS": "0"})
+    place = Place.load({**user.environment, "SAFEKEPT_INTEGRATIONS_SESSION_SNAPSHOT_HOURS": "0"})
     _, outcome = change(user, place)
     assert outcome.home_point and started == []
 
 
 def test_a_change_that_could_not_be_kept_starts_nothing(user, started, monkeypatch):
-    from holdfast.core.errors import HoldfastError
+    from safekept.core.errors import SafekeptError
 
     def refuse(*given, **more):
-        raise HoldfastError("no room", kept="Nothing was changed", next_steps=())
+        raise SafekeptError("no room", kept="Nothing was changed", next_steps=())
 
-    monkeypatch.setattr("holdfast.actions.home_points.before_home_change", refuse)
+    monkeypatch.setattr("safekept.actions.home_points.before_home_change", refuse)
     _, outcome = change(user, Place.load(user.environment))
     assert [one.what for one in outcome.failures] == ["no room"] and started == []
 

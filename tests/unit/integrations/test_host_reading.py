@@ -7,14 +7,14 @@ import os
 import pytest
 
 from checkpoint_support import put
-from holdfast.integrations.here import hook_here
-from holdfast.integrations.hosts import HOSTS
-from holdfast.integrations.hosts.commands import named_by
-from holdfast.integrations.hosts.event import Event, one_line, reason
-from holdfast.integrations.hosts.handling import find_host
-from holdfast.integrations.hosts.patch_text import paths_in
-from holdfast.integrations.hosts.said import Said
-from holdfast.integrations.places import Place
+from safekept.integrations.here import hook_here
+from safekept.integrations.hosts import HOSTS
+from safekept.integrations.hosts.commands import named_by
+from safekept.integrations.hosts.event import Event, one_line, reason
+from safekept.integrations.hosts.handling import find_host
+from safekept.integrations.hosts.patch_text import paths_in
+from safekept.integrations.hosts.said import Said
+from safekept.integrations.places import Place
 
 
 @pytest.mark.parametrize(

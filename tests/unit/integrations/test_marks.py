@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from holdfast.integrations.marks import change_comes, changes_so_far, marking
+from safekept.integrations.marks import change_comes, changes_so_far, marking
 
 
 def test_a_mark_is_void_when_a_change_came_first():
@@ -52,7 +52,7 @@ def test_a_mark_that_is_being_made_is_finished_before_the_next_change():
 
 
 def test_what_is_remembered_has_a_bound():
-    from holdfast.integrations import marks
+    from safekept.integrations import marks
 
     for number in range(3_000):
         change_comes("data", str(number))

@@ -9,21 +9,21 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
-from holdfast.checkpoints import project
-from holdfast.core.flags import FLAGS
-from holdfast.integrations import entry
-from holdfast.integrations.connecting import hosts as connecting
-from holdfast.integrations.connecting.program import Program
-from holdfast.integrations.helper import client
-from holdfast.integrations.hermes.plugin import elsewhere, link
-from holdfast.integrations.hermes.plugin.hooks import Hooks
-from holdfast.integrations.hermes.plugin.voice import Voice
-from holdfast.integrations.hosts import HOSTS
-from holdfast.integrations.hosts.event import Event
-from holdfast.integrations.hosts.handling import find_host
+from safekept.checkpoints import project
+from safekept.core.flags import FLAGS
+from safekept.integrations import entry
+from safekept.integrations.connecting import hosts as connecting
+from safekept.integrations.connecting.program import Program
+from safekept.integrations.helper import client
+from safekept.integrations.hermes.plugin import elsewhere, link
+from safekept.integrations.hermes.plugin.hooks import Hooks
+from safekept.integrations.hermes.plugin.voice import Voice
+from safekept.integrations.hosts import HOSTS
+from safekept.integrations.hosts.event import Event
+from safekept.integrations.hosts.handling import find_host
 from surroundings import throwaway
 
-PROGRAM = Program(("/usr/bin/holdfast",))
+PROGRAM = Program(("/usr/bin/safekept",))
 
 
 def test_every_host_that_can_be_connected_has_a_hook_by_the_lean_way_and_no_other():
@@ -38,7 +38,7 @@ def test_the_plugin_knows_a_project_by_the_same_markers():
 
 
 def test_the_lean_client_takes_the_same_words_for_no():
-    assert [word for word in FLAGS if not client.wanted({"HOLDFAST_HELPER": word})] == [
+    assert [word for word in FLAGS if not client.wanted({"SAFEKEPT_HELPER": word})] == [
         word for word, flag in FLAGS.items() if not flag
     ]
 

@@ -9,14 +9,14 @@ import pytest
 
 from checkpoint_support import contents_in_store, put
 from helper_support import throwaway
-from holdfast.actions import home_points
-from holdfast.actions.host_calls import read_host_calls
-from holdfast.actions.host_sessions import read_session, set_switch
-from holdfast.checkpoints.store import Store
-from holdfast.integrations import home_paths
-from holdfast.integrations import protect as protecting
-from holdfast.integrations.calls import KINDS, Call
-from holdfast.integrations.protect import Outcome, Place, protect
+from safekept.actions import home_points
+from safekept.actions.host_calls import read_host_calls
+from safekept.actions.host_sessions import read_session, set_switch
+from safekept.checkpoints.store import Store
+from safekept.integrations import home_paths
+from safekept.integrations import protect as protecting
+from safekept.integrations.calls import KINDS, Call
+from safekept.integrations.protect import Outcome, Place, protect
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_text_of_a_host_is_cut_and_cleaned_before_it_is_stored(user, place):
     ],
 )
 def test_what_was_said_in_the_session_holds_before_the_variable(tmp_path, variable, said, off):
-    user = throwaway(tmp_path, **({"HOLDFAST_CHECKPOINTS": variable} if variable else {}))
+    user = throwaway(tmp_path, **({"SAFEKEPT_CHECKPOINTS": variable} if variable else {}))
     place = Place.load(user.environment)
     if said is not None:
         set_switch(user.data, "s", said)
@@ -193,9 +193,9 @@ def test_what_was_said_in_the_session_holds_before_the_variable(tmp_path, variab
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_said_at_the_start_of_a_session(tmp_path):
-    place = Place.load(throwaway(tmp_path, HOLDFAST_CHECKPOINTS="maybe").environment)
+    place = Place.load(throwaway(tmp_path, SAFEKEPT_CHECKPOINTS="maybe").environment)
     [notice] = protect(Call("session-start", "codex", session="s"), place).notices
-    assert notice == "HOLDFAST_CHECKPOINTS is `maybe`, which is neither 0 nor 1: checkpoints are taken"
+    assert notice == "SAFEKEPT_CHECKPOINTS is `maybe`, which is neither 0 nor 1: checkpoints are taken"
 
 
 def test_a_session_that_begins_hears_that_the_last_one_was_not_protected(user, place):
@@ -216,7 +216,7 @@ def test_a_session_that_begins_hears_that_the_last_one_was_not_protected(user, p
 
 
 def test_files_of_an_agents_home_go_into_a_home_point_and_a_project_in_it_stays_a_project(user, monkeypatch):
-    monkeypatch.setattr("holdfast.integrations.apart.run_apart", lambda call, _: None)
+    monkeypatch.setattr("safekept.integrations.apart.run_apart", lambda call, _: None)
     home = os.path.join(user.home, ".claude")
     put(os.path.join(home, "settings.json"), "{}")
     put(os.path.join(home, "skills", "mine", "SKILL.md"), "old")
@@ -239,7 +239,7 @@ def test_a_home_that_the_vault_cannot_take_is_kept_by_name(user, monkeypatch):
     def refuse(*words: object, **more: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("holdfast.actions.home_points.before_home_change", refuse)
+    monkeypatch.setattr("safekept.actions.home_points.before_home_change", refuse)
     outcome = protect(Call("before", "claude-code", "Write", (note,), session="s"), place)
     assert [one.what for one in outcome.failures] == ["No space left on device"]
     assert outcome.home_point == "" and len(outcome.checkpoints) == 1
@@ -263,7 +263,7 @@ def test_of_two_homes_the_one_that_the_vault_cannot_take_is_kept_by_name(user, m
 
 def test_the_end_of_a_session_is_left_to_another_process_where_there_is_a_home(user, monkeypatch):
     started: list[Call] = []
-    monkeypatch.setattr("holdfast.integrations.apart.run_apart", lambda call, _: started.append(call))
+    monkeypatch.setattr("safekept.integrations.apart.run_apart", lambda call, _: started.append(call))
     end = Call("session-end", "claude-code", session="s")
     protect(end, Place.load(user.environment))
     assert started == [], "no home, nothing to keep"

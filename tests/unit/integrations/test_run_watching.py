@@ -10,13 +10,13 @@ import threading
 import pytest
 
 from checkpoint_support import put
-from holdfast.checkpoints.checkpoints import Checkpoints
-from holdfast.checkpoints.store import Store
-from holdfast.integrations.run import sources
-from holdfast.integrations.run.relevance import Relevance
-from holdfast.integrations.run.rhythm import Rhythm
-from holdfast.integrations.run.sources import CannotWatch, Looking, Notifications, best_source
-from holdfast.integrations.run.watching import Watch
+from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.store import Store
+from safekept.integrations.run import sources
+from safekept.integrations.run.relevance import Relevance
+from safekept.integrations.run.rhythm import Rhythm
+from safekept.integrations.run.sources import CannotWatch, Looking, Notifications, best_source
+from safekept.integrations.run.watching import Watch
 
 # ── the rhythm ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,8 +258,8 @@ def test_the_real_limit_of_the_system_is_noticed(relevance, place, stop, tmp_pat
     script = (
         "import sys; sys.path[:0] = sys.argv[3:]\n"
         "import threading\n"
-        "from holdfast.integrations.run.relevance import Relevance\n"
-        "from holdfast.integrations.run.sources import best_source\n"
+        "from safekept.integrations.run.relevance import Relevance\n"
+        "from safekept.integrations.run.sources import best_source\n"
         "print(best_source(Relevance(sys.argv[1], sys.argv[2]), threading.Event(), 0.1)[1])\n"
     )
     import sys
@@ -316,8 +316,8 @@ class Playing:
 def watch(relevance, place, store, stop, monkeypatch):
     def make(*news):
         playing = Playing(stop, news)
-        monkeypatch.setattr("holdfast.integrations.run.watching.best_source", lambda *_: (playing, ""))
-        monkeypatch.setattr("holdfast.integrations.run.watching._processor_seconds", lambda: 0.0)
+        monkeypatch.setattr("safekept.integrations.run.watching.best_source", lambda *_: (playing, ""))
+        monkeypatch.setattr("safekept.integrations.run.watching._processor_seconds", lambda: 0.0)
         checkpoints = Checkpoints(store, chosen=(place,))
         made = Watch(
             checkpoints, relevance, session="s", agent="robot", quiet=2.0, stop=stop, clock=playing.clock
@@ -412,7 +412,7 @@ def test_a_watch_looks_for_itself_once_the_limit_is_reached(watch, place, releva
             super().__init__(playing.stop, [])
             looked.append(self)
 
-    monkeypatch.setattr("holdfast.integrations.run.watching.Looking", Blind)
+    monkeypatch.setattr("safekept.integrations.run.watching.Looking", Blind)
     made.follow()
     made.close()
     assert looked and not made.account.native and made.account.why == "no more"

@@ -6,12 +6,12 @@ import plistlib
 
 import pytest
 
-from holdfast.schedule.cadence import Cadence
-from holdfast.schedule.hosts import cron, launchd, systemd
-from holdfast.schedule.hosts.call import MARK, Call
+from safekept.schedule.cadence import Cadence
+from safekept.schedule.hosts import cron, launchd, systemd
+from safekept.schedule.hosts.call import MARK, Call
 
 CALL = Call(("/opt/hold fast", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
-ADA = Call(("/usr/bin/holdfast", "schedule", "run", "--quiet"), user="ada", home="/home/ada/.hermes")
+ADA = Call(("/usr/bin/safekept", "schedule", "run", "--quiet"), user="ada", home="/home/ada/.hermes")
 
 
 # ── systemd ────────────────────────────────────────────────────────────────────────────────────────
@@ -59,12 +59,12 @@ def test_words_and_values_are_quoted_for_systemd():
     found = lines(systemd.service(odd))
     assert 'ExecStart="/a b/100%%" "$$HOME" "say \\"x\\"" "back\\\\slash"' in found
     assert "Environment=\"NAME=50%% of 'it'\"" in found
-    assert "Description=holdfast: look after /h/%%n" in found
+    assert "Description=safekept: look after /h/%%n" in found
 
 
 def test_a_program_with_a_dollar_in_its_name_is_found_all_the_same():
-    found = lines(systemd.service(Call(("/a$b/holdfast", "x"))))
-    assert 'ExecStart="/usr/bin/env" "/a$$b/holdfast" "x"' in found
+    found = lines(systemd.service(Call(("/a$b/safekept", "x"))))
+    assert 'ExecStart="/usr/bin/env" "/a$$b/safekept" "x"' in found
 
 
 def test_a_users_service_that_mails_is_not_kept_from_changing_its_group():
@@ -83,11 +83,11 @@ def test_the_service_of_the_system_may_write_the_vault_and_not_the_system():
 
 def test_names_of_units_are_one_for_each_user():
     assert set(systemd.unit_files(ADA, "/etc/systemd/system")) == {
-        "/etc/systemd/system/holdfast-ada.service",
-        "/etc/systemd/system/holdfast-ada.timer",
+        "/etc/systemd/system/safekept-ada.service",
+        "/etc/systemd/system/safekept-ada.timer",
     }
-    assert systemd.start_commands(ADA)[-1] == ("systemctl", "enable", "--now", "holdfast-ada.timer")
-    assert systemd.stop_commands(CALL) == [("systemctl", "--user", "disable", "--now", "holdfast.timer")]
+    assert systemd.start_commands(ADA)[-1] == ("systemctl", "enable", "--now", "safekept-ada.timer")
+    assert systemd.stop_commands(CALL) == [("systemctl", "--user", "disable", "--now", "safekept.timer")]
 
 
 @pytest.mark.parametrize("user", ["../evil", "a b", "a/b", "-x", "a\n"])
@@ -111,9 +111,9 @@ def test_a_line_break_can_add_no_line_to_a_unit(text):
 def test_the_property_list_says_what_to_run_when_and_gently():
     call = Call(("/opt/hold fast", "a&b", "<c>"), environment={"A": "x y"}, logs="/Users/ada/logs")
     ((path, text),) = launchd.unit_files(call, "/Users/ada/Library/LaunchAgents").items()
-    assert path == "/Users/ada/Library/LaunchAgents/dev.holdfast.schedule.plist"
+    assert path == "/Users/ada/Library/LaunchAgents/dev.safekept.schedule.plist"
     found = plistlib.loads(text.encode())
-    assert found["Label"] == "dev.holdfast.schedule"
+    assert found["Label"] == "dev.safekept.schedule"
     assert found["ProgramArguments"] == ["/opt/hold fast", "a&b", "<c>"]
     assert found["EnvironmentVariables"] == {"A": "x y"}
     assert found["StartCalendarInterval"] == [{"Hour": 3, "Minute": 30}, {"Minute": call.look_minute}]
@@ -125,7 +125,7 @@ def test_the_property_list_says_what_to_run_when_and_gently():
 def test_launchd_is_asked_in_the_domain_of_the_user_or_of_the_system():
     assert launchd.start_commands(CALL, "/p", 501) == [("launchctl", "bootstrap", "gui/501", "/p")]
     assert launchd.stop_commands(ADA, 0) == [
-        ("launchctl", "bootout", "system/dev.holdfast.schedule.ada"),
+        ("launchctl", "bootout", "system/dev.safekept.schedule.ada"),
     ]
 
 
@@ -133,12 +133,12 @@ def test_launchd_is_asked_in_the_domain_of_the_user_or_of_the_system():
 
 
 def test_lines_of_cron_are_quoted_for_the_shell_and_for_cron():
-    odd = Call(("/a b/holdfast", "x'y"), environment={"A": "50% $HOME"}, home="/h")
+    odd = Call(("/a b/safekept", "x'y"), environment={"A": "50% $HOME"}, home="/h")
     begin, nightly, look, end = cron.lines(odd)
-    assert begin.startswith("# holdfast: begin. ")
-    assert nightly == """30 3 * * * env A='50\\% $HOME' '/a b/holdfast' 'x'"'"'y'"""
+    assert begin.startswith("# safekept: begin. ")
+    assert nightly == """30 3 * * * env A='50\\% $HOME' '/a b/safekept' 'x'"'"'y'"""
     assert look.startswith(f"{odd.look_minute} * * * * env ")
-    assert end == "# holdfast: end"
+    assert end == "# safekept: end"
 
 
 def test_the_minute_of_the_look_differs_between_machines_and_not_between_days():
@@ -152,7 +152,7 @@ def test_the_minute_of_the_look_differs_between_machines_and_not_between_days():
 def test_a_file_of_the_system_names_who_runs_it_and_has_no_dot_in_its_name():
     call = Call(("/x",), user="ada.b")
     ((path, text),) = cron.system_file(call, "/etc/cron.d").items()
-    assert path == "/etc/cron.d/holdfast-ada_b"
+    assert path == "/etc/cron.d/safekept-ada_b"
     assert all(" root env " in line for line in lines(text))
 
 
@@ -173,7 +173,7 @@ def test_taking_our_lines_out_gives_back_the_table_that_was_there(table):
 
 
 def test_a_block_without_its_end_costs_nobody_a_line():
-    ours = [line for line in cron.lines(CALL) if line != "# holdfast: end"]
+    ours = [line for line in cron.lines(CALL) if line != "# safekept: end"]
     table = TABLE + "\n".join(ours) + "\n0 6 * * * not ours\n"
     assert cron.without_lines(table) == TABLE + "0 6 * * * not ours\n"
 

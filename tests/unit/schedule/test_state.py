@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from holdfast.schedule.state import RunNote, State, StepNote, read_state, write_state
-from holdfast.schedule.tasks import Past
+from safekept.schedule.state import RunNote, State, StepNote, read_state, write_state
+from safekept.schedule.tasks import Past
 
 
 @pytest.fixture

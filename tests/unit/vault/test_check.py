@@ -6,14 +6,14 @@ import os
 
 import pytest
 
-from holdfast.vault.blobs import BlobKind, blob_id
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultDamaged
-from holdfast.vault.files import save_file
-from holdfast.vault.index_file import encode_index
-from holdfast.vault.keys import Secret
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage import FileKind, MemoryStorage
+from safekept.vault.blobs import BlobKind, blob_id
+from safekept.vault.check import check
+from safekept.vault.errors import VaultDamaged
+from safekept.vault.files import save_file
+from safekept.vault.index_file import encode_index
+from safekept.vault.keys import Secret
+from safekept.vault.repo import Repository
+from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import CHEAP, SECRET, new_vault, read_files, save_files
 
 FILES = {"a.md": b"alpha " * 500, "sub/b.md": b"beta " * 500, "sub/deep/c.md": os.urandom(3000)}

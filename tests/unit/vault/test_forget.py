@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
-from holdfast.vault.check import check
-from holdfast.vault.errors import NoSuchSnapshot, VaultLocked
-from holdfast.vault.forget import SnapshotPinned, forget, forget_by_policy, pin, settle, unforget, unpin
-from holdfast.vault.policy import Policy
-from holdfast.vault.repo import Repository
-from holdfast.vault.retention import plan_forget, states_in
-from holdfast.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.tags import forgotten_at, is_pinned
+from safekept.vault.check import check
+from safekept.vault.errors import NoSuchSnapshot, VaultLocked
+from safekept.vault.forget import SnapshotPinned, forget, forget_by_policy, pin, settle, unforget, unpin
+from safekept.vault.policy import Policy
+from safekept.vault.repo import Repository
+from safekept.vault.retention import plan_forget, states_in
+from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.tags import forgotten_at, is_pinned
 from vaults import SECRET, new_vault, read_all, read_files, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9
@@ -89,7 +89,7 @@ def test_what_others_wrote_into_a_snapshot_survives_a_change_of_tags(vault):
         made,
         summary={"files_new": 3},
         program_version="rustic 0.9",
-        extra={"description": "theirs", "holdfast": {"version": 1, "databases": {"state.db": "sound"}}},
+        extra={"description": "theirs", "safekept": {"version": 1, "databases": {"state.db": "sound"}}},
         excludes=("*.tmp",),
         offset=19800,
     )
@@ -170,8 +170,8 @@ def test_retention_of_one_home_leaves_others_alone(vault):
 
 
 def test_the_state_of_databases_comes_from_the_manifest_where_restic_rewrote_the_snapshot(vault):
-    manifest = b'{"format": "holdfast-snapshot", "version": 1, "databases": {"state.db": {"state": "sound"}}}'
-    files = {"state.db": b"x", ".holdfast/manifest.json": manifest}
+    manifest = b'{"format": "safekept-snapshot", "version": 1, "databases": {"state.db": {"state": "sound"}}}'
+    files = {"state.db": b"x", ".safekept/manifest.json": manifest}
     old = save_files(vault, files, tags=("kind:quick",), time_ns=NOW)
     for number in range(1, 30):
         save_files(vault, {"state.db": b"x"}, tags=("kind:quick",), time_ns=NOW + number)

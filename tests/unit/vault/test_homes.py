@@ -8,15 +8,15 @@ import tempfile
 
 import pytest
 
-from holdfast.core.entries import EntryLost, Kind
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.changes import tree_changes
-from holdfast.vault.homes import MANIFEST, read_manifest, shallow_paths, snapshot_source
-from holdfast.vault.reader import has_bytes
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.tree import Node, encode_tree, find_node
+from safekept.core.entries import EntryLost, Kind
+from safekept.vault.blobs import BlobKind
+from safekept.vault.changes import tree_changes
+from safekept.vault.homes import MANIFEST, read_manifest, shallow_paths, snapshot_source
+from safekept.vault.reader import has_bytes
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.tree import Node, encode_tree, find_node
 from vaults import MTIME, new_vault, save_directory, save_files
 
 HOME = "home/u/.hermes"
@@ -29,7 +29,7 @@ def repository():
 
 
 def stored(repository: Repository, files: dict[str, bytes], **manifest: object) -> Snapshot:
-    document = {"format": "holdfast-snapshot", "version": 1, "home": "/" + HOME, **manifest}
+    document = {"format": "safekept-snapshot", "version": 1, "home": "/" + HOME, **manifest}
     everything = {f"{HOME}/{path}": data for path, data in files.items() if not path.startswith("/")}
     everything |= {path[1:]: data for path, data in files.items() if path.startswith("/")}
     everything["/".join(MANIFEST)] = json.dumps(document).encode()

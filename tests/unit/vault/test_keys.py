@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from holdfast.vault.config import BadConfig, Config, irreducible, random_polynomial
-from holdfast.vault.crypto import Key
-from holdfast.vault.errors import (
+from safekept.vault.config import BadConfig, Config, irreducible, random_polynomial
+from safekept.vault.crypto import Key
+from safekept.vault.errors import (
     KeyInUse,
     NoSuchKey,
     NoSuchVault,
@@ -19,7 +19,7 @@ from holdfast.vault.errors import (
     VaultUnsupported,
     WrongKey,
 )
-from holdfast.vault.keys import (
+from safekept.vault.keys import (
     FOR_GENERATED,
     FOR_PASSPHRASE,
     BadKeyFile,
@@ -29,8 +29,8 @@ from holdfast.vault.keys import (
     generate_secret,
     make_key_file,
 )
-from holdfast.vault.repo import Repository
-from holdfast.vault.storage import FileKind, MemoryStorage
+from safekept.vault.repo import Repository
+from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import CHEAP, SECRET, new_vault
 
 OTHER = Secret("another one", generated=True)
@@ -170,7 +170,7 @@ def test_nothing_there_is_no_such_vault():
     with pytest.raises(NoSuchVault) as caught:
         Repository.open(MemoryStorage(), SECRET)
     assert caught.value.exit_code == 10
-    assert "`holdfast vault init`" in caught.value.next_steps[0]
+    assert "`safekept vault init`" in caught.value.next_steps[0]
 
 
 def test_a_half_made_vault_is_named_and_finished_by_init():

@@ -10,10 +10,10 @@ import subprocess
 
 import pytest
 
-from holdfast.core.files import NoRoom
-from holdfast.vault.errors import VaultDamaged, VaultUnreachable
-from holdfast.vault.storage import FileKind, LocalStorage, NotStored
-from holdfast.vault.storage import local as local_module
+from safekept.core.files import NoRoom
+from safekept.vault.errors import VaultDamaged, VaultUnreachable
+from safekept.vault.storage import FileKind, LocalStorage, NotStored
+from safekept.vault.storage import local as local_module
 
 CONTENT = b"content" * 1000
 NAME = hashlib.sha256(CONTENT).hexdigest()

@@ -11,16 +11,16 @@ import time
 
 import pytest
 
-from holdfast.vault import locks as locks_module
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.check import check
-from holdfast.vault.errors import LockLost, VaultLocked
-from holdfast.vault.files import save_file
-from holdfast.vault.lock_file import LockFile, read_locks
-from holdfast.vault.locks import unlock
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.storage import FileKind, MemoryStorage
+from safekept.vault import locks as locks_module
+from safekept.vault.blobs import BlobKind
+from safekept.vault.check import check
+from safekept.vault.errors import LockLost, VaultLocked
+from safekept.vault.files import save_file
+from safekept.vault.lock_file import LockFile, read_locks
+from safekept.vault.locks import unlock
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import SECRET, new_vault, save_files, some_files
 
 
@@ -79,7 +79,7 @@ def test_the_error_names_the_holder_and_what_to_do(vault):
     assert caught.value.retry
     assert "by pid 4121 on `kasimir` since " in caught.value.what
     assert "Nothing was written" in caught.value.kept
-    assert "`holdfast vault unlock --all`" in caught.value.next_steps[1]
+    assert "`safekept vault unlock --all`" in caught.value.next_steps[1]
     assert len(names(vault)) == 1
 
 
@@ -126,7 +126,7 @@ def test_an_unreadable_lock_stops_only_what_deletes(vault):
     with pytest.raises(VaultLocked) as caught:
         vault.lock(exclusive=True)
     assert "cannot be read" in caught.value.what
-    assert caught.value.next_steps == ("If nobody works on this vault, run `holdfast vault unlock`",)
+    assert caught.value.next_steps == ("If nobody works on this vault, run `safekept vault unlock`",)
 
 
 def test_waiting_gets_the_lock_when_the_other_is_done(vault):
@@ -251,7 +251,7 @@ def test_a_hangup_does_not_end_a_holder():
     code = """
 import os, signal, sys
 from vaults import new_vault
-from holdfast.vault.storage import MemoryStorage
+from safekept.vault.storage import MemoryStorage
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 vault = new_vault(MemoryStorage())
 one, two = vault.lock(), vault.lock()

@@ -7,32 +7,32 @@ import threading
 import pytest
 
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
-from holdfast.core.errors import HoldfastError
-from holdfast.core.objects.errors import PlaceWrong, wrong
-from holdfast.core.objects.memory import MemoryObjects
-from holdfast.core.worker import Worker
-from holdfast.vault import pack as pack_module
-from holdfast.vault import transfer
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultLocked
-from holdfast.vault.forget import forget, pin
-from holdfast.vault.keys import Secret
-from holdfast.vault.mirror import (
+from safekept.core.errors import SafekeptError
+from safekept.core.objects.errors import PlaceWrong, wrong
+from safekept.core.objects.memory import MemoryObjects
+from safekept.core.worker import Worker
+from safekept.vault import pack as pack_module
+from safekept.vault import transfer
+from safekept.vault.check import check
+from safekept.vault.errors import VaultLocked
+from safekept.vault.forget import forget, pin
+from safekept.vault.keys import Secret
+from safekept.vault.mirror import (
     CONFIG_LAST,
     MirrorRefused,
     carry_out,
     plan_mirror,
     refuse_other_vault,
 )
-from holdfast.vault.mirror_prune import MirrorPruneRefused, prune_mirror, refuse_prune
-from holdfast.vault.prune import carry_out as carry_out_prune
-from holdfast.vault.prune import plan_prune
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.storage.base import FileKind
-from holdfast.vault.storage.remote import RemoteStorage
+from safekept.vault.mirror_prune import MirrorPruneRefused, prune_mirror, refuse_prune
+from safekept.vault.prune import carry_out as carry_out_prune
+from safekept.vault.prune import plan_prune
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.storage.base import FileKind
+from safekept.vault.storage.remote import RemoteStorage
 from vaults import CHEAP, SECRET, new_vault, read_all, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9
@@ -381,7 +381,7 @@ def test_a_prune_that_is_cut_anywhere_leaves_a_whole_vault(vault):
         faulty = FaultyObjects(objects, at, "down")
         try:
             mirror(vault, faulty, prune=True)
-        except HoldfastError:
+        except SafekeptError:
             prove_sound(objects, vault, everything=False)
             continue
         assert faulty.calls < at
@@ -437,7 +437,7 @@ def once(vault, fault, at, before=()):
     faulty = FaultyObjects(objects, at, fault)
     try:
         mirror(vault, faulty)
-    except HoldfastError as error:
+    except SafekeptError as error:
         assert error.kept
         assert error.next_steps
     if "config" in objects.objects:
@@ -479,9 +479,9 @@ def test_a_place_that_takes_a_write_and_loses_the_answer_is_not_written_twice(va
     class Losing(AddingOnly):
         def write(self, name, content, *, replace=False):
             if name in objects.objects:
-                raise HoldfastError("403", kept="k", next_steps=("n",))
+                raise SafekeptError("403", kept="k", next_steps=("n",))
             objects.write(name, content)
-            raise HoldfastError("403 on the retry", kept="k", next_steps=("n",))
+            raise SafekeptError("403 on the retry", kept="k", next_steps=("n",))
 
     losing = Losing()
     losing.objects = objects.objects
@@ -541,7 +541,7 @@ def test_a_vault_that_is_fetched_is_none_before_its_last_file_is_here(vault):
         faulty = RemoteStorage(FaultyObjects(objects, at, "down"))
         try:
             carry_out(plan_mirror(faulty, target), faulty, target, order=CONFIG_LAST, lanes=1)
-        except HoldfastError:
+        except SafekeptError:
             assert "config" not in target.files
             if at % 5 == 0:
                 carry_out(plan_mirror(source, target), source, target, order=CONFIG_LAST)

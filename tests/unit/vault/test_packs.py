@@ -10,8 +10,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.vault.blobs import BlobKind, PackEntry, blob_id
-from holdfast.vault.compression import (
+from safekept.vault.blobs import BlobKind, PackEntry, blob_id
+from safekept.vault.compression import (
     BadCompression,
     compress_many,
     decompress,
@@ -19,11 +19,11 @@ from holdfast.vault.compression import (
     pack_unpacked,
     unpack_unpacked,
 )
-from holdfast.vault.crypto import Key
-from holdfast.vault.index import Index
-from holdfast.vault.index_cache import IndexCache
-from holdfast.vault.index_file import BadIndex, decode_index, encode_index
-from holdfast.vault.pack import BadPack, PackBuilder, decode_header, encode_header, pack_size, read_header
+from safekept.vault.crypto import Key
+from safekept.vault.index import Index
+from safekept.vault.index_cache import IndexCache
+from safekept.vault.index_file import BadIndex, decode_index, encode_index
+from safekept.vault.pack import BadPack, PackBuilder, decode_header, encode_header, pack_size, read_header
 
 KEY = Key.generate()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.vault.forget import forget_by_policy, mark_proven
-from holdfast.vault.policy import Policy
-from holdfast.vault.retention import plan_forget, states_in_file
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import list_snapshots, public_id
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.tags import kind_tag, proven_at, proven_tag, state_tag, with_tag
+from safekept.vault.forget import forget_by_policy, mark_proven
+from safekept.vault.policy import Policy
+from safekept.vault.retention import plan_forget, states_in_file
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import list_snapshots, public_id
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.tags import kind_tag, proven_at, proven_tag, state_tag, with_tag
 from vaults import new_vault, save_files, some_files
 
 DAY = 86_400 * 1_000_000_000

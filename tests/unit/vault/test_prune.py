@@ -6,25 +6,25 @@ import os
 
 import pytest
 
-from holdfast.core.files import NoRoom
-from holdfast.vault import index_file, prune_packs
-from holdfast.vault import pack as pack_module
-from holdfast.vault.blobs import BlobKind, blob_id
-from holdfast.vault.check import check
-from holdfast.vault.crypto import OVERHEAD
-from holdfast.vault.errors import VaultLocked, VaultReadOnly
-from holdfast.vault.files import save_file
-from holdfast.vault.forget import forget, pin
-from holdfast.vault.index_file import encode_index
-from holdfast.vault.pack import PackBuilder
-from holdfast.vault.prune import GRACE, PruneRefused, carry_out, plan_prune
-from holdfast.vault.references import references
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import LocalStorage, MemoryStorage
-from holdfast.vault.storage.base import FileKind
-from holdfast.vault.tree import BadTree, Node, encode_tree
+from safekept.core.files import NoRoom
+from safekept.vault import index_file, prune_packs
+from safekept.vault import pack as pack_module
+from safekept.vault.blobs import BlobKind, blob_id
+from safekept.vault.check import check
+from safekept.vault.crypto import OVERHEAD
+from safekept.vault.errors import VaultLocked, VaultReadOnly
+from safekept.vault.files import save_file
+from safekept.vault.forget import forget, pin
+from safekept.vault.index_file import encode_index
+from safekept.vault.pack import PackBuilder
+from safekept.vault.prune import GRACE, PruneRefused, carry_out, plan_prune
+from safekept.vault.references import references
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import LocalStorage, MemoryStorage
+from safekept.vault.storage.base import FileKind
+from safekept.vault.tree import BadTree, Node, encode_tree
 from vaults import SECRET, new_vault, read_all, read_files, save_directory, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9
@@ -328,7 +328,7 @@ def refused(vault, match):
     } == files
     assert caught.value.what.startswith("Nothing was pruned: ")
     assert caught.value.kept == "Every snapshot and every byte of the vault is as it was"
-    assert caught.value.next_steps[0] == "See what is damaged: `holdfast vault check --read-data`"
+    assert caught.value.next_steps[0] == "See what is damaged: `safekept vault check --read-data`"
     return caught.value
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from faulty_storage import FaultyStorage, Stopped
-from holdfast.vault.blobs import BlobKind
-from holdfast.vault.check import check
-from holdfast.vault.errors import VaultReadOnly
-from holdfast.vault.locks import unlock
-from holdfast.vault.prune import carry_out, plan_prune
-from holdfast.vault.repair import carry_out_repair, plan_repair
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.storage.base import FileKind
+from safekept.vault.blobs import BlobKind
+from safekept.vault.check import check
+from safekept.vault.errors import VaultReadOnly
+from safekept.vault.locks import unlock
+from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.repair import carry_out_repair, plan_repair
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.storage.base import FileKind
 from vaults import SECRET, new_vault, read_all, read_files, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9

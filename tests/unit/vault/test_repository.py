@@ -10,14 +10,14 @@ import tracemalloc
 import pytest
 
 from faulty_storage import FaultyStorage
-from holdfast.core.files import NoRoom
-from holdfast.vault import pack as pack_module
-from holdfast.vault import packer as packer_module
-from holdfast.vault import saver as saver_module
-from holdfast.vault.blobs import BlobKind, blob_id
-from holdfast.vault.check import check
-from holdfast.vault.crypto import Key
-from holdfast.vault.errors import (
+from safekept.core.files import NoRoom
+from safekept.vault import pack as pack_module
+from safekept.vault import packer as packer_module
+from safekept.vault import saver as saver_module
+from safekept.vault.blobs import BlobKind, blob_id
+from safekept.vault.check import check
+from safekept.vault.crypto import Key
+from safekept.vault.errors import (
     AmbiguousSnapshot,
     LockLost,
     NoSuchSnapshot,
@@ -25,11 +25,11 @@ from holdfast.vault.errors import (
     VaultDamaged,
     VaultReadOnly,
 )
-from holdfast.vault.reader import SnapshotSource
-from holdfast.vault.repo import Repository
-from holdfast.vault.snapshot import BadSnapshot, Snapshot
-from holdfast.vault.snapshots import find_snapshot, list_snapshots
-from holdfast.vault.storage import FileKind, MemoryStorage
+from safekept.vault.reader import SnapshotSource
+from safekept.vault.repo import Repository
+from safekept.vault.snapshot import BadSnapshot, Snapshot
+from safekept.vault.snapshots import find_snapshot, list_snapshots
+from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import SECRET, new_vault, read_all, read_files, save_directory, save_files, some_files
 
 
@@ -298,7 +298,7 @@ def test_a_missing_pack_is_named(vault):
             again.load_blob(BlobKind.DATA, blob_id(b"hello" * 100))
         assert "is missing" in caught.value.what
         assert "can still be restored" in caught.value.kept
-        assert "`holdfast vault check --read-data`" in caught.value.next_steps[0]
+        assert "`safekept vault check --read-data`" in caught.value.next_steps[0]
         assert read_files(again, snapshot) == ({}, ["a", "b/c"])
 
 

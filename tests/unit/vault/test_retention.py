@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from holdfast.vault.policy import Policy, Span, apply_policy
-from holdfast.vault.retention import DEFAULT_POLICIES, for_every_kind, plan_forget
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.tags import KINDS
-from holdfast.vault.times import parse_time
+from safekept.vault.policy import Policy, Span, apply_policy
+from safekept.vault.retention import DEFAULT_POLICIES, for_every_kind, plan_forget
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.tags import KINDS
+from safekept.vault.times import parse_time
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -19,7 +19,7 @@ NOW = parse_time("2026-11-15T12:00:00Z")[0]
 
 
 def make(time_ns, kind="quick", *words, host="h", home="/home/u/.hermes", states=None, offset=0):
-    extra = {} if states is None else {"holdfast": {"databases": states}}
+    extra = {} if states is None else {"safekept": {"databases": states}}
     words = (f"kind:{kind}", *words) if kind else words
     name = hashlib.sha256(repr((time_ns, words, host, home)).encode()).hexdigest()
     return Snapshot(time_ns, b"t" * 32, (home,), host, tags=tuple(words), extra=extra, offset=offset, id=name)
@@ -55,7 +55,7 @@ def test_the_oldest_beyond_the_limit_go_and_no_more(kind, limit):
     assert plan_of(every[3:]).forget == []
 
 
-@pytest.mark.parametrize("kind", ["manual", "adopted", "", "of-a-later-holdfast"])
+@pytest.mark.parametrize("kind", ["manual", "adopted", "", "of-a-later-safekept"])
 def test_what_a_person_or_restic_made_never_goes_by_itself(kind):
     plan = plan_of(series(300, kind))
     assert plan.forget == []

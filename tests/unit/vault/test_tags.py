@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from holdfast.vault import tags
-from holdfast.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
-from holdfast.vault.snapshot import Snapshot
-from holdfast.vault.snapshots import one_of_each, pick, public_id, shown
-from holdfast.vault.times import parse_time
+from safekept.vault import tags
+from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.snapshots import one_of_each, pick, public_id, shown
+from safekept.vault.times import parse_time
 
 DAY = 86400 * 10**9
 
@@ -119,7 +119,7 @@ def test_a_forgotten_one_is_not_found_and_the_error_says_how_to_get_it_back():
     gone = snapshot("forgotten:2026-11-15T09:30:01Z", id="3c" * 32)
     with pytest.raises(NoSuchSnapshot, match="Snapshot 3c3c3c3c was forgotten") as caught:
         pick([gone], "3c3c")
-    assert caught.value.next_steps == ("Bring it back: `holdfast snapshot forget --undo 3c3c3c3c`",)
+    assert caught.value.next_steps == ("Bring it back: `safekept snapshot forget --undo 3c3c3c3c`",)
     with pytest.raises(NoSuchSnapshot, match="no snapshots yet"):
         pick([gone], "latest")
 

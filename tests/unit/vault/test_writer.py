@@ -8,15 +8,15 @@ import random
 
 import pytest
 
-from holdfast.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
-from holdfast.vault.blocks import SEGMENT, BlockStore, block_size, pieces
-from holdfast.vault.chunks import WHOLE, cut
-from holdfast.vault.memory import KnownDatabase
-from holdfast.vault.node_text import NodeTexts
-from holdfast.vault.snapshots import list_snapshots
-from holdfast.vault.storage import MemoryStorage
-from holdfast.vault.tree import Node, encode_node
-from holdfast.vault.writer import Description, write_snapshot
+from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
+from safekept.vault.blocks import SEGMENT, BlockStore, block_size, pieces
+from safekept.vault.chunks import WHOLE, cut
+from safekept.vault.memory import KnownDatabase
+from safekept.vault.node_text import NodeTexts
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import MemoryStorage
+from safekept.vault.tree import Node, encode_node
+from safekept.vault.writer import Description, write_snapshot
 from vaults import new_vault, read_files
 
 
@@ -45,7 +45,7 @@ def store(repository, entries, roots=None, **options):
         EntryList(entries),
         lock=None,
         roots=roots or {"": "/nonexistent/u/.hermes"},
-        describe=lambda account: Description({"format": "holdfast-snapshot", "files": account.files}),
+        describe=lambda account: Description({"format": "safekept-snapshot", "files": account.files}),
         **options,
     )
 
@@ -59,7 +59,7 @@ def test_files_of_every_size_and_order_come_back_exactly():
         stored = store(repository, [entry(path, data) for path, data in contents.items()])
         found, missing = read_files(repository, stored.snapshot)
     assert not missing
-    manifest = found.pop(".holdfast/manifest.json")
+    manifest = found.pop(".safekept/manifest.json")
     assert b'"files": 8' in manifest
     assert {path.removeprefix("nonexistent/u/.hermes/"): data for path, data in found.items()} == contents
     assert stored.account.files == 8
@@ -81,7 +81,7 @@ def test_what_lies_outside_the_home_goes_to_its_real_place():
         stored = store(repository, entries, roots)
         found, _ = read_files(repository, stored.snapshot)
     assert sorted(found) == [
-        ".holdfast/manifest.json",
+        ".safekept/manifest.json",
         "home/u/.hermes/SOUL.md",
         "home/u/.honcho/config.json",
         "opt/x/b.conf",

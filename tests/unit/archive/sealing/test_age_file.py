@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from holdfast.archive.errors import ArchiveDamaged, ArchiveUnsupported
-from holdfast.archive.handle import open_handle
-from holdfast.archive.sealing.age_file import AgeFile
-from holdfast.archive.sealing.age_keys import AgeIdentity
-from holdfast.archive.sealing.age_output import AgeOutput
-from holdfast.archive.sealing.age_payload import CHUNK, SEALED, BrokenSeal, payload_size
-from holdfast.archive.sealing.identities import open_age
+from safekept.archive.errors import ArchiveDamaged, ArchiveUnsupported
+from safekept.archive.handle import open_handle
+from safekept.archive.sealing.age_file import AgeFile
+from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.archive.sealing.age_output import AgeOutput
+from safekept.archive.sealing.age_payload import CHUNK, SEALED, BrokenSeal, payload_size
+from safekept.archive.sealing.identities import open_age
 from seals import opener
 
 ME = AgeIdentity.generate()
@@ -208,7 +208,7 @@ def test_a_written_header_that_the_disk_gives_back_changed_is_not_proven(tmp_pat
     output = AgeOutput(str(tmp_path / "a.age"), [ME.recipient])
     output.write(b"content")
     output.complete()
-    (name,) = [name for name in os.listdir(tmp_path) if name.startswith(".holdfast-tmp-")]
+    (name,) = [name for name in os.listdir(tmp_path) if name.startswith(".safekept-tmp-")]
     with open(tmp_path / name, "r+b") as file:
         file.seek(40)
         byte = file.read(1)

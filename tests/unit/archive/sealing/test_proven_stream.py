@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.archive.errors import ArchiveDamaged, ArchiveTooLarge, too_large
-from holdfast.archive.handle import open_handle
-from holdfast.archive.sealing import proven_stream
-from holdfast.archive.sealing.proven_stream import SEGMENT, Proof, ProvenHandle, prove_stream
+from safekept.archive.errors import ArchiveDamaged, ArchiveTooLarge, too_large
+from safekept.archive.handle import open_handle
+from safekept.archive.sealing import proven_stream
+from safekept.archive.sealing.proven_stream import SEGMENT, Proof, ProvenHandle, prove_stream
 
 DATA = os.urandom(40 * SEGMENT + 12_345)
 

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from holdfast.archive.sealing.age_keys import AgeIdentity, Passphrase
-from holdfast.archive.sealing.age_output import sealed_bytes
-from holdfast.archive.sealing.errors import BadIdentity, BadRecipient, RecipientsMixed, RecipientsUnreadable
-from holdfast.archive.sealing.identities import load_identities
-from holdfast.archive.sealing.recipients import parse_recipients
-from holdfast.archive.sealing.ssh_keys import parse_public
+from safekept.archive.sealing.age_keys import AgeIdentity, Passphrase
+from safekept.archive.sealing.age_output import sealed_bytes
+from safekept.archive.sealing.errors import BadIdentity, BadRecipient, RecipientsMixed, RecipientsUnreadable
+from safekept.archive.sealing.identities import load_identities
+from safekept.archive.sealing.recipients import parse_recipients
+from safekept.archive.sealing.ssh_keys import parse_public
 from seals import PASSPHRASE, PLAIN, opener
 
 ME = AgeIdentity.generate()
@@ -161,7 +161,7 @@ def test_nobody_is_asked_for_the_passphrase_of_a_key_that_does_not_fit(ssh):
     def ask(question, new):
         raise AssertionError(question)
 
-    from holdfast.archive import Identity
+    from safekept.archive import Identity
 
     (key,) = load_identities(str(ssh / "locked"), Identity(ask=ask, environment=PLAIN))
     assert key.unwrap(parse_public((ssh / "ed25519.pub").read_text()).wrap(b"sixteen byte key")) is None
@@ -210,7 +210,7 @@ def test_a_protected_age_identity_opens_with_its_passphrase(tmp_path):
     [
         (b"", "there is no key in it"),
         (b"# nothing\n", "there is no key in it"),
-        (b"something\n", "line 1 is not a key that holdfast knows"),
+        (b"something\n", "line 1 is not a key that safekept knows"),
         (b"\xff\xfe\x00", "it is not a key"),
         (PUBLIC.encode(), "it is the public half of a pair; the private half opens"),
         (b"ssh-ed25519 AAAA", "it is the public half of a pair; the private half opens"),

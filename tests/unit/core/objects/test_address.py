@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.objects import Options, is_address, open_objects
-from holdfast.core.objects.address import without_secret
-from holdfast.core.objects.errors import BadAddress, PlaceRefused
+from safekept.core.objects import Options, is_address, open_objects
+from safekept.core.objects.address import without_secret
+from safekept.core.objects.errors import BadAddress, PlaceRefused
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA0000000000000000", "AWS_SECRET_ACCESS_KEY": "hush", "PATH": "/usr/bin"}
 

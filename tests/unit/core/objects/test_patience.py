@@ -6,11 +6,11 @@ import io
 
 import pytest
 
-from holdfast.core.objects import Taken
-from holdfast.core.objects.errors import PlaceRefused, PlaceUnreachable, refused, unreachable
-from holdfast.core.objects.memory import MemoryObjects
-from holdfast.core.objects.rate import Rate
-from holdfast.core.objects.retry import Patience, PatientObjects
+from safekept.core.objects import Taken
+from safekept.core.objects.errors import PlaceRefused, PlaceUnreachable, refused, unreachable
+from safekept.core.objects.memory import MemoryObjects
+from safekept.core.objects.rate import Rate
+from safekept.core.objects.retry import Patience, PatientObjects
 
 
 class Clock:

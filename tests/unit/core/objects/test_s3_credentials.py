@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.objects import Options, open_objects
-from holdfast.core.objects.errors import PlaceRefused
-from holdfast.core.objects.s3_credentials import s3_access
+from safekept.core.objects import Options, open_objects
+from safekept.core.objects.errors import PlaceRefused
+from safekept.core.objects.s3_credentials import s3_access
 
 IN_ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "from-env",

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import safekept
 from children import children
 from database_holder import HolderFailed, held
-from holdfast.core.entries import EntryLost, Outcome
-from holdfast.core.sqlite import CaptureOptions, capture, isolated
+from safekept.core.entries import EntryLost, Outcome
+from safekept.core.sqlite import CaptureOptions, capture, isolated
 
-SOURCE = str(Path(holdfast.__file__).parent.parent)
+SOURCE = str(Path(safekept.__file__).parent.parent)
 
 
 def make(path: Path, mode: str, megabytes: int = 0) -> None:
@@ -141,7 +141,7 @@ def test_content_that_is_forgotten_ends_its_helper(tmp_path):
 def test_the_helper_ends_with_its_parent_even_while_it_waits_for_a_lock(tmp_path):
     make(tmp_path / "x.db", "delete")
     program = "import sys; sys.path.insert(0, sys.argv[1])\n"
-    program += "from holdfast.core.sqlite import CaptureOptions, capture\n"
+    program += "from safekept.core.sqlite import CaptureOptions, capture\n"
     program += "tell = lambda event: print('waiting', flush=True)\n"
     program += "capture(sys.argv[2], 'x', CaptureOptions(scratch=sys.argv[3], deadline=300), {}, tell)\n"
     with held(tmp_path / "x.db", "BEGIN EXCLUSIVE"):
@@ -171,7 +171,7 @@ def test_copies_of_a_helper_that_was_killed_early_are_swept(tmp_path, monkeypatc
     scratch = tmp_path / "s"
     scratch.mkdir()
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
-    leftover = scratch / f".holdfast-tmp-{int(dead.stdout)}-abcdef"
+    leftover = scratch / f".safekept-tmp-{int(dead.stdout)}-abcdef"
     leftover.write_bytes(b"half a copy")
     with held(tmp_path / "x.db", "BEGIN EXCLUSIVE"):
         with pytest.raises(EntryLost):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import safekept
 from database_holder import held
-from holdfast.core.sqlite import DatabaseDamaged, fold, holders, verify
+from safekept.core.sqlite import DatabaseDamaged, fold, holders, verify
 
-SOURCE = str(Path(holdfast.__file__).parent.parent)
+SOURCE = str(Path(safekept.__file__).parent.parent)
 
 
 def make(path: Path, mode: str = "wal", rows: int = 1000) -> None:
@@ -81,7 +81,7 @@ def test_somebody_who_has_only_a_sidecar_open_is_a_holder(tmp_path):
 AS_NOBODY = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from holdfast.core.sqlite import holders
+from safekept.core.sqlite import holders
 os.setgid(65534); os.setuid(65534)
 for holder in holders(sys.argv[2]):
     print(holder.pid, holder.how, sep="|")
@@ -93,7 +93,7 @@ def test_a_process_that_may_not_be_looked_into_counts_as_a_holder(tmp_path, stat
     """Seen by its lock, or by its command line, which names the directory."""
     if os.geteuid() != 0:
         pytest.skip("needs two users")
-    public = Path("/var/tmp") / f"holdfast-{os.getpid()}-{len(statement)}"
+    public = Path("/var/tmp") / f"safekept-{os.getpid()}-{len(statement)}"
     public.mkdir()
     try:
         public.chmod(0o755)

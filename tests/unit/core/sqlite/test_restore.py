@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import safekept
 from database_holder import held
-from holdfast.core.sqlite import DatabaseDamaged, DatabaseHeld, DatabaseLocked, restore_into, verify
+from safekept.core.sqlite import DatabaseDamaged, DatabaseHeld, DatabaseLocked, restore_into, verify
 
-SOURCE = str(Path(holdfast.__file__).parent.parent)
+SOURCE = str(Path(safekept.__file__).parent.parent)
 
 
 def make(path: Path, mode: str, text: str, rows: int = 1000, page_size: int = 4096) -> None:
@@ -142,7 +142,7 @@ def test_a_killed_restore_leaves_the_old_rows(tmp_path, mode):
     make(tmp_path / "staged.db", mode, "new", rows=60_000)
     make(tmp_path / "live.db", mode, "old", rows=60_000)
     program = "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-    program += "from holdfast.core.sqlite import restore\n"
+    program += "from safekept.core.sqlite import restore\n"
     program += "real = restore._copy\n"
     program += "class Killing:\n"
     program += "    def __init__(self, source): self.source = source\n"

@@ -8,9 +8,6 @@ import sqlite3
 
 import pytest
 
-from holdfast.core.entries import BytesContent, DatabaseFacts, Entry, Kind
-from holdfast.core.errors import HoldfastError
-from holdfast.home.landing import undo
 from landing_support import (
     TIME,
     database,
@@ -24,6 +21,9 @@ from landing_support import (
     texts,
     write,
 )
+from safekept.core.entries import BytesContent, DatabaseFacts, Entry, Kind
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import undo
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_plain_files_named_like_sidecars_of_plain_files_land(home):
 def test_a_damaged_database_is_not_proven_and_nothing_changes(home, scratch):
     database(f"{home}/state.db", 3, text="mine")
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), file("state.db", damaged(scratch))])
     error = caught.value
     assert error.code == "restore-not-proven"
@@ -155,7 +155,7 @@ def test_a_damaged_database_is_not_proven_and_nothing_changes(home, scratch):
     )
     assert error.kept == "The home is as it was; what was staged has been removed"
     assert error.next_steps[-1] == (
-        "Take the damaged database all the same: `holdfast import FILE --allow-damaged`"
+        "Take the damaged database all the same: `safekept import FILE --allow-damaged`"
     )
     assert facts(home) == before
 
@@ -182,12 +182,12 @@ NOT_DATABASES = [
 def test_what_is_no_database_never_silently_replaces_a_sound_one(home, data, words):
     database(f"{home}/state.db", 3, text="mine")
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), file("state.db", data)])
     assert caught.value.code == "restore-not-proven"
     assert f"`state.db`: the database is damaged: it {words}" in caught.value.what
     assert caught.value.next_steps[-1] == (
-        "Take the damaged database all the same: `holdfast import FILE --allow-damaged`"
+        "Take the damaged database all the same: `safekept import FILE --allow-damaged`"
     )
     assert facts(home) == before
     result = landed(home, [file("state.db", data)], allow_damaged=True)
@@ -253,7 +253,7 @@ def test_a_recorded_damage_lands_over_one_that_is_damaged_too(home, scratch):
 def test_a_recorded_damage_does_not_excuse_another_one(home, scratch):
     database(f"{home}/state.db", 3, text="mine")
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [recorded("state.db", damaged(scratch)), file("kanban.db", damaged(scratch))])
     assert caught.value.code == "restore-not-proven"
     assert "1 of 2 restored things could not be proven: `kanban.db`" in caught.value.what
@@ -298,7 +298,7 @@ def test_a_database_that_stays_locked_is_refused_by_name_and_the_rest_is_taken_b
     before = texts(f"{home}/state.db")
     with holding(f"{home}/state.db", "begin immediate") as child:
         config = facts(home)["config.yaml"]
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SafekeptError) as caught:
             landed(
                 home,
                 [
@@ -323,7 +323,7 @@ def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scr
             ([file("own.db", "not a database")], False, "what would replace it is not a database"),
             ([file("config.yaml", "new")], True, "it cannot be taken away from under that program"),
         ):
-            with pytest.raises(HoldfastError) as caught:
+            with pytest.raises(SafekeptError) as caught:
                 landed(home, entries, exact=exact)
             assert caught.value.code == "held-database"
             assert caught.value.what.endswith(why) and f"process {child}" in caught.value.what
@@ -332,18 +332,18 @@ def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scr
 
 
 def test_a_database_opened_in_the_last_instant_is_noticed(home, scratch, monkeypatch):
-    from holdfast.home.landing import swap as swapping
+    from safekept.home.landing import swap as swapping
 
     database(f"{home}/state.db", 10, journal="delete")
     before = facts(home)
     real = swapping.Swap._check_holders
     with contextlib.ExitStack() as stack:
         # The other program opened the old file just before the rename: it now has the kept one open.
-        kept = f"{home}.holdfast/landings/op-1/replaced/home/.hermes/state.db"
+        kept = f"{home}.safekept/landings/op-1/replaced/home/.hermes/state.db"
         monkeypatch.setattr(
             swapping.Swap, "_check_holders", lambda self: (stack.enter_context(holding(kept)), real(self))[1]
         )
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SafekeptError) as caught:
             landed(home, [file("state.db", database_bytes(scratch))])
     assert caught.value.code == "held-database"
     assert "it was opened while the landing was under way" in caught.value.what

@@ -8,8 +8,6 @@ import subprocess
 
 import pytest
 
-from holdfast.core.errors import HoldfastError
-from holdfast.home.landing import recover, undo
 from landing_support import (
     database,
     database_bytes,
@@ -25,6 +23,8 @@ from landing_support import (
     texts,
     write,
 )
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import recover, undo
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_recovery_passes_a_read_only_home_where_nothing_is_pending(read_only):
 
 def test_recovery_of_a_read_only_home_in_the_middle_of_a_landing_is_refused_by_name(read_only):
     home, freeze = read_only
-    work = f"{home}.holdfast/landings/op-1"
+    work = f"{home}.safekept/landings/op-1"
     entries = [file("config.yaml", "new"), file("SOUL.md", "new")]
     for step in range(1, 200):
         assert killed_at(step, lambda: landed(home, entries)) == -1, "no kill left it half way"
@@ -61,17 +61,17 @@ def test_recovery_of_a_read_only_home_in_the_middle_of_a_landing_is_refused_by_n
             break
         recover(home)
     freeze()
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         recover(home)
     assert caught.value.code == "landing-not-permitted"
-    assert f"`{home}.holdfast/" in caught.value.what and "Read-only file system" in caught.value.what
+    assert f"`{home}.safekept/" in caught.value.what and "Read-only file system" in caught.value.what
     assert caught.value.kept == f"Nothing was changed; what that landing replaced is in `{work}/replaced`"
 
 
 def test_leftovers_that_never_touched_the_home_do_not_block_a_read_only_one(read_only):
     home, freeze = read_only
     landed(home, [file("config.yaml", "new")])
-    os.makedirs(f"{home}.holdfast/landings/op-2/staged")
+    os.makedirs(f"{home}.safekept/landings/op-2/staged")
     freeze()
     assert recover(home) == []
 
@@ -83,7 +83,7 @@ def test_landing_on_a_read_only_place_is_refused(read_only, area):
         landed(home, [file("config.yaml", "first")], operation="op-0")
     freeze()
     for work in (lambda: landed(home, [file("config.yaml", "new")]), *([lambda: undo(home)] if area else [])):
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SafekeptError) as caught:
             work()
         assert caught.value.code == "landing-not-permitted"
         assert caught.value.what.endswith("cannot be written: Read-only file system")
@@ -93,18 +93,18 @@ def test_landing_on_a_read_only_place_is_refused(read_only, area):
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("place", ["/", "//", "/.."])
 def test_the_root_of_the_filesystem_is_no_home(place):
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         plan(place, [file("SOUL.md", "x")])
     assert caught.value.code == "unsafe-target"
     assert caught.value.what == "`/` is the root of the filesystem; nothing is ever restored into it"
     assert caught.value.kept == "Nothing was changed"
-    assert caught.value.next_steps == ("Name a directory of its own: `holdfast import FILE --into DIR`",)
+    assert caught.value.next_steps == ("Name a directory of its own: `safekept import FILE --into DIR`",)
 
 
 @pytest.mark.timeout(20)
 def test_a_link_to_the_root_of_the_filesystem_is_no_home_either(tmp_path):
     os.symlink("/", tmp_path / "root")
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         plan(str(tmp_path / "root"), [file("SOUL.md", "x")])
     assert caught.value.code == "unsafe-target"
 
@@ -112,7 +112,7 @@ def test_a_link_to_the_root_of_the_filesystem_is_no_home_either(tmp_path):
 @pytest.mark.parametrize("name", ["n" * 256, "ü" * 128, f"deep/{'n' * 300}/x"])
 def test_a_name_that_no_filesystem_takes_is_refused_by_name(home, name):
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("SOUL.md", "x"), file(name, "x")])
     assert caught.value.code == "unsafe-entry"
     longest = max(len(part.encode()) for part in name.split("/"))
@@ -129,7 +129,7 @@ def test_names_of_255_bytes_land(home):
 
 def vanish(monkeypatch, path, before):
     """Remove a path at the last instant before `before` of the swap does its work."""
-    from holdfast.home.landing import swap as swapping
+    from safekept.home.landing import swap as swapping
 
     real = getattr(swapping.Swap, before)
 
@@ -147,7 +147,7 @@ def vanish(monkeypatch, path, before):
 def test_a_directory_that_vanishes_under_a_landing_is_named_whole(home, monkeypatch, before):
     config = facts(home)["config.yaml"]
     vanish(monkeypatch, f"{home}/notes", before)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), file("notes/e", "new"), file("zz", "new")])
     assert caught.value.code == "home-changed"
     assert f"`{home}/notes/e`" in caught.value.what
@@ -158,8 +158,8 @@ def test_a_directory_that_vanishes_under_a_landing_is_named_whole(home, monkeypa
 
 
 def test_a_directory_made_anew_while_a_landing_is_taken_back_gets_its_files_again(home, monkeypatch):
-    from holdfast.home.landing import swap as swapping
-    from holdfast.home.landing import takeback
+    from safekept.home.landing import swap as swapping
+    from safekept.home.landing import takeback
 
     real, times = takeback._Back._return, []
 
@@ -175,7 +175,7 @@ def test_a_directory_made_anew_while_a_landing_is_taken_back_gets_its_files_agai
 
     monkeypatch.setattr(takeback._Back, "_return", made_anew)
     monkeypatch.setattr(swapping.Swap, "_check_holders", fail)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), file("notes/e", "new")])
     assert times and caught.value.code == "landing-failed"
     assert read(f"{home}/notes/e") == b"old" and read(f"{home}/config.yaml") == b"old: 1\n"
@@ -219,7 +219,7 @@ def mounted(home, tmp_path):
 def test_a_file_that_is_a_mount_point_is_named_and_nothing_changes(home, mounted, monkeypatch, exact, known):
     if not known:  # a system that does not list its mounts: the kernel's refusal is understood
         for name in ("plan", "wish"):
-            monkeypatch.setattr(f"holdfast.home.landing.{name}.mount_points", frozenset)
+            monkeypatch.setattr(f"safekept.home.landing.{name}.mount_points", frozenset)
     before = facts(home)
     entries = [file("SOUL.md", "new"), file("notes/e", "new")]
     if not exact:
@@ -227,7 +227,7 @@ def test_a_file_that_is_a_mount_point_is_named_and_nothing_changes(home, mounted
     if known:
         sentence = f"`{mounted}` is a mount point, and can be neither replaced nor moved away"
         assert plan(home, entries, exact=exact).obstacles == [sentence]
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, entries, exact=exact)
     assert caught.value.code == "landing-not-permitted"
     assert caught.value.what.startswith(f"`{mounted}` is a mount point")
@@ -262,7 +262,7 @@ def test_a_held_target_that_is_no_database_is_refused_with_a_true_sentence(home,
     with open(place, "rb") as opened:  # any descriptor of another process counts
         holder = subprocess.Popen(["sleep", "60"], stdin=opened)
     try:
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SafekeptError) as caught:
             landed(home, [file("state.db", database_bytes(str(tmp_path)))])
     finally:
         holder.kill()
@@ -307,9 +307,9 @@ def test_an_undo_that_cannot_switch_the_journal_mode_back_says_so(home, tmp_path
 
 def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     """Inside a landing names are relative to open directories; `1` is a name that nobody knows."""
-    from holdfast.home.landing.area import not_permitted
-    from holdfast.home.landing.moving import rename
-    from holdfast.home.landing.tree import Tree
+    from safekept.home.landing.area import not_permitted
+    from safekept.home.landing.moving import rename
+    from safekept.home.landing.tree import Tree
     from unprivileged import as_nobody
 
     for name in ("staged", "home"):

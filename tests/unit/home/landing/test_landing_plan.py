@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from holdfast.core.errors import HoldfastError
 from landing_support import TIME, directory, facts, file, plan, symlink, write
+from safekept.core.errors import SafekeptError
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_exact_removes_what_a_backup_would_hold_and_nothing_else(home):
     write(f"{home}/hermes-agent/main.py", "code")
     write(f"{home}/backups/old.zip", "zip")
     write(f"{home}/cron.pid", "412")
-    write(f"{home}/.holdfast/landings/x/plan.jsonl", "ours")
+    write(f"{home}/.safekept/landings/x/plan.jsonl", "ours")
     os.mkfifo(f"{home}/pipe")
     made = plan(home, [file("config.yaml", "new")], exact=True)
     assert made.remove == ["extra/note.md", "same.md"]
@@ -131,13 +131,13 @@ def test_only_a_name_that_begins_alike_is_not_taken(home):
 
 
 def test_only_something_that_is_not_there_is_an_error(home):
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         plan(home, [file("SOUL.md", "x")], only=["SOUL.md", "sould.md"])
     error = caught.value
     assert error.code == "nothing-matches"
     assert error.what == "there is nothing called `sould.md` in what is to be restored"
     assert error.kept == "Nothing was changed"
-    assert error.next_steps == ("List what it holds: `holdfast import FILE --dry-run --json`",)
+    assert error.next_steps == ("List what it holds: `safekept import FILE --dry-run --json`",)
 
 
 def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path):
@@ -148,7 +148,7 @@ def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path)
         file("_external/.honchos/x", "evil"),
         file("_external/.honcho/config.json", "fine"),
     ]
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         plan(home, entries, {"_external/.honcho": str(tmp_path / ".honcho")})
     error = caught.value
     assert error.code == "import-outside-home"
@@ -157,7 +157,7 @@ def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path)
         "`_external/.bashrc`, `_external/.ssh/authorized_keys`, `_external/.honchos/x`"
     )
     assert error.kept == "Nothing was changed"
-    assert "holdfast import FILE --into DIR" in error.next_steps[1]
+    assert "safekept import FILE --into DIR" in error.next_steps[1]
     assert not os.path.exists(tmp_path / ".honcho")
 
 
@@ -176,7 +176,7 @@ def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path)
 )
 def test_names_that_leave_the_home_or_contradict_are_refused(home, entries, why):
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         plan(home, entries)
     assert caught.value.code == "unsafe-entry"
     assert why in caught.value.what
@@ -193,12 +193,12 @@ def test_a_link_where_a_directory_is_needed_is_named_in_the_plan(home, tmp_path)
 
 
 def test_our_own_members_of_an_archive_do_not_land(home):
-    made = plan(home, [file(".holdfast/manifest.json", "{}"), file("SOUL.md", "x")])
+    made = plan(home, [file(".safekept/manifest.json", "{}"), file("SOUL.md", "x")])
     assert made.create == ["SOUL.md"]
 
 
 def test_what_would_refuse_the_landing_is_said_by_the_plan(home, tmp_path, monkeypatch):
-    from holdfast.home.landing import plan as planning
+    from safekept.home.landing import plan as planning
 
     assert plan(home, [file("SOUL.md", "x")]).obstacles == []
     os.mkdir(tmp_path / "elsewhere")
@@ -206,7 +206,7 @@ def test_what_would_refuse_the_landing_is_said_by_the_plan(home, tmp_path, monke
     monkeypatch.setattr(planning, "free_bytes", lambda path: 1_000_000)
     made = plan(home, [file("skills/a.md", "x"), file("SOUL.md", "x" * 5000)])
     assert made.obstacles == [
-        f"`{home}/skills` is a link where a directory is needed; holdfast never writes through links",
+        f"`{home}/skills` is a link where a directory is needed; safekept never writes through links",
         f"There is not enough room beside `{home}`: 2,105,344 bytes are needed, 1,000,000 are free",
     ]
     assert made.as_dict()["obstacles"] == made.obstacles

@@ -5,10 +5,6 @@ import sqlite3
 
 import pytest
 
-from holdfast.core.errors import HoldfastError
-from holdfast.core.locks import AlreadyRunning
-from holdfast.home.landing import landings, recover
-from holdfast.home.landing.area import open_area
 from landing_support import (
     TIME,
     database,
@@ -22,6 +18,10 @@ from landing_support import (
     texts,
     write,
 )
+from safekept.core.errors import SafekeptError
+from safekept.core.locks import AlreadyRunning
+from safekept.home.landing import landings, recover
+from safekept.home.landing.area import open_area
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def home(tmp_path):
 
 def kill_before_commit(home, entries):
     """A landing that is killed when everything is in place and only the mark is missing."""
-    from holdfast.home.landing import swap as swapping
+    from safekept.home.landing import swap as swapping
 
     def die(*_):
         import signal
@@ -65,23 +65,23 @@ def test_everything_in_place_but_not_committed_is_taken_back(home):
     assert [(one.operation, one.outcome, one.set_aside) for one in found] == [("op-1", "taken-back", [])]
     assert facts(home) == old
     assert recover(home) == []
-    assert os.listdir(f"{home}.holdfast/landings") == []
+    assert os.listdir(f"{home}.safekept/landings") == []
 
 
 def test_staged_leftovers_of_a_dead_process_are_swept(home):
     old = facts(home)
-    directory = f"{home}.holdfast/landings/20260101-000000-abcdef"
+    directory = f"{home}.safekept/landings/20260101-000000-abcdef"
     write(f"{directory}/staged/0/1", "half")
     assert [(one.operation, one.outcome) for one in recover(home)] == [("20260101-000000-abcdef", "swept")]
     assert facts(home) == old
-    assert os.listdir(f"{home}.holdfast/landings") == []
+    assert os.listdir(f"{home}.safekept/landings") == []
 
 
 def test_a_landing_whose_process_lives_is_waited_for_and_left_alone(home):
-    write(f"{home}.holdfast/landings/op-9/staged/0/1", "under way")
+    write(f"{home}.safekept/landings/op-9/staged/0/1", "under way")
     with open_area(home).lock("import"), pytest.raises(AlreadyRunning, match=r"\(import\) is at work here"):
         recover(home, wait=0.1)
-    assert os.path.exists(f"{home}.holdfast/landings/op-9/staged/0/1")
+    assert os.path.exists(f"{home}.safekept/landings/op-9/staged/0/1")
 
 
 def test_what_the_agent_wrote_after_the_crash_is_set_aside_and_not_lost(home):
@@ -160,13 +160,13 @@ def test_a_recovery_that_cannot_finish_says_what_is_kept_and_goes_on_later(home,
         return real(source, *arguments, **options)
 
     monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         recover(home)
     monkeypatch.undo()
     error = caught.value
     assert error.code == "landing-not-taken-back" and error.retry
     assert "`memories/MEMORY.md`: [Errno 5] Input/output error" in error.what
-    kept = f"{home}.holdfast/landings/op-1/replaced"
+    kept = f"{home}.safekept/landings/op-1/replaced"
     assert error.kept == f"Everything it replaced is kept in `{kept}`"
     assert read(f"{home}/config.yaml") == b"old: 1\n", "it stopped at the first failure"
     assert read(f"{kept}/home/.hermes/memories/MEMORY.md") == b"old memory"
@@ -176,11 +176,11 @@ def test_a_recovery_that_cannot_finish_says_what_is_kept_and_goes_on_later(home,
 
 def test_a_record_that_names_other_places_is_refused(home, tmp_path):
     kill_before_commit(home, [file("config.yaml", "new")])
-    record = f"{home}.holdfast/landings/op-1/plan.jsonl"
+    record = f"{home}.safekept/landings/op-1/plan.jsonl"
     text = read(record).decode().replace(f'"name": "{os.path.basename(home)}"', '"name": "other"')
     with open(record, "w") as target:
         target.write(text)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         recover(home)
     assert caught.value.code == "landing-not-taken-back"
     assert "was made for other places than this home" in caught.value.what
@@ -196,14 +196,14 @@ def test_the_next_landing_recovers_first(home):
 
 def test_a_record_that_cannot_be_read_stops_with_everything_kept(home):
     kill_before_commit(home, [file("config.yaml", "new")])
-    record = f"{home}.holdfast/landings/op-1/plan.jsonl"
+    record = f"{home}.safekept/landings/op-1/plan.jsonl"
     write(record, read(record).replace(b'"version": 1', b'"version": 9'), 0o600)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         recover(home)
     error = caught.value
     assert error.code == "landing-not-taken-back"
     assert error.what == f"the record of an interrupted landing, `{record}`, cannot be read"
-    kept = f"{home}.holdfast/landings/op-1/replaced"
+    kept = f"{home}.safekept/landings/op-1/replaced"
     assert error.kept == f"Nothing was changed; everything that landing replaced is kept in `{kept}`"
     assert read(f"{kept}/home/.hermes/config.yaml") == b"old: 1\n"
 
@@ -211,7 +211,7 @@ def test_a_record_that_cannot_be_read_stops_with_everything_kept(home):
 def test_a_torn_note_at_the_end_of_a_record_is_passed_over(home):
     old = facts(home)
     kill_before_commit(home, [file("config.yaml", "new")])
-    with open(f"{home}.holdfast/landings/op-1/plan.jsonl", "ab") as record:
+    with open(f"{home}.safekept/landings/op-1/plan.jsonl", "ab") as record:
         record.write(b'{"note": "pour')
     recover(home)
     assert facts(home) == old

@@ -5,10 +5,10 @@ import stat
 
 import pytest
 
-from holdfast.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
-from holdfast.core.errors import HoldfastError
-from holdfast.home.landing import landings, undo
 from landing_support import TIME, directory, facts, file, landed, read, symlink, write
+from safekept.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import landings, undo
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_kind_conflicts_keep_the_whole_old_thing(home, old, new):
         "link": [symlink("thing", "memories")],
     }[new]
     if old == "link" and new == "directory":
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SafekeptError) as caught:
             landed(home, entries)
         assert caught.value.code == "landing-through-link"
         assert facts(home) == before
@@ -182,7 +182,7 @@ def test_kind_conflicts_keep_the_whole_old_thing(home, old, new):
 def test_a_directory_with_machine_bound_files_is_not_moved_away(home):
     write(f"{home}/profiles/coder/gateway.pid", "412")
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("profiles", "a file")])
     assert caught.value.code == "machine-bound-in-the-way"
     assert "`profiles/coder/gateway.pid` belongs to this machine" in caught.value.what
@@ -195,13 +195,13 @@ def test_links_in_the_home_are_never_written_through(home, tmp_path):
     outside.mkdir()
     os.symlink(outside, f"{home}/skills")
     before = facts(str(tmp_path))
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), file("skills/a/run.md", "x")])
     error = caught.value
     assert error.code == "landing-through-link"
     assert (
         error.what
-        == f"`{home}/skills` is a link where a directory is needed; holdfast never writes through links"
+        == f"`{home}/skills` is a link where a directory is needed; safekept never writes through links"
     )
     assert error.kept == "The home is as it was"
     assert "Replace the link by a real directory" in error.next_steps[0]
@@ -218,7 +218,7 @@ def test_a_link_put_in_the_way_after_the_plan_is_not_followed_either(home, tmp_p
         return BytesContent(b"new memory")
 
     entry = Entry("memories/MEMORY.md", Kind.FILE, 0o644, TIME, 10, open=sabotage)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), entry])
     assert caught.value.code == "landing-through-link"
     assert os.listdir(outside) == []
@@ -232,16 +232,16 @@ def test_a_home_that_is_a_link_stays_one(tmp_path):
     result = landed(str(tmp_path / ".hermes"), [file("config.yaml", "new")])
     assert os.path.islink(tmp_path / ".hermes")
     assert read(str(real / "config.yaml")) == b"new"
-    assert result.replaced_in.startswith(str(real) + ".holdfast/")
-    assert mode(str(real) + ".holdfast") == 0o700
+    assert result.replaced_in.startswith(str(real) + ".safekept/")
+    assert mode(str(real) + ".safekept") == 0o700
 
 
 def test_the_work_area_goes_inside_where_the_parent_cannot_hold_it(home):
-    write(home + ".holdfast", "somebody's file of that name")
+    write(home + ".safekept", "somebody's file of that name")
     result = landed(home, [file("config.yaml", "new")])
-    assert result.replaced_in.startswith(f"{home}/.holdfast/")
-    assert read(home + ".holdfast") == b"somebody's file of that name"
-    assert mode(f"{home}/.holdfast") == 0o700
+    assert result.replaced_in.startswith(f"{home}/.safekept/")
+    assert read(home + ".safekept") == b"somebody's file of that name"
+    assert mode(f"{home}/.safekept") == 0o700
     assert [past.operation for past in landings(home)] == ["op-1"]
 
 
@@ -263,7 +263,7 @@ def test_wrong_hash_short_content_and_lost_entries_leave_the_home_as_it_was(home
         Entry("lost", Kind.FILE, 0o644, TIME, 3, open=lambda: Lost(b"abc")),
     ]
     before = facts(home)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, entries)
     error = caught.value
     assert error.code == "restore-not-proven"
@@ -274,7 +274,7 @@ def test_wrong_hash_short_content_and_lost_entries_leave_the_home_as_it_was(home
     assert error.kept == "The home is as it was; what was staged has been removed"
     assert "Copy the file from its origin again" in error.next_steps[1]
     assert facts(home) == before
-    assert os.listdir(f"{home}.holdfast/landings") == []
+    assert os.listdir(f"{home}.safekept/landings") == []
 
 
 @pytest.mark.parametrize("where", [1, 2, 40])
@@ -293,7 +293,7 @@ def test_ctrl_c_while_staging_leaves_the_home_as_it_was(home, where):
     with pytest.raises(KeyboardInterrupt):
         landed(home, entries)
     assert facts(home) == before
-    assert os.listdir(f"{home}.holdfast/landings") == []
+    assert os.listdir(f"{home}.safekept/landings") == []
 
 
 @pytest.mark.parametrize("call", ["rename", "link", "mkdir", "chmod", "utime"])
@@ -313,19 +313,19 @@ def test_any_failure_of_the_swap_is_taken_back_at_once(home, monkeypatch, call, 
 
     def failing(*arguments, **options):
         nonlocal calls
-        inside = os.path.exists(f"{home}.holdfast/landings/op-1/plan.jsonl")
+        inside = os.path.exists(f"{home}.safekept/landings/op-1/plan.jsonl")
         calls += inside
         if inside and calls == 2:
             raise error
         return real(*arguments, **options)
 
     monkeypatch.setattr(os, call, failing)
-    with pytest.raises((KeyboardInterrupt, HoldfastError)) as caught:
+    with pytest.raises((KeyboardInterrupt, SafekeptError)) as caught:
         landed(home, entries)
     monkeypatch.undo()
     assert facts(home) == before
-    assert os.listdir(f"{home}.holdfast/landings") == []
-    if isinstance(caught.value, HoldfastError):
+    assert os.listdir(f"{home}.safekept/landings") == []
+    if isinstance(caught.value, SafekeptError):
         assert caught.value.code == (
             "landing-not-permitted" if isinstance(error, PermissionError) else "landing-failed"
         )
@@ -333,9 +333,9 @@ def test_any_failure_of_the_swap_is_taken_back_at_once(home, monkeypatch, call, 
 
 
 def test_two_landings_in_one_home_do_not_meet(home):
-    from holdfast.home.landing.area import open_area
+    from safekept.home.landing.area import open_area
 
-    with open_area(home).lock("import"), pytest.raises(HoldfastError) as caught:
+    with open_area(home).lock("import"), pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new")])
     assert caught.value.code == "already-running"
     assert f"process {os.getpid()} (import)" in caught.value.what
@@ -351,7 +351,7 @@ def test_what_root_writes_belongs_to_the_owner_of_the_home(home):
     )
     for path in ("a", "a/b", "l", "config.yaml", "empty"):
         assert os.lstat(f"{home}/{path}").st_uid == 65534, path
-    area = home + ".holdfast"
+    area = home + ".safekept"
     for place, names, files in os.walk(area):
         for name in (*names, *files):
             if name != "config.yaml":  # the replaced file keeps the owner that it had
@@ -361,7 +361,7 @@ def test_what_root_writes_belongs_to_the_owner_of_the_home(home):
 
 def test_a_home_that_is_a_file_is_refused(tmp_path):
     place = write(str(tmp_path / "file"), "not a directory")
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(place, [file("config.yaml", "new")])
     assert caught.value.what == f"`{place}` is not a directory, so nothing can be restored into it"
     assert caught.value.kept == "Nothing was changed"
@@ -397,7 +397,7 @@ def test_declared_places_outside_are_written_and_undone_with_the_rest(home, tmp_
 def test_a_declared_place_that_is_a_link_is_not_followed(home, tmp_path):
     os.mkdir(tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", tmp_path / "user/.honcho")
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(
             home,
             [file("_external/.honcho/config.json", "new")],
@@ -408,7 +408,7 @@ def test_a_declared_place_that_is_a_link_is_not_followed(home, tmp_path):
 
 
 def test_a_file_that_appears_during_the_landing_is_kept(home, monkeypatch):
-    from holdfast.home.landing import swap as swapping
+    from safekept.home.landing import swap as swapping
 
     real = swapping.Swap.carry_out
 
@@ -430,7 +430,7 @@ def test_a_file_found_the_same_that_changes_meanwhile_is_noticed(home):
         return BytesContent(b"x")
 
     entries = [file("a", "same"), Entry("b", Kind.FILE, 0o644, TIME, 1, open=sabotage)]
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         landed(home, entries)
     assert caught.value.code == "home-changed" and caught.value.retry
     assert caught.value.what == "`a` was changed while the landing was being prepared"

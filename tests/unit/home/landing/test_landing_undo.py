@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from holdfast.core.errors import HoldfastError
-from holdfast.home.landing import expire, landings, undo
 from landing_support import TIME, directory, facts, file, landed, read, symlink, write
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import expire, landings, undo
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_last_landing_is_taken_back_first_and_others_by_name(home):
     assert read(f"{home}/config.yaml") == b"one"
     assert undo(home, "first").undoes == "first"
     assert facts(home) == old
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         undo(home, "first")
     assert caught.value.code == "undo-not-possible"
     assert caught.value.what.startswith("first cannot be taken back: it was taken back already, by ")
@@ -92,20 +92,20 @@ def test_the_last_landing_is_taken_back_first_and_others_by_name(home):
 
 def test_nothing_to_undo_says_so(home, tmp_path):
     for place in (home, str(tmp_path / "missing")):
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SafekeptError) as caught:
             undo(place)
         error = caught.value
         assert error.code == "nothing-to-undo"
         assert error.what == f"there is no import or restore to take back in `{place}`"
         assert error.kept == "Nothing was changed"
-        assert error.next_steps == ("Import a backup instead: `holdfast import FILE`",)
+        assert error.next_steps == ("Import a backup instead: `safekept import FILE`",)
     assert not os.path.exists(tmp_path / "missing")
 
 
 def test_what_expired_cannot_be_undone(home):
     landed(home, NEW)
     assert expire(home) == []
-    record = f"{home}.holdfast/landings/op-1/landed.jsonl"
+    record = f"{home}.safekept/landings/op-1/landed.jsonl"
     data = read(record)
     header = data.split(b"\n")[0]
     old = f'"time": {time.time() - 15 * 86400}'.encode()
@@ -114,12 +114,12 @@ def test_what_expired_cannot_be_undone(home):
     assert [past.operation for past in landings(home)] == ["op-1"]
     assert expire(home, days=16) == []
     assert expire(home, days=14) == ["op-1"]
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SafekeptError) as caught:
         undo(home, "op-1")
     error = caught.value
     assert error.code == "undo-not-possible"
     assert error.what == "op-1 cannot be taken back: it is not known here; it may have expired"
-    assert error.next_steps == ("Restore from a backup instead: `holdfast import FILE`",)
+    assert error.next_steps == ("Restore from a backup instead: `safekept import FILE`",)
     assert read(f"{home}/config.yaml") == b"new: 1\n"
 
 
@@ -128,8 +128,8 @@ def test_a_record_for_another_place_is_not_acted_on(home, tmp_path):
     moved = str(tmp_path / "moved" / ".hermes")
     os.makedirs(tmp_path / "moved")
     os.rename(home, moved)
-    os.rename(home + ".holdfast", moved + ".holdfast")
-    with pytest.raises(HoldfastError) as caught:
+    os.rename(home + ".safekept", moved + ".safekept")
+    with pytest.raises(SafekeptError) as caught:
         undo(moved)
     assert caught.value.code == "undo-not-possible"
     assert "it was made for other places than this home" in caught.value.what

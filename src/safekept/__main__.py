@@ -1,0 +1,26 @@
+"""`safekept …` and `python -m safekept …`: hooks and prompts by the lean way, the rest by the front door."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """The entry point."""
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in ("hook", "status"):
+        from safekept.integrations.entry import lean
+
+        code = lean(arguments)
+        if code is not None:
+            os._exit(code)  # nothing is open, and nobody waits for an interpreter to be taken apart
+    if sys.flags.no_site:
+        from safekept.integrations.entry import with_packages
+
+        with_packages()
+    from safekept.cli.main import main as front_door
+
+    front_door()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Databases of live homes: is each sound, and if not, which verified generation brings it back?
+
+Only a generation is named in which that very database was checked and found sound, or of which a drill
+proved all, and whose pieces are all in the vault now. Where there is none, that is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+
+from safekept.actions.listing import Listed, list_home
+from safekept.actions.receipts import ARCHIVE, read_receipts
+from safekept.actions.scratch import scratch
+from safekept.actions.stored_home import open_stored
+from safekept.actions.vault import open_vault
+from safekept.actions.vault_status import OPEN
+from safekept.core.errors import SafekeptError
+from safekept.core.sqlite.capture import CaptureOptions
+from safekept.home.finding import Examination
+from safekept.home.finding import Finding as Loss
+from safekept.home.health_databases import judge
+from safekept.home.layout import Layout
+from safekept.home.recorded import Recorded, Since
+from safekept.vault.blobs import BlobKind
+from safekept.vault.presence import doubt_lost_packs
+from safekept.vault.repo import Repository
+from safekept.vault.retention import SOUND, states_in
+from safekept.vault.tags import proven_at
+
+from .finding import ADVICE, SERIOUS, Case, Finding
+from .permissions import files_where
+
+_BLOB = 32
+
+
+def look_at_databases(case: Case) -> Iterator[Finding]:
+    for home in case.status.homes:
+        layout = case.surroundings.layouts.get(home.layout)
+        if layout is None or not home.exists:
+            continue
+        damaged = {}
+        with _private_place(case) as place:
+            for path in _paths(home.home, layout):
+                found = _judged(case, home.home, layout, path, place)
+                if found:
+                    damaged[path] = found
+        yield from _advise(case, home.home, layout, damaged)
+        mended = [path for path in home.damaged if path and path not in damaged]
+        if mended:
+            yield Finding(
+                "damaged-when-stored",
+                ADVICE,
+                f"{', '.join(mended)} in {home.home} was damaged when it was last stored, and is sound now",
+                (),
+                (case.command("snapshot", home=home.home),),
+                home=home.home,
+            )
+
+
+@contextlib.contextmanager
+def _private_place(case: Case) -> Iterator[str]:
+    """For a copy, where a database can be judged no other way. Looking makes no directory of ours."""
+    if os.path.isdir(case.surroundings.data_directory):
+        with scratch(case.surroundings) as place:
+            yield place
+    else:
+        with tempfile.TemporaryDirectory(prefix="safekept-doctor-") as place:
+            yield place
+
+
+def _paths(home: str, layout: Layout) -> list[str]:
+    """Where a sound home has databases, in itself and in each profile."""
+    found = []
+    for path in files_where(home, layout.database, layout.database_below):
+        full = os.path.join(home, path)
+        # One that nothing was ever written to has no bytes, and is sound.
+        unused = not layout.tables_of(path) and os.path.lexists(full) and os.lstat(full).st_size == 0
+        if not unused and not os.path.islink(full):
+            found.append(path)
+    return found
+
+
+def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str:
+    """What is wrong with a database, in words; nothing where it is sound or nobody can say."""
+    examination = Examination(
+        layout,
+        Recorded({"": home}, lambda: iter(()), {}, {}),
+        Since(),
+        _Nothing(),
+        CaptureOptions(scratch=place, deadline=case.request.deadline),
+        case.listener,
+    )
+    found = judge(examination, path)
+    if isinstance(found, str):
+        case.remarks.append(found)
+        return ""
+    if isinstance(found, Loss):
+        return found.text
+    if found.state == "damaged":
+        lines = [line for line in found.detail.splitlines() if not line.startswith("***")]
+        return "; ".join(lines[:2]) or found.detail
+    if found.state == "unverified" and found.detail:
+        case.remarks.append(f"{path} could not be checked: {found.detail}")
+    return ""
+
+
+class _Nothing:
+    """No snapshot is compared with."""
+
+    def data(self, path: str) -> bytes | None:
+        return None
+
+    def owner(self, path: str) -> tuple[int, int] | None:
+        return None
+
+
+def _advise(case: Case, home: str, layout: Layout, damaged: dict[str, str]) -> Iterator[Finding]:
+    if not damaged:
+        return
+    verified = _generations(case, home, list(damaged))
+    for path, wrong in damaged.items():
+        profile = layout.profile_of(path)
+        of = "" if profile == "default" else f" (profile {profile.rpartition('/')[2]})"
+        steps, told = _steps(case, home, path, verified.get(path))
+        yield Finding(
+            "database-damaged",
+            SERIOUS,
+            f"{path}{of} in {home} is damaged",
+            (wrong, told),
+            steps,
+            home=home,
+        )
+
+
+def _steps(
+    case: Case, home: str, path: str, generation: tuple[Listed, str] | None
+) -> tuple[tuple[str, ...], str]:
+    if generation is not None:
+        one, proof = generation
+        restore = case.command("snapshot", "restore", one.short, path, home=home)
+        told = f"the newest verified state of it is in snapshot {one.short} ({proof})"
+        return ("Stop the agent first; what is there now is kept", f"Bring it back: {restore}"), told
+    archive = _archive(case, home)
+    if archive:
+        restore = case.command("import", archive, "--only", path, home=home)
+        told = f"no snapshot has a verified state of it; a drill proved the archive {archive}"
+        return ("Stop the agent first; what is there now is kept", f"Bring it back: {restore}"), told
+    told = "no verified generation of it is known"
+    steps = ["Nothing is advised that was not verified; keep a copy of the damaged file"]
+    if case.status.vault.state == OPEN:
+        steps.append(f"Have the newest snapshot proven: {case.command('drill', home=home)}")
+        steps.append(f"See every version of it: {case.command('history', path, home=home)}")
+    return tuple(steps), told
+
+
+def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Listed, str]]:
+    """For each path the newest snapshot that has it verified and whole, and what verified it."""
+    found: dict[str, tuple[Listed, str]] = {}
+    if case.status.vault.state != OPEN:
+        return found
+    try:
+        with open_vault(case.surroundings) as repository:
+            doubt_lost_packs(repository.storage, repository.index)
+            states = states_in(repository)
+            for one in list_home(repository, home).shown:
+                known = states(one.snapshot)
+                for path in paths:
+                    if path in found:
+                        continue
+                    proof = "checked and sound" if known.get(path) == SOUND else ""
+                    if not proof and proven_at(one.snapshot) is not None:
+                        proof = "proven by a drill"
+                    if proof and _whole(case, repository, one, path):
+                        found[path] = one, proof
+                if len(found) == len(paths):
+                    break
+    except (SafekeptError, OSError) as error:
+        case.remarks.append(f"the vault could not be asked for verified generations: {error}")
+    return found
+
+
+def unverified_databases(case: Case, home: str, snapshot: str, paths: list[str]) -> list[str]:
+    """Those of the paths that are databases which nobody found sound in that snapshot."""
+    shown = next((one for one in case.status.homes if one.home == home), None)
+    layout = case.surroundings.layouts.get(shown.layout) if shown else None
+    databases = [path for path in paths if layout is not None and layout.database(path)]
+    if not databases or case.status.vault.state != OPEN:
+        return databases
+    try:
+        with open_vault(case.surroundings) as repository:
+            known = [one for one in list_home(repository, home).of_home if one.id.startswith(snapshot)]
+            if not known or proven_at(known[0].snapshot) is not None:
+                return databases if not known else []
+            states = states_in(repository)(known[0].snapshot)
+            return [path for path in databases if states.get(path) != SOUND]
+    except (SafekeptError, OSError):
+        return databases
+
+
+def _whole(case: Case, repository: Repository, one: Listed, path: str) -> bool:
+    """Whether every piece of a file is in a pack that is there and has its size."""
+    try:
+        node = open_stored(case.surroundings, repository, one).source.node(path)
+    except SafekeptError:
+        return False
+    if node is None or node.type != "file" or node.content is None:
+        return False
+    content = node.content
+    blobs = (content[at : at + _BLOB] for at in range(0, len(content), _BLOB))
+    return all(repository.index.has(BlobKind.DATA, blob) for blob in blobs)
+
+
+def _archive(case: Case, home: str) -> str:
+    """The newest archive of this home that a drill proved, and that is still there."""
+    for receipt in read_receipts(case.surroundings):
+        good = receipt.subject == ARCHIVE and receipt.ok and receipt.home == home
+        if good and os.path.isfile(receipt.name):
+            return receipt.name
+    return ""

@@ -1,0 +1,99 @@
+"""Look at everything that can go wrong around a user's protection, and say what to do about each of it.
+
+Nothing is changed by looking. A family that fails to look is a remark, never an end: the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from safekept.actions.status import Status, look
+from safekept.actions.surroundings import Surroundings
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+
+from .clutter import look_at_clutter
+from .connected import look_at_connections
+from .databases import look_at_databases
+from .finding import ADVICE, SERIOUS, Case, DoctorRequest, Family, Finding
+from .interrupted import look_at_interrupted
+from .permissions import look_at_permissions, mode_of
+from .protection import look_at_protection
+from .surrounding import look_at_clock, look_at_journal, look_at_programs, look_at_room, look_at_schedule
+
+#: In the order in which people should read them, within a level.
+FAMILIES: tuple[tuple[str, Family], ...] = (
+    ("what was cut off", look_at_interrupted),
+    ("databases", look_at_databases),
+    ("protection", look_at_protection),
+    ("connected agents", look_at_connections),
+    ("permissions", look_at_permissions),
+    ("schedule", look_at_schedule),
+    ("room", look_at_room),
+    ("programs", look_at_programs),
+    ("clock", look_at_clock),
+    ("journal", look_at_journal),
+    ("copies of other tools", look_at_clutter),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found, the serious first."""
+
+    findings: tuple[Finding, ...]
+    status: Status
+    remarks: tuple[str, ...] = ()  # what could not be looked at
+    seconds: float = 0.0
+    looked: tuple[str, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing to do; 3: findings; 4: serious ones."""
+        if any(one.level == SERIOUS for one in self.findings):
+            return 4
+        return 3 if self.findings else 0
+
+    @property
+    def repairs(self) -> list[Finding]:
+        """The findings that `--fix` mends."""
+        return [one for one in self.findings if one.repair is not None]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "exit_code": self.exit_code,
+            "homes": [one.home for one in self.status.homes],
+            "vault": self.status.vault.place,
+            "findings": [one.as_dict() for one in self.findings],
+            "remarks": list(self.remarks),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def examine(
+    surroundings: Surroundings, request: DoctorRequest | None = None, listener: Listener = silent
+) -> Diagnosis:
+    """Look at everything; of one home where it is named. Raises only where the home cannot be told."""
+    request = request or DoctorRequest()
+    began, now = time.monotonic(), time.time()
+    key_mode = mode_of(surroundings.vault_key_file)  # opening the vault closes a key to others
+    status = look(
+        surroundings,
+        request.home,
+        request.layout,
+        stale_hours=request.stale_hours,
+        now=now,
+        hosts=request.hosts,
+    )
+    case = Case(surroundings, request, status, now, listener, key_mode)
+    findings: list[Finding] = []
+    for name, family in FAMILIES:
+        listener(Event("look", path=name))
+        try:
+            findings += family(case)
+        except (SafekeptError, OSError) as error:
+            case.remarks.append(f"{name} could not be looked at: {error}")
+    findings.sort(key=lambda one: (SERIOUS, ADVICE).index(one.level))
+    remarks = tuple(dict.fromkeys(case.remarks))
+    return Diagnosis(tuple(findings), status, remarks, time.monotonic() - began)

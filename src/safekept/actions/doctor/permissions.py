@@ -1,0 +1,94 @@
+"""Who else can read keys, the vault, the settings and the secrets of a home."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from safekept.core.spelling import shell_word
+from safekept.home.layout import Layout
+
+from .finding import ADVICE, SERIOUS, Case, Finding, Repair
+
+_OTHERS, _EVERYBODY = 0o077, 0o007
+
+
+def look_at_permissions(case: Case) -> Iterator[Finding]:
+    here = case.surroundings
+    yield from _private(case, here.vault_key_file, "the key of the vault", SERIOUS)
+    if case.key_mode & _EVERYBODY and not mode_of(here.vault_key_file) & _EVERYBODY:
+        yield Finding(
+            "key-was-open",
+            SERIOUS,
+            f"everybody on this machine could read the key of the vault until now: {here.vault_key_file}",
+            (f"its mode was {case.key_mode:04o}", "opening the vault closed it: only you can read it now"),
+            (
+                "If others use this machine, add a new key: `safekept vault key add`",
+                "and take the old one away: `safekept vault key remove ID`",
+            ),
+        )
+    for path, what in (
+        (here.vault, "the vault"),
+        (here.data_directory, "safekept's own data"),
+        (os.path.join(here.data_directory, "checkpoints"), "the checkpoint store"),
+        (os.path.join(here.data_directory, "receipts"), "the receipts of drills"),
+    ):
+        yield from _private(case, path, what, ADVICE)
+    if case.request.config_directory:
+        # It may name commands that print a passphrase, and addresses with a token in them.
+        config = os.path.join(case.request.config_directory, "config.toml")
+        yield from _private(case, config, "the settings", ADVICE)
+    for home in case.status.homes:
+        layout = here.layouts.get(home.layout)
+        if layout is not None and home.exists:
+            yield from _secrets(case, home.home, layout)
+
+
+def mode_of(path: str) -> int:
+    """The permission bits of a file; 0 where there is none."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return 0
+
+
+def _private(case: Case, path: str, what: str, level: str, home: str = "") -> Iterator[Finding]:
+    try:
+        facts = os.lstat(path)
+    except (OSError, ValueError):
+        return
+    if stat.S_ISLNK(facts.st_mode):
+        return  # what it leads to is looked at where it is
+    mode = stat.S_IMODE(facts.st_mode)
+    if not mode & _OTHERS:
+        return
+    wanted = 0o700 if stat.S_ISDIR(facts.st_mode) else 0o600
+    after = mode & wanted if mode & 0o700 else wanted
+    ours = facts.st_uid == os.geteuid() or os.geteuid() == 0
+    command = f"chmod {after:o} {shell_word(path)}"
+    text = f"sets the mode of {path} to {after:04o}"
+    yield Finding(
+        "permissions",
+        level,
+        f"{what} can be read or entered by others: {path}",
+        (f"its mode is {mode:04o}", f"it belongs to user {facts.st_uid}"),
+        (f"`{command}`",) if ours else ("Only its owner can mend that", f"`sudo {command}`"),
+        Repair("mode", path, text, mode, after) if ours else None,
+        home,
+    )
+
+
+def _secrets(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
+    """Every file that the layout knows as a secret; no directory is entered that can hold none."""
+    for path in files_where(home, layout.secret, layout.secret_below):
+        yield from _private(case, os.path.join(home, path), "a secret of your agent", ADVICE, home)
+
+
+def files_where(home: str, wanted: Callable[[str], bool], may_hold: Callable[[str], bool]) -> Iterator[str]:
+    """Paths in a home that are wanted, in order; links are not followed."""
+    for directory, names, files in os.walk(home):
+        below = os.path.relpath(directory, home)
+        prefix = "" if below == "." else below + "/"
+        names[:] = sorted(name for name in names if may_hold(prefix + name))
+        yield from (prefix + name for name in sorted(files) if wanted(prefix + name))

@@ -1,0 +1,202 @@
+"""What is around safekept: the clock, the schedule, the disk, the programs that the settings need."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+
+from safekept.actions.ages import moment, seconds_text
+from safekept.actions.projects import checkpoint_directory
+from safekept.actions.vault import open_vault
+from safekept.actions.vault_status import OPEN
+from safekept.core.errors import SafekeptError
+from safekept.core.spelling import shell_word
+from safekept.core.trash import GRACE, room_to_keep
+from safekept.home.content import amount
+from safekept.vault.snapshots import list_snapshots, public_id
+from safekept.vault.tags import forgotten_at
+
+from .finding import ADVICE, SERIOUS, Case, Finding
+
+_HOUR, _DAY = 3600.0, 86400.0
+#: A clock may be wrong by so much without anybody being misled.
+_SKEW = 300.0
+#: The host looks in every hour; three times missed is not by chance.
+_MISSED = 3 * _HOUR
+#: Forgotten snapshots that nobody reclaimed for so long after their grace.
+_UNPRUNED = 30 * _DAY
+
+
+def look_at_clock(case: Case) -> Iterator[Finding]:
+    future, evidence = [], []
+    if case.status.vault.state == OPEN:
+        with contextlib.suppress(SafekeptError, OSError), open_vault(case.surroundings) as repository:
+            for one in list_snapshots(repository)[0]:
+                if one.time_ns / 1e9 > case.now + _SKEW:
+                    future.append(one)
+    for one in future[:3]:
+        evidence.append(f"snapshot {public_id(one)[:8]} is dated {moment(one.time_ns / 1e9)}")
+    if len(future) > 3:
+        evidence.append(f"and {len(future) - 3:,} more snapshots")
+    evidence += _journal_times(case)
+    if evidence:
+        yield Finding(
+            "clock",
+            ADVICE,
+            "the clock of this machine is or was wrong",
+            (*evidence, f"it says {moment(case.now)} now"),
+            ("Set the clock, or let it be set: `timedatectl set-ntp true`",),
+        )
+
+
+def _journal_times(case: Case) -> list[str]:
+    """Lines of the journal that are dated before the line above them, or after now."""
+    back, last, ahead = 0, 0.0, 0
+    worst = (0.0, 0.0)
+    try:
+        for entry in case.surroundings.journal.read():
+            if last - entry.time > _SKEW:
+                back += 1
+                worst = max(worst, (last - entry.time, entry.time))
+            ahead += entry.time > case.now + _SKEW
+            last = entry.time
+    except OSError as error:
+        case.remarks.append(f"the journal could not be read: {error.strerror or error}")
+    found = []
+    if back:
+        times = "once" if back == 1 else f"{back:,} times"
+        found.append(f"the journal goes back in time {times}, by up to {seconds_text(worst[0])}")
+    if ahead:
+        lines = "1 line of the journal is" if ahead == 1 else f"{ahead:,} lines of the journal are"
+        found.append(f"{lines} dated in the future")
+    return found
+
+
+def look_at_schedule(case: Case) -> Iterator[Finding]:
+    schedule = case.status.schedule
+    if not schedule.looked:
+        if any(home.last is not None for home in case.status.homes):
+            yield Finding(
+                "no-schedule",
+                ADVICE,
+                "nothing takes snapshots by itself",
+                ("no schedule ever ran here",),
+                ("Have it done every day: `safekept schedule install`",),
+            )
+        return
+    silent_for = case.now - schedule.looked
+    if silent_for > _MISSED:
+        yield Finding(
+            "schedule-silent",
+            SERIOUS,
+            f"the schedule does not fire: it was last heard of {seconds_text(silent_for)} ago",
+            (f"it looked last at {moment(schedule.looked)}", "the host is asked to look in every hour"),
+            (
+                "See what the host says of it: `safekept schedule show`",
+                "Install it anew: `safekept schedule install`",
+            ),
+        )
+    elif schedule.state in ("failed", "interrupted"):
+        yield Finding(
+            "schedule-failed",
+            ADVICE,
+            f"the last run of the schedule {'failed' if schedule.state == 'failed' else 'was cut off'}",
+            (f"it began at {moment(schedule.last)}",),
+            ("See what failed: `safekept log`", "Run what is due now: `safekept schedule run`"),
+        )
+
+
+def look_at_room(case: Case) -> Iterator[Finding]:
+    """A disk that is nearly full, and room that only waits to be given back."""
+    seen = set()
+    places = [case.surroundings.data_directory, case.surroundings.vault]
+    for place in (*places, *(home.home for home in case.status.homes)):
+        with contextlib.suppress(OSError):
+            device = os.stat(place).st_dev
+            if device in seen:
+                continue
+            seen.add(device)
+            if not room_to_keep(place):
+                free = shutil.disk_usage(place).free
+                yield Finding(
+                    "disk-nearly-full",
+                    SERIOUS,
+                    f"the disk of {place} is nearly full",
+                    (f"{amount(free)} are free", "below that, nothing that was dropped is kept for a while"),
+                    ("Give room back: `safekept vault prune`", "and `safekept checkpoints prune`"),
+                )
+    yield from _unpruned(case)
+
+
+def _unpruned(case: Case) -> Iterator[Finding]:
+    if case.status.vault.state != OPEN or not case.status.vault.forgotten:
+        return
+    with contextlib.suppress(SafekeptError, OSError), open_vault(case.surroundings) as repository:
+        times = [forgotten_at(one) for one in list_snapshots(repository)[0]]
+        old = [time for time in times if time is not None and case.now - time / 1e9 > GRACE + _UNPRUNED]
+        if old:
+            yield Finding(
+                "vault-unpruned",
+                ADVICE,
+                f"{len(old):,} forgotten snapshots wait to be deleted from the vault",
+                (f"the first was forgotten at {moment(min(old) / 1e9)}",),
+                ("See what that would free: `safekept vault prune --dry-run`", "`safekept vault prune`"),
+            )
+
+
+def look_at_programs(case: Case) -> Iterator[Finding]:
+    """Programs that are used where settings or stores need them; looked for where safekept would look."""
+    store = os.path.join(checkpoint_directory(case.surroundings), "store")
+    needs = {"git": "to pack checkpoints and keep their store small"} if os.path.isdir(store) else {}
+    for recipient in case.request.recipients:
+        if recipient.startswith(("gpg:", "gpg-symmetric")):
+            needs["gpg"] = "to seal archives to a GnuPG key, as `backup.seal` says"
+    for destination in case.status.destinations:
+        scheme = destination.url.partition(":")[0]
+        if scheme in ("sftp", "rclone"):
+            program = "ssh" if scheme == "sftp" else "rclone"
+            needs.setdefault(program, f"to reach the destination {destination.name}")
+    words = _words(case.request.passphrase_command)
+    if words:
+        needs[words[0]] = "to open the vault, as `vault.passphrase_command` says"
+    for program, why in needs.items():
+        if shutil.which(program, path=case.surroundings.environment.get("PATH")) is None:
+            yield Finding(
+                "program-missing",
+                SERIOUS if why.startswith("to open") else ADVICE,
+                f"{program} is not installed; it is needed {why}",
+                (f"{program} is not in the PATH",),
+                (f"Install {program} with the packages of this system",),
+            )
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def look_at_journal(case: Case) -> Iterator[Finding]:
+    journal = case.status.journal
+    if journal.problem:
+        yield Finding(
+            "journal-unreadable",
+            ADVICE,
+            f"the journal cannot be read: {journal.problem}",
+            (journal.path,),
+            (f"Look at it: `ls -l {shell_word(journal.path)}`",),
+        )
+    elif journal.unreadable:
+        one = journal.unreadable == 1
+        count, verb = ("1 line", "is") if one else (f"{journal.unreadable:,} lines", "are")
+        yield Finding(
+            "journal-torn",
+            ADVICE,
+            f"{count} of the journal cannot be read and {verb} passed over",
+            (journal.path,),
+            ("Nothing has to be done; `log` and `undo` know less of what those lines told",),
+        )

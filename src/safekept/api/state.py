@@ -1,0 +1,94 @@
+"""How everything is, and taking the last change back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .apart import in_its_own_process
+from .here import PathLike, here, text
+from .values import Undone
+
+if TYPE_CHECKING:
+    from safekept.actions.status import Status
+    from safekept.actions.undo import Undone as ActionUndone
+
+
+def status(home: PathLike | None = None, *, layout: str = "") -> Status:
+    """Am I protected? The verdict, and what it rests on. Nothing is changed, and no home is read.
+
+    `verdict.level` is `protected`, `not-protected` or `alarm`; `verdict.reasons` say why, `verdict.next`
+    what to do. `as_dict()` is what `safekept status --json` prints.
+
+    >>> safekept.status().verdict.level
+    'not-protected'
+    >>> _ = safekept.snapshot()
+    >>> safekept.status().verdict.level
+    'protected'
+    """
+    from safekept.actions.status import look
+
+    user = here()
+    hours = user.settings.number("status.stale_hours")
+    return look(user.surroundings, text(home), layout, stale_hours=hours)
+
+
+@in_its_own_process
+def undo(
+    operation: str = "",
+    *,
+    home: PathLike | None = None,
+    directory: PathLike | None = None,
+    dry_run: bool = False,
+    layout: str = "",
+) -> Undone:
+    """Take the last restore, import or rollback back, or the `operation` with this id.
+
+    `home` narrows it to changes of that home, `directory` to rollbacks of that project. With `dry_run` the
+    answer says what would be taken back. Calling it again undoes the undo.
+
+    >>> _ = safekept.snapshot()
+    >>> _ = (home / "SOUL.md").write_text("Somebody else.")
+    >>> restored = safekept.restore(paths=["SOUL.md"], yes=True)
+    >>> safekept.undo(restored.operation).returns
+    ('SOUL.md',)
+    >>> (home / "SOUL.md").read_text()
+    'Somebody else.'
+    """
+    from safekept.actions.undo import UndoRequest, take_back
+
+    user = here()
+    request = UndoRequest(
+        operation=operation,
+        home=text(home),
+        layout=layout,
+        directory=text(directory),
+        dry_run=dry_run,
+        deadline=user.deadline,
+        keep_days=user.settings.number("import.keep_days"),
+        settings=user.policy.take,
+    )
+    return _undone(take_back(user.surroundings, request), dry_run)
+
+
+def _undone(found: ActionUndone, dry_run: bool) -> Undone:
+    returns: tuple[str, ...] = ()
+    goes: tuple[str, ...] = ()
+    if found.plan is not None:
+        returns, goes = tuple(found.plan.returns), tuple(found.plan.goes)
+    if found.rollback is not None:
+        steps = found.rollback.plan.steps
+        returns = tuple(step.path for step in steps if step.places)
+        goes = tuple(step.path for step in steps if step.action == "remove")
+    if found.brought_back is not None:
+        returns = found.brought_back.back
+    change = found.change
+    return Undone(
+        undoes=change.operation,
+        verb=change.verb,
+        place=change.place,
+        done=not dry_run,
+        operation=found.operation,
+        complete=found.complete,
+        returns=returns,
+        goes=goes,
+    )

@@ -1,0 +1,28 @@
+"""One portable file of a home: written whole or not at all, read back whatever made it.
+
+Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limits`; `identify`; `Seal`,
+`make_seal` and `Identity` for what only another key shall open.
+"""
+
+from safekept.archive.identify import identify
+from safekept.archive.limits import HASH_NONE, NO_LIMITS, Limits
+from safekept.archive.names import leaves_target
+from safekept.archive.reading import Archive, open_archive
+from safekept.archive.seal import NOBODY, Identity, Seal, make_seal
+from safekept.archive.writing import Written, write_archive
+
+__all__ = [
+    "HASH_NONE",
+    "NOBODY",
+    "NO_LIMITS",
+    "Archive",
+    "Identity",
+    "Limits",
+    "Seal",
+    "Written",
+    "identify",
+    "leaves_target",
+    "make_seal",
+    "open_archive",
+    "write_archive",
+]

@@ -1,0 +1,194 @@
+"""Opens archives, whatever made them: known by content, never by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from safekept.archive.errors import NOTHING_CHANGED, ArchiveUnknown
+from safekept.archive.handle import Handle, open_handle
+from safekept.archive.limits import HASH_ALL, Limits
+from safekept.archive.seal import NOBODY, Identity, open_sealed, sealed_kind
+from safekept.archive.zip_directory import has_end
+from safekept.archive.zip_records import END_SIGNATURE, LOCAL_SIGNATURE
+from safekept.core.entries import Entry, Kind, Outcome, Remark, Source
+
+#: So many of the names beside a home are said.
+_NAMED = 5
+
+
+class Archive:
+    """An open archive: a Source, to be closed."""
+
+    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL, sealed: str = "") -> None:
+        self.path = handle.path
+        self.sealed = sealed  # "age", "gpg", or empty
+        self._handle = handle
+        self._reader: Any = make_reader(handle, limits, hash_up_to)
+        self.form: str = self._reader.form
+        self.head: dict[str, object] | None = self._reader.head
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self._reader.ordered)
+
+    @property
+    def remarks(self) -> list[Remark]:
+        remarks: list[Remark] = self._reader.remarks
+        return remarks
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every entry, as often as wanted."""
+        return list(self._reader)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._reader)
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def under(self, prefix: str) -> Source:
+        """The entries below `prefix`, without it: for archives that wrap a home in a directory."""
+        return Unwrapped(self, prefix.strip("/"))
+
+    def finish(self) -> None:
+        """Check what follows the last entry; worth calling once all content was read."""
+        self._reader.finish()
+        self._handle.settle()
+
+    def close(self) -> None:
+        self._reader.close()
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """A Source without the directory that everything lies in."""
+
+    archive: Archive
+    prefix: str
+
+    @property
+    def ordered(self) -> bool:
+        return self.archive.ordered
+
+    @property
+    def remarks(self) -> list[Remark]:
+        start = self.prefix + "/"
+        inside = [
+            replace(remark, path=remark.path.removeprefix(start)) if remark.path.startswith(start) else remark
+            for remark in self.archive.remarks
+        ]
+        return inside + self._outside(start) if self.prefix else self.archive.remarks
+
+    def _outside(self, start: str) -> list[Remark]:
+        """One remark for all that lies beside the home in the archive."""
+        files = size = 0
+        tops: dict[str, None] = {}
+        for entry in self.archive:
+            if entry.path.startswith(start):
+                continue
+            if entry.kind is Kind.DIRECTORY:
+                # The directories above the home belong to it; an empty one beside it is still a name.
+                if not start.startswith(entry.path + "/"):
+                    tops.setdefault(self._top(entry.path))
+                continue
+            tops.setdefault(self._top(entry.path))
+            files += 1
+            size += entry.size
+        if not tops:
+            return []
+        names = [f"`{name}`" for name in list(tops)[:_NAMED]]
+        more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
+        reason = f"outside `{self.prefix}`, which is the home in this archive: {', '.join(names)}{more}"
+        return [Remark(next(iter(tops)), Outcome.EXCLUDED, reason, files, size)]
+
+    def _top(self, path: str) -> str:
+        """The outermost directory on the way to a path that is not on the way to the home."""
+        parts, home = path.split("/"), self.prefix.split("/")
+        depth = 0
+        while depth < min(len(parts) - 1, len(home)) and parts[depth] == home[depth]:
+            depth += 1
+        return "/".join(parts[: depth + 1])
+
+    def __iter__(self) -> Iterator[Entry]:
+        start = self.prefix + "/"
+        for entry in self.archive:
+            if not self.prefix:
+                yield entry
+            elif entry.path.startswith(start):
+                yield replace(entry, path=entry.path.removeprefix(start))
+
+
+def open_archive(
+    path: str,
+    limits: Limits = Limits(),  # noqa: B008
+    hash_up_to: int = HASH_ALL,
+    identity: Identity = NOBODY,
+) -> Archive:
+    """Open any archive we can read; raises a typed error for everything else.
+
+    A sealed one is opened with what `identity` has: nothing of it is unpacked to a disk.
+
+    Content up to `hash_up_to` bytes is held against the SHA-256 of our manifest as it is read. A
+    landing computes that of every byte it writes, so for one the reader need not do it too.
+    """
+    handle = open_handle(path)
+    try:
+        kind = sealed_kind(handle)
+        if kind:
+            handle = open_sealed(handle, kind, identity, limits)
+        return Archive(handle, limits, hash_up_to, kind)
+    except BaseException:
+        handle.close()
+        raise
+
+
+def make_reader(handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> Any:
+    """The reader for what the file really is."""
+    if handle.size == 0:
+        raise _unknown(handle.path, "is empty")
+    head = handle.some(0, 4)
+    if head in (LOCAL_SIGNATURE, END_SIGNATURE):
+        return _zip(handle, limits, hash_up_to)
+    from safekept.archive.streams import recognise
+    from safekept.archive.tar_reader import TarReader
+    from safekept.archive.tar_trailer import read_trailer
+
+    codec = recognise(handle)
+    if codec is None and read_trailer(handle) is not None:
+        codec = "zstd"  # ours, with its first bytes damaged
+    if codec is not None:
+        return TarReader(handle, limits, codec, hash_up_to)
+    if has_end(handle):
+        return _zip(handle, limits, hash_up_to)
+    raise _unknown(handle.path, "is not an archive")
+
+
+def _zip(handle: Handle, limits: Limits, hash_up_to: int) -> Any:
+    from safekept.archive.zip_reader import ZipReader
+
+    return ZipReader(handle, limits, hash_up_to)
+
+
+def _unknown(path: str, what: str) -> ArchiveUnknown:
+    return ArchiveUnknown(
+        f"`{path}` {what}",
+        kept=NOTHING_CHANGED,
+        next_steps=(
+            "Archives that can be read: zip, and tar plain or packed with zstd, gzip, bzip2 or xz",
+            "Check that the copy or download of it came to an end",
+        ),
+        path=path,
+    )

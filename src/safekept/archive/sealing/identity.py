@@ -1,0 +1,43 @@
+"""Who is asking to open a sealed file: where private keys lie, and how a passphrase is had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from safekept.archive.errors import NOTHING_CHANGED
+
+from .errors import IdentityNeeded
+
+#: ask(question, new) -> a passphrase; a new one is asked for twice.
+Ask = Callable[[str, bool], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Everything that may be tried, in this order: the files named, the SSH keys, gpg's agent, a question."""
+
+    files: tuple[str, ...] = ()  # age identities (protected or not) and SSH private keys
+    ssh_directory: str = ""  # where ssh keeps its own; tried when something is sealed to an SSH key
+    environment: Mapping[str, str] = field(default_factory=dict)  # for gpg and ssh-keygen
+    ask: Ask | None = None  # ask(question, new) -> a passphrase; None where nobody can be asked
+    #: Whether `ask` answers without a person, so that it may unlock the keys of gpg's agent, too.
+    unattended: bool = False
+
+    def passphrase_of(self, path: str) -> str:
+        """The passphrase of a sealed file, from whoever can be asked."""
+        if self.ask is None:
+            raise IdentityNeeded(
+                f"`{path}` is sealed with a passphrase, and none was given "
+                "and there is no terminal to ask at",
+                kept=NOTHING_CHANGED,
+                next_steps=(
+                    "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
+                    "`--passphrase-fd N` or `--passphrase-command COMMAND`",
+                ),
+                path=path,
+            )
+        return self.ask(f"Passphrase of `{path}`", False)
+
+
+NOBODY = Identity()

@@ -1,0 +1,294 @@
+"""Checkpoints for an agent: what to call before it acts and after its turn.
+
+Named files are captured at every call. A full pass is made once per project and turn, before the first
+change, and before every shell command, since nobody knows what a command will touch. What a turn left
+behind is marked off the call path. Nothing here raises: what went wrong is returned and kept in the
+project's `state.json`, where `status` finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from safekept.core.events import Listener, silent
+from safekept.core.worker import Worker
+
+from .checkpoint import REASONS, Skipped
+from .git import find_git
+from .maintenance import MaintenanceSettings, start_if_due
+from .project import Root, find_root, project_id
+from .protection import Protection, failure_of
+from .state import State, read_state, write_state
+from .store import Store
+from .take import DEFAULTS, Taken, TakeSettings, TooManyFiles, take
+
+#: A project with too many files is not walked again before this (nanoseconds).
+_RETRY_NS = 3600 * 10**9
+NO_GIT = "git is not on this machine: checkpoints are taken, but the rules of .gitignore cannot be asked"
+
+
+class Checkpoints:
+    """One per agent process; `directory` is the store's. `forbidden`: homes, which are never a project.
+
+    `chosen`: resolved directories that a person called a project himself, marker or not.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        settings: TakeSettings = DEFAULTS,
+        forbidden: Collection[str] = (),
+        chosen: Collection[str] = (),
+        maintenance: MaintenanceSettings | None = None,
+        listener: Listener = silent,
+    ) -> None:
+        self.directory, self.settings, self.listener = directory, settings, listener
+        self.maintenance = maintenance  # None: nobody is started to keep the store small
+        self.forbidden, self.chosen = tuple(forbidden), tuple(chosen)
+        self._session = self._turn = ""
+        self._touched: dict[str, Root] = {}  # projects of this turn
+        self._noticed: set[str] = set()
+        self._workers: list[Worker] = []
+
+    def new_turn(self, session: str = "", turn: str = "") -> None:
+        """The user said something: the next change of each project is preceded by a full pass."""
+        self._session = session
+        # Without a name of its own a turn is called by its time, so that no two are taken for one.
+        self._turn = turn or f"{time.time_ns():x}"
+        self._touched = {}
+
+    def before(
+        self,
+        paths: Iterable[str],
+        reason: str = "",
+        session: str = "",
+        turn: str = "",
+        *,
+        shell: bool = False,
+        directory: str = "",
+    ) -> Protection:
+        """Call before a tool changes `paths`, or with `shell` before a command runs in them.
+
+        Relative paths are relative to `directory`, the one the tool works in.
+        """
+        protection = Protection()
+        try:
+            self._before(protection, list(paths), reason, session, turn, shell, directory)
+        except Exception as error:
+            protection.failures.append(failure_of("", error))
+        return protection
+
+    def after(
+        self,
+        session: str = "",
+        turn: str = "",
+        reason: str = "after the turn",
+        *,
+        wait: bool = False,
+        over: bool = True,
+    ) -> Protection:
+        """Call when a turn ended: marks what it left behind, off this thread unless `wait`.
+
+        Not `over`: only a command of it ended, and the end of the turn is to be marked, too.
+        The answer of a call that does not wait is empty; `state.json` tells.
+        """
+        session, turn = session or self._session, turn or self._turn
+        protection = Protection()
+        roots = list(self._touched.values()) or self._touched_elsewhere([session, turn])
+        self._touched = {}
+        if not roots:
+            return protection
+
+        def work() -> None:
+            try:
+                with Store.open(self.directory, listener=self.listener) as store:
+                    for root in roots:
+                        self._one(store, protection, root, [], "after", reason, session, turn, True, over)
+            except Exception as error:
+                protection.failures.append(failure_of("", error))
+
+        if wait:
+            work()
+            return protection
+        self._workers = [worker for worker in self._workers if worker.running]
+        self._workers.append(Worker(work, "safekept-after-mark"))
+        return Protection()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for after-marks that are still being made; for the end of a process."""
+        return all(worker.wait(timeout) for worker in self._workers)
+
+    def _root(self, path: str) -> Root | None:
+        """The project of a path. One that a person chose stays that project, also when it is gone."""
+        if path in self.chosen:
+            return Root(path, "chosen")
+        return find_root(path, forbidden=self.forbidden)
+
+    def _touched_elsewhere(self, turn: list[str]) -> list[Root]:
+        """Projects that other processes touched in this turn: hooks are a process per call."""
+        found: list[Root] = []
+        place = os.path.join(self.directory, "projects")
+        with contextlib.suppress(OSError):
+            for name in os.listdir(place):
+                state = read_state(os.path.join(place, name))
+                if any(turn) and turn in state.turns and state.project:
+                    root = self._root(state.project)
+                    found.append(root if root and root.path == state.project else Root(state.project, ""))
+        return found
+
+    def _before(
+        self,
+        protection: Protection,
+        paths: list[str],
+        reason: str,
+        session: str,
+        turn: str,
+        shell: bool,
+        directory: str,
+    ) -> None:
+        session, turn = session or self._session, turn or self._turn
+        groups: dict[str, tuple[Root, list[str]]] = {}
+        # Whoever writes to a link changes what it leads to: both are captured, each in its project.
+        targets = [os.path.join(directory, path) for path in paths if "\0" not in path]
+        targets = [os.path.realpath(path) for path in targets if os.path.islink(path)]
+        for path in [*paths, *(path for path in targets if not os.path.isdir(path))]:
+            full = os.path.abspath(os.path.join(directory, path)) if "\0" not in path else ""
+            root = self._root(full) if full else None
+            if root is None:
+                protection.skipped.append(Skipped(path, "outside", "is not on this machine"))
+                continue
+            _, names = groups.setdefault(root.path, (root, []))
+            if not shell or not os.path.isdir(full):
+                names.append(full)
+            elif not root.walked:
+                protection.skipped.append(Skipped(full, "unmarked", REASONS["unmarked"]))
+                self._notice(protection, f"`{full}` {REASONS['unmarked']}")
+        if not groups:
+            return
+        if find_git() is None:
+            self._notice(protection, NO_GIT)
+        with Store.open(self.directory, listener=self.listener) as store:
+            for root, names in groups.values():
+                if shell and not root.walked and not names:
+                    self._say_unprotected(store, root)
+                    if not store.refs.newest(project_id(root.path)):
+                        continue  # no file was ever named here: there is nothing to take
+                self._touched[root.path] = root
+                self._one(store, protection, root, names, "before", reason, session, turn, shell)
+        if self.maintenance is not None and protection.taken:
+            written = sum(taken.written for taken in protection.taken)
+            packs = max(taken.packs for taken in protection.taken)
+            start_if_due(self.directory, self.maintenance, written=written, packs=packs)
+
+    def _say_unprotected(self, store: Store, root: Root) -> None:
+        """Told to whoever asks for the status, too; a command runs all the same where it cannot be."""
+        with contextlib.suppress(OSError):
+            place = store.project_directory(root.path)
+            state = read_state(place)
+            state.project = root.path
+            state.unprotected = {"time_ns": time.time_ns(), "what": REASONS["unmarked"]}
+            write_state(place, state)
+
+    def _one(
+        self,
+        store: Store,
+        protection: Protection,
+        root: Root,
+        names: list[str],
+        kind: str,
+        reason: str,
+        session: str,
+        turn: str,
+        full: bool,
+        over: bool = False,
+    ) -> None:
+        """One project; its trouble stays its own."""
+        state = State()
+        place = ""
+        try:
+            place = store.project_directory(root.path)
+            state = read_state(place)
+            state.project = root.path
+            state.unprotected = {} if root.walked else state.unprotected
+            now = [session, turn]
+            if kind == "before" and root.walked and (state.passed != now or not any(now)):
+                full = True
+            limited = state.limited
+            if limited.get("max_files") == self.settings.max_files and isinstance(
+                limited.get("time_ns"), int
+            ):
+                full = full and time.time_ns() - int(str(limited["time_ns"])) > _RETRY_NS
+            taken = self._take(store, state, root, names, kind, reason, session, turn, full)
+            if full and not state.limited:
+                state.passed = now
+            protection.taken.append(taken)
+            protection.skipped += [item for item in taken.skipped if names or item.reason != "gone"]
+            point = taken.checkpoint or taken.latest
+            state.succeeded(point.id if point else "", kind, taken.checkpoint is not None, taken.seconds)
+            state.notices = list(taken.remarks)[:20]
+            for remark in taken.remarks:
+                self._notice(protection, remark)
+        except Exception as error:
+            failure = failure_of(root.path, error)
+            protection.failures.append(failure)
+            state.failed(failure.code, failure.what)
+        if place:
+            with contextlib.suppress(OSError):
+                # Another session may have written since: what it says of its own turn stays.
+                state.turns = read_state(place).turns
+                if kind == "before":
+                    state.touched([session, turn])
+                elif over:
+                    state.marked([session, turn])
+                write_state(place, state)
+
+    def _take(
+        self,
+        store: Store,
+        state: State,
+        root: Root,
+        names: list[str],
+        kind: str,
+        reason: str,
+        session: str,
+        turn: str,
+        full: bool,
+    ) -> Taken:
+        def attempt(whole: bool) -> Taken:
+            return take(
+                store,
+                root.path,
+                kind=kind,
+                reason=reason,
+                session=session,
+                turn=turn,
+                named=names,
+                full=whole,
+                walked=root.walked,
+                settings=self.settings,
+                listener=self.listener,
+            )
+
+        try:
+            taken = attempt(full)
+        except TooManyFiles as error:
+            state.limited = {
+                "time_ns": time.time_ns(),
+                "max_files": self.settings.max_files,
+                "what": error.what,
+            }
+            taken = attempt(False)
+            return replace(taken, remarks=(*taken.remarks, f"{error.what}: only named files are taken"))
+        if full:
+            state.limited = {}
+        return taken
+
+    def _notice(self, protection: Protection, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            protection.notices.append(text)

@@ -1,0 +1,92 @@
+"""The bare repository itself: made once, looked at on every opening, mended where pieces are missing.
+
+What is mended is only ever an empty shell: directories, `HEAD`, the few lines of configuration. No
+opening deletes an object or a ref. It costs a handful of looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+
+from safekept.core.errors import SafekeptError
+from safekept.core.files import durable_write, private_directory
+
+from .refs import sweep_stale_lock
+
+_HEAD = b"ref: refs/heads/main\n"
+_CONFIG = b"""\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tlogAllRefUpdates = false
+\tfsync = all
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[receive]
+\tautogc = false
+"""
+#: Bytes in are bytes out, whatever a project's own attributes say (`!` because `-` makes git die here).
+_ATTRIBUTES = b"* -text -ident -filter !working-tree-encoding !eol\n"
+#: A random name for the store; without it (or with another) no project's cache is believed.
+IDENTITY = "info/safekept"
+_DIRECTORIES = ("objects/pack", "objects/info", "refs/heads", "refs/safekept", "info")
+
+
+class StoreUnusable(SafekeptError):
+    code = "checkpoint-store-unusable"
+
+
+def prepare_repository(directory: str) -> list[str]:
+    """Make or mend the repository; returns what was missing from one that was there before."""
+    existed = os.path.isdir(os.path.join(directory, "objects"))
+    mended: list[str] = []
+    try:
+        private_directory(directory)
+        for name in _DIRECTORIES:
+            path = os.path.join(directory, name)
+            if not os.path.isdir(path):
+                _make_directory(directory, name)
+                mended.append(name)
+        files = {"HEAD": _HEAD, "config": _CONFIG, "info/attributes": _ATTRIBUTES}
+        for name, content in (*files.items(), (IDENTITY, secrets.token_hex(16).encode())):
+            path = os.path.join(directory, name)
+            if not _has_content(path):
+                durable_write(path, content)
+                mended.append(name)
+    except OSError as error:
+        raise StoreUnusable(
+            f"the checkpoint store at `{directory}` cannot be used: {error.strerror or error}",
+            kept="The project was not touched, and no checkpoint was changed",
+            next_steps=("Make room or make the place writable; the next command tries again",),
+            path=directory,
+        ) from error
+    for name in ("packed-refs.lock", "HEAD.lock", "config.lock", "shallow.lock", "gc.pid.lock"):
+        path = os.path.join(directory, name)
+        if os.path.lexists(path) and sweep_stale_lock(path):
+            mended.append(name)
+    return mended if existed else []
+
+
+def _make_directory(base: str, name: str) -> None:
+    path = base
+    for part in name.split("/"):
+        path = os.path.join(path, part)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                # Something that is no directory stands where one must be: it is kept, beside.
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(path, f"{path}.displaced-{os.getpid()}")
+                os.mkdir(path, 0o700)
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except FileNotFoundError:
+        return False

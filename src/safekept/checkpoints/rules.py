@@ -1,0 +1,100 @@
+"""What a full pass leaves out by name, and what is never stored at all.
+
+The list of exclusions is Hermes 0.19.0's, so that both keep the same files; it is for bulk, and a file
+that is named is taken all the same. Secrets are another matter: they are never stored, named or not, and
+the checkpoint says so. All of it is decided by name, before anything is opened.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from safekept.core.files import TEMPORARY_PREFIX
+
+DIRECTORIES = (
+    "node_modules dist build target out .next .nuxt __pycache__ .cache .pytest_cache .mypy_cache .ruff_cache "
+    "coverage .venv venv env .hg .svn .worktrees"
+).split()
+FILES = (
+    "*.pyc *.pyo .coverage *.so *.dylib *.dll *.o *.a *.jar *.class *.exe *.obj *.mp4 *.mov *.mkv *.webm "
+    "*.zip *.tar *.tar.gz *.tgz *.7z *.rar *.iso .DS_Store Thumbs.db *.log"
+).split()
+SECRET_DIRECTORIES = (".ssh", ".gnupg", ".aws", ".secrets")
+SECRET_FILES = (
+    ".env .env.* *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk id_rsa id_dsa id_ecdsa id_ed25519 "
+    ".netrc _netrc .pgpass .pypirc .htpasswd .git-credentials credentials credentials.json"
+).split()
+#: Templates that carry the name of a secret and none of it.
+NO_SECRETS = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults")
+
+_OURS = TEMPORARY_PREFIX.encode()
+
+
+class Rules:
+    """Decides on names. `excluded` is what the user leaves out beside the list.
+
+    A pattern with a slash inside is matched against the path in the project, one that ends in a slash
+    only against directories, any other against the name at any depth. `!pattern` takes something back.
+    """
+
+    def __init__(self, excluded: tuple[str, ...] = ()) -> None:
+        self.excluded = excluded
+        back = [pattern[1:] for pattern in excluded if pattern.startswith("!")]
+        more = [pattern for pattern in excluded if pattern and not pattern.startswith("!")]
+        taken_back = {pattern.rstrip("/") for pattern in back}
+        names = [pattern for pattern in more if "/" not in pattern.rstrip("/")]
+        self._directories = _union(
+            [name for name in DIRECTORIES if name not in taken_back] + [name.rstrip("/") for name in names]
+        )
+        self._files = _union(
+            [name for name in FILES if name not in taken_back]
+            + [name for name in names if not name.endswith("/")]
+        )
+        self._paths = _union([pattern.strip("/") for pattern in more if "/" in pattern.rstrip("/")])
+        self._secret_files, self._secret_directories = _union(SECRET_FILES), _union(SECRET_DIRECTORIES)
+        self._no_secrets = frozenset(map(os.fsencode, NO_SECRETS))
+
+    def decide(self, directory: bytes, name: bytes, is_directory: bool) -> str | None:
+        """The reason why a name is left out: "git", "secret", "excluded"; None to keep it."""
+        if name[:1] == b"." and name.lower() == b".git":
+            return "git"
+        if name.startswith(_OURS):
+            return "excluded"  # staged by a rollback that runs, or was killed
+        if is_directory:
+            if self._secret_directories.match(name):
+                return "secret"
+            if self._directories.match(name):
+                return "excluded"
+        elif self._secret_files.match(name) and name not in self._no_secrets:
+            return "secret"
+        elif self._files.match(name):
+            return "excluded"
+        if self.excluded and self._paths.match(directory + b"/" + name if directory else name):
+            return "excluded"
+        return None
+
+    def secret(self, path: bytes) -> bool:
+        """Whether a file lies in a place for secrets or is one by its name."""
+        *above, name = path.split(b"/")
+        if any(self._secret_directories.match(part) for part in above):
+            return True
+        return self._secret_files.match(name) is not None and name not in self._no_secrets
+
+    def fingerprint(self) -> bytes:
+        """Changes when any decision may have changed."""
+        return repr((DIRECTORIES, FILES, SECRET_FILES, SECRET_DIRECTORIES, self.excluded)).encode()
+
+
+def _union(patterns: Iterable[str]) -> re.Pattern[bytes]:
+    """One expression for many patterns; it matches nothing where there are none."""
+    return _expression(tuple(patterns))
+
+
+@lru_cache(maxsize=64)  # a process that answers one agent after the other makes them once
+def _expression(patterns: tuple[str, ...]) -> re.Pattern[bytes]:
+    parts = [fnmatch.translate(pattern).encode("utf-8", "surrogateescape") for pattern in patterns]
+    return re.compile(b"|".join(parts) if parts else rb"(?!)")

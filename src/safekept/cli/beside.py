@@ -1,0 +1,16 @@
+"""A console for commands whose stdout belongs to the program that they run: everything goes to stderr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from safekept.cli.console import Console, harmless, styled
+
+
+class BesideConsole(Console):
+    """The same words, beside the result of somebody else."""
+
+    def line(self, text: str = "", **style: Any) -> None:
+        click.echo(styled(self.runnable(harmless(text)), **style), err=True)

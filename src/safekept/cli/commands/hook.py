@@ -1,0 +1,57 @@
+"""`safekept hook HOST`: what an agent's host runs before and after its tools; not for people.
+
+Hosts reach it through the lean entry. This is the same for a person at a terminal, who is told what it is
+for, and for whoever comes by the front door. Exit code 2 would stop the host's tool, so nothing here ends
+with it unless a person is there to read why.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from safekept.integrations.hosts.names import HOSTS
+
+
+@click.command("hook", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("host", metavar="HOST", required=False, default="")
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
+def command(host: str, rest: tuple[str, ...]) -> int:
+    """Answer an agent's host: claude-code, codex, gemini, hermes, cursor or opencode.
+
+    The host runs this before and after its tools and sends JSON to standard input. What a tool is about
+    to change is kept in a checkpoint first. It prints nothing when all is well, it grants and denies
+    nothing, and it never stops the host. `safekept connect HOST` writes it into the host's settings.
+    """
+    if sys.stdin.isatty():
+        return _tell(host)
+    if host not in HOSTS:
+        click.echo(f"safekept: there is no hook for `{host}`; see `safekept hook --help`", err=True)
+        return 0
+    from safekept.integrations.here import hook_here
+
+    out, errors, code = hook_here(host, sys.stdin.buffer.read(), dict(os.environ), _directory())
+    for stream, said in ((sys.stdout, out), (sys.stderr, errors)):
+        stream.write(said.decode("utf-8", "replace"))
+    return code
+
+
+def _tell(host: str) -> int:
+    if host and host not in HOSTS:
+        raise click.UsageError(f"There is no hook for '{host}'. Choose from: {', '.join(HOSTS)}.")
+    click.echo(
+        "This is for an agent's host, which sends JSON to it before and after its tools; at a terminal it "
+        "does nothing.\n"
+        f"To connect a host, run `safekept connect {host or 'HOST'}`; what its hooks did is in "
+        "`safekept status`."
+    )
+    return 0
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted under us
+        return os.environ.get("PWD", "")

@@ -1,0 +1,19 @@
+"""`safekept schedule`: do all of it every night, without anybody being there."""
+
+from __future__ import annotations
+
+import click
+
+from safekept.cli.groups import LazyGroup
+
+COMMANDS = {
+    "install": ("safekept.cli.commands.schedule.install", "Ask this machine to wake safekept; shown first."),
+    "show": ("safekept.cli.commands.schedule.show", "When it last ran, how that ended, when it runs next."),
+    "remove": ("safekept.cli.commands.schedule.remove", "Take back exactly what was installed."),
+    "run": ("safekept.cli.commands.schedule.run", "Do what is due now."),
+}
+
+
+@click.group("schedule", cls=LazyGroup, table=COMMANDS)
+def command() -> None:
+    """Snapshots, pushes, sealed archives, care and drills, regularly and without you."""

@@ -1,0 +1,184 @@
+"""`safekept schedule install`: show what would be installed, ask, and install it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.cli.commands.schedule.options import begin, machine_of, require_root, whose_options
+from safekept.cli.console import Console, path_text
+from safekept.cli.options import common_options
+from safekept.settings import SETTINGS, SYSTEM_USER, Settings
+
+if TYPE_CHECKING:
+    from safekept.actions.schedule_install import Installation
+    from safekept.actions.surroundings import Surroundings
+    from safekept.schedule.hosts.call import Call
+
+#: What a run needs to find the same places as this command did.
+_PLACES = (
+    "SAFEKEPT_HOME",
+    "SAFEKEPT_LAYOUT",
+    "SAFEKEPT_VAULT_PATH",
+    "SAFEKEPT_VAULT_KEY_FILE",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+)
+#: Programs that a run may call; where they are must be in its PATH.
+_PROGRAMS = ("git", "ssh", "gpg", "rclone", "restic")
+
+
+@click.command("install")
+@click.option(
+    "--host", type=click.Choice(["systemd", "launchd", "cron"]), help="What wakes it; default: what there is."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be installed; write nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@whose_options
+@common_options
+def command(
+    host: str | None,
+    dry_run: bool,
+    yes: bool,
+    system: bool,
+    user_name: str,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Ask this machine to wake safekept at 03:30 every night, and once an hour to see what was missed.
+
+    Every file and command is shown first. With `--system --user-name NAME` root looks after the home of
+    that user, with a vault below /var/lib/safekept that the user, and his agent, cannot delete.
+    """
+    from safekept.actions.schedule_host import find_host, plan_installation
+    from safekept.actions.schedule_install import install, installed, refuse_taken
+
+    settings, surroundings, console = begin(as_json, system, user_name, home)
+    machine = machine_of(settings)
+    call = _call(settings, surroundings, user_name, home, layout)
+    chosen = host or find_host(machine, system=system)
+    plan = plan_installation(machine, chosen, call, os.getuid())
+    plan.notes.extend(_left_behind(settings))
+    earlier = installed(surroundings)
+    if earlier is not None and earlier.host != plan.host:
+        plan.notes.append(f"What was installed with {earlier.host} is removed")
+    _show(console, plan)
+    if dry_run:
+        console.document({"dry_run": True, **plan.as_dict()})
+        console.line("Nothing was written")
+        return 0
+    require_root(system)
+    refuse_taken(plan)
+    if not yes:
+        _consent(console, host, system, user_name, home, layout)
+    done = install(surroundings, plan, machine.run, console.notes())
+    console.document({"dry_run": False, **plan.as_dict(), "time": done.time})
+    console.heading(f"Installed with {plan.host}")
+    console.line(f"See what it does: `{console.command('schedule', 'show', *_whose(system, user_name))}`")
+    return 0
+
+
+def _whose(system: bool, user_name: str) -> list[str]:
+    return ["--system", "--user-name", user_name] if system else []
+
+
+def _consent(
+    console: Console, host: str | None, system: bool, user_name: str, home: str, layout: str
+) -> None:
+    from safekept.cli.points import consent
+
+    words = ["schedule", "install", *(["--host", host] if host else []), *_whose(system, user_name)]
+    words += [*(["--home", home] if home else []), *(["--layout", layout] if layout else [])]
+    consent(console, False, "This would be installed", console.command(*words))
+
+
+def _call(settings: Settings, surroundings: Surroundings, user_name: str, home: str, layout: str) -> Call:
+    from safekept.schedule.hosts.call import Call
+    from safekept.schedule.plan import Plan
+
+    plan = surroundings.schedule or Plan()
+    place = surroundings.locate(home, layout)  # a schedule for a home that is not there helps nobody
+    names = (*_PLACES, *(one.variable for one in surroundings.layouts.values() if one.variable))
+    environment = {name: settings.environment[name] for name in names if settings.environment.get(name)}
+    if settings.user_home != _registered_home() and not user_name:
+        environment["HOME"] = settings.user_home  # what a timer takes for home is not what is meant here
+    if home:
+        environment["SAFEKEPT_HOME"] = place.home
+    if layout:
+        environment["SAFEKEPT_LAYOUT"] = layout
+    if user_name:
+        environment = {name: value for name, value in environment.items() if not name.startswith("XDG_")}
+        environment[SYSTEM_USER] = user_name
+        environment["SAFEKEPT_HOME"] = place.home
+    return Call(
+        command=(*_program(settings), "schedule", "run", "--quiet"),
+        cadence=plan.cadence,
+        environment={**environment, "PATH": _path(settings)},
+        user=user_name,
+        home=place.home,
+        time_limit=plan.time_limit,
+        mails=bool(settings.texts("notify.email")),
+        logs=settings.data_directory,
+    )
+
+
+def _registered_home() -> str:
+    """The home directory of whoever runs this, as the machine knows it; that is what a timer gets."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _program(settings: Settings) -> tuple[str, ...]:
+    """How a timer calls safekept: by a path that does not depend on where anybody stands."""
+    found = settings.environment.get("SAFEKEPT_LAUNCHER") or shutil.which(
+        "safekept", path=settings.environment.get("PATH")
+    )
+    if found:
+        return (os.path.abspath(found),)
+    return (sys.executable, "-I", "-m", "safekept")
+
+
+def _path(settings: Settings) -> str:
+    """Where programs are looked for: the usual places, and where those are that a run may need."""
+    path = settings.environment.get("PATH")
+    found = [os.path.dirname(place) for name in _PROGRAMS if (place := shutil.which(name, path=path))]
+    usual = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
+    return ":".join(dict.fromkeys([*(place for place in found if place.startswith("/")), *usual]))
+
+
+def _left_behind(settings: Settings) -> list[str]:
+    """Settings that only this shell has: a timer would not see them."""
+    known = [setting.variable for setting in SETTINGS if setting.variable not in _PLACES]
+    found = [name for name in known if settings.environment.get(name)]
+    if not found:
+        return []
+    names = ", ".join(f"`{name}`" for name in found)
+    return [
+        f"Not seen by the schedule, because only this shell has them: {names}. "
+        f"Put them into `{os.path.join(settings.config_directory, 'config.toml')}`"
+    ]
+
+
+def _show(console: Console, plan: Installation) -> None:
+    console.heading(f"To be installed with {plan.host}")
+    for path, text in plan.files.items():
+        console.fact("File", path_text(path))
+        for line in text.splitlines():
+            console.line(f"      {line}")
+    if plan.table:
+        console.fact("Lines", "at the end of your crontab")
+        for line in plan.table.splitlines():
+            console.line(f"      {line}")
+    for words in plan.start:
+        console.fact("Command", path_text(" ".join(words)))
+    for note in plan.notes:
+        console.fact("Note", note)

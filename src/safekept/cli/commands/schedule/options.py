@@ -1,0 +1,77 @@
+"""What the commands of `safekept schedule` share: whose schedule is meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from safekept.cli.console import Console
+from safekept.cli.options import surroundings_from
+from safekept.core.errors import SafekeptError
+from safekept.settings import SYSTEM_USER, Settings, load_settings
+
+if TYPE_CHECKING:
+    from safekept.actions.schedule_host import Machine
+    from safekept.actions.surroundings import Surroundings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class NeedsRoot(SafekeptError):
+    code = "needs-root"
+
+
+def whose_options(function: Command) -> Command:
+    """`--system` and `--user-name`."""
+    for option in (
+        click.option("--user-name", metavar="NAME", default="", help="With --system: whose home it is."),
+        click.option("--system", is_flag=True, help="Run by root, for the home of a named user."),
+    ):
+        function = option(function)
+    return function
+
+
+def begin(
+    as_json: bool, system: bool, user_name: str, home: str = ""
+) -> tuple[Settings, Surroundings, Console]:
+    """What every command does first; with `--system` everything of safekept's is the system's."""
+    from safekept.cli.main import program
+    from safekept.schedule.plan import Plan
+
+    if bool(user_name) != system:
+        raise click.UsageError("--system and --user-name go together.")
+    environment = {**os.environ, **({SYSTEM_USER: user_name} if system else {})}
+    settings = load_settings(environment)
+    console = Console(as_json=as_json, program=program())
+    surroundings = surroundings_from(settings, can_ask=console.can_ask())
+    if home:
+        plan = surroundings.schedule or Plan()
+        surroundings = replace(surroundings, schedule=replace(plan, homes=(home,)))
+    return settings, surroundings, console
+
+
+def machine_of(settings: Settings) -> Machine:
+    import pwd
+
+    from safekept.actions.schedule_host import Machine
+
+    environment = settings.environment
+    config = environment.get("XDG_CONFIG_HOME") or os.path.join(settings.user_home, ".config")
+    try:
+        login = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container a number may have no name
+        login = ""
+    return Machine(environment, settings.user_home, config, login)
+
+
+def require_root(system: bool) -> None:
+    if system and os.geteuid() != 0:
+        raise NeedsRoot(
+            "a schedule of the system is installed and removed by root",
+            kept="Nothing was changed",
+            next_steps=("Run the command with `sudo`, or leave `--system` away for a schedule of your own",),
+        )

@@ -1,0 +1,31 @@
+"""`safekept vault key list`: which keys open the vault."""
+
+from __future__ import annotations
+
+import click
+
+from safekept.actions.keys import listed_keys
+from safekept.actions.vault import open_vault
+from safekept.cli.commands.vault.options import json_option
+from safekept.cli.console import count_text, path_text
+from safekept.cli.options import source_options, start
+
+
+@click.command("list")
+@source_options
+@json_option
+def command(as_json: bool) -> int:
+    """See which keys open the vault. None of them is shown itself."""
+    _, surroundings, console = start(as_json)
+    with open_vault(surroundings, listener=console.notes()) as repository:
+        found = listed_keys(repository)
+    console.document({"vault": surroundings.reads_from, "keys": [key.as_dict() for key in found]})
+    console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(surroundings.reads_from)}")
+    for key in found:
+        mark = "*" if key.current else " "
+        text = key.reason or f"{key.kind:<20}  {key.created[:16].replace('T', ' ')}  {key.person}"
+        console.line(f"{mark} {key.id[:8]}  {path_text(text)}")
+    console.line("* opened the vault just now")
+    if not any(key.kind != "generated key" for key in found if not key.reason):
+        console.line("No passphrase opens it yet; add one for bad days: `safekept vault key add --recovery`")
+    return 0

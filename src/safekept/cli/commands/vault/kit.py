@@ -1,0 +1,35 @@
+"""`safekept vault kit`: write the page that opens the vault on a bare machine."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from safekept.actions.kit import write_kit
+from safekept.actions.vault import open_vault
+from safekept.cli.commands.vault.options import json_option
+from safekept.cli.console import path_text
+from safekept.cli.options import start
+
+
+@click.command("kit")
+@click.option(
+    "-o", "--output", metavar="PATH", default="", help="A directory, or a name without suffix; default: home."
+)
+@json_option
+def command(output: str, as_json: bool) -> int:
+    """Write the page that opens the vault on a bare machine with plain restic.
+
+    Two files with the same content, for you only: a text, and HTML to print. They say where the
+    vault is, hold its key, and give the commands. Keep a copy away from this machine.
+    """
+    _, surroundings, console = start(as_json)
+    with open_vault(surroundings, listener=console.notes()) as repository:
+        text, html = write_kit(surroundings, repository, os.path.abspath(output) if output else "")
+    console.document({"vault": surroundings.vault, "text": text, "html": html})
+    console.heading(f"Wrote the kit of the vault {path_text(surroundings.vault)}")
+    console.fact("Text", path_text(text))
+    console.fact("To print", path_text(html))
+    console.line("It holds the key: keep it away from this machine, where only you can reach it")
+    return 0

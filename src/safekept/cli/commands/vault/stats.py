@@ -1,0 +1,44 @@
+"""`safekept vault stats`: what the vault holds and what that costs."""
+
+from __future__ import annotations
+
+import click
+
+from safekept.actions.vault import open_vault
+from safekept.actions.vault_stats import vault_stats
+from safekept.cli.commands.vault.options import json_option
+from safekept.cli.console import count_text, path_text, size_text
+from safekept.cli.options import source_options, start
+
+
+@click.command("stats")
+@source_options
+@json_option
+def command(as_json: bool) -> int:
+    """What the vault holds and what that costs: snapshots, sizes, what is stored once, what is unused."""
+    _, surroundings, console = start(as_json)
+    with open_vault(surroundings, listener=console.notes()) as repository:
+        stats = vault_stats(surroundings, repository, console.listener())
+    console.finish()
+    console.document(stats.as_dict())
+    console.heading(f"The vault {path_text(stats.vault)}")
+    forgotten = f", and {stats.forgotten:,} forgotten" if stats.forgotten else ""
+    homes = count_text(stats.homes, "home")
+    console.fact("Snapshots", f"{count_text(stats.snapshots, 'snapshot')} of {homes}{forgotten}")
+    if stats.bytes is not None and stats.files is not None:
+        console.fact("As copies", f"{size_text(stats.bytes)} in {count_text(stats.files, 'file')}")
+    different = count_text(stats.pieces, "different piece")
+    console.fact(
+        "Stored", f"{size_text(stats.stored_bytes)} in {count_text(stats.packs, 'pack')}, {different}"
+    )
+    console.fact("Besides", f"{size_text(stats.other_bytes)} of snapshots, indexes and keys")
+    if stats.ratio:
+        console.fact("Saved", f"one byte in the vault stands for {stats.ratio:.1f} bytes of copies")
+    if stats.unused_bytes is None:
+        console.fact("Unused", "unknown: the vault is damaged; see `safekept vault check`")
+    else:
+        prune = "; `safekept vault prune` gives it back" if stats.unused_bytes else ""
+        console.fact("Unused", f"{size_text(stats.unused_bytes)}{prune}")
+    if stats.free_bytes is not None:
+        console.fact("Disk", f"{size_text(stats.free_bytes)} free")
+    return 0

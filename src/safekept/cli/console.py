@@ -1,0 +1,286 @@
+"""Words out: renders results, errors and progress, and decides nothing.
+
+Results go to stdout; errors, questions and progress go to stderr. With `--json` stdout carries one
+document and nothing else. Colour only at a terminal, and never where NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import click
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.spelling import shell_word, shown
+
+
+def size_text(count: float) -> str:
+    """1536 -> '1.5 KB'. Powers of 1024, as file managers show them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1024 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def time_text(seconds: float) -> str:
+    """4.2 -> '4.2 s', 75 -> '1 min 15 s'."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """1 -> '1 file', 1200 -> '1,200 files'."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def path_text(path: str) -> str:
+    """A name as it can be shown safely: control characters and stray bytes as escapes.
+
+    File names come from archives and agents; an escape sequence in one must not reach the terminal.
+    """
+    return shown(path)
+
+
+def harmless(text: str) -> str:
+    """The same, for whole texts: line breaks stay."""
+    return "\n".join(path_text(line) for line in text.split("\n"))
+
+
+def path_argument(path: str) -> str:
+    """A name as it can be pasted into a shell."""
+    return shell_word(path)
+
+
+def at_words(text: str, indent: int, width: int) -> str:
+    """The same text broken at words where it is longer than a line; what stands in backticks stays whole."""
+    if not width or len(text) <= width:
+        return text
+    # A command must stay on one line to be copied, and a label beside what it is the label of.
+    start = text[:indent].replace(" ", "\0")
+    held = start + re.sub(r"`[^`\n]*`", lambda found: found[0].replace(" ", "\0"), text[indent:])
+    return textwrap.fill(
+        held,
+        max(width, indent + 20),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    ).replace("\0", " ")
+
+
+def screen_width() -> int:
+    """Columns of the terminal that results go to; 0 where they go elsewhere and are not broken."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
+
+
+def styled(text: str, **style: Any) -> str:
+    """In colour; plain where NO_COLOR is set or the terminal has none. Elsewhere click strips it."""
+    plain = not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else click.style(text, **style)
+
+
+class Console:
+    """One command's way of talking."""
+
+    #: The bar on the screen. There is one screen, so whoever speaks next can take it away.
+    _progress: ClassVar[Progress | None] = None
+
+    def __init__(self, *, as_json: bool, program: str = "safekept") -> None:
+        self.as_json = as_json
+        self.program = program
+
+    # -- results ---------------------------------------------------------------------------
+
+    def document(self, document: Mapping[str, object]) -> None:
+        """The one JSON document of a command called with `--json`."""
+        if self.as_json:
+            click.echo(json.dumps(document, indent=2))
+
+    def line(self, text: str = "", **style: Any) -> None:
+        """A line of the result, for a person."""
+        if not self.as_json:
+            click.echo(styled(self.runnable(harmless(text)), **style))
+
+    def fact(self, label: str, text: str) -> None:
+        """An aligned line: `  Files      412`; at a terminal, broken at words."""
+        self.line(at_words(f"  {label:<10} {text}", 13, screen_width()))
+
+    def item(self, text: str) -> None:
+        """A line of a list, indented; at a terminal, broken at words."""
+        self.line(at_words(f"    {text}", 6, screen_width()))
+
+    def heading(self, text: str, good: bool = True) -> None:
+        self.line(text, bold=True, fg="green" if good else "yellow")
+
+    def say(self, text: str) -> None:
+        """A line beside the result: to stderr."""
+        self.finish()
+        click.echo(self.runnable(harmless(text)), err=True)
+
+    def command(self, *words: str) -> str:
+        """A command line that runs as printed, from any directory."""
+        return " ".join([self.program, *(path_argument(word) for word in words)])
+
+    def runnable(self, text: str) -> str:
+        """The same text with every printed command starting with the launcher that was called."""
+        if self.program == "safekept":
+            return text
+        return re.sub(r"(?<=`)safekept(?= )", lambda _: self.program, text)
+
+    # -- questions -------------------------------------------------------------------------
+
+    def ask(self, question: str) -> bool:
+        """Ask at a terminal; the caller has made sure that there is one."""
+        self.finish()
+        return click.confirm(question, default=False, err=True)
+
+    def can_ask(self) -> bool:
+        """Whether there is a person to ask. With `--json` there is a program, which is not asked."""
+        return not self.as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def draws(self) -> bool:
+        """Whether progress is drawn: at a terminal that can."""
+        return not self.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    # -- errors ----------------------------------------------------------------------------
+
+    def error(self, error: SafekeptError) -> None:
+        """What happened, what was kept safe, what to do next."""
+        self.finish()
+        if self.as_json:
+            document = error.as_dict()
+            document["next"] = [self.runnable(step) for step in error.next_steps]
+            click.echo(json.dumps({"error": document}, indent=2))
+            return
+        click.echo(self.runnable(error_text(error)), err=True)
+
+    def error_beside(self, error: SafekeptError) -> None:
+        """One of several failed and the others go on: said to a person; a document has it in its place."""
+        if not self.as_json:
+            self.error(error)
+
+    def usage(self, error: click.UsageError) -> None:
+        command = error.ctx.command_path if error.ctx else "safekept"
+        if self.as_json:
+            click.echo(json.dumps({"error": {"code": "usage", "what": error.format_message()}}, indent=2))
+            return
+        click.echo(f"{styled('error', fg='red', bold=True)}: usage", err=True)
+        click.echo(f"  {error.format_message()}\n", err=True)
+        click.echo("  kept  Nothing was read or changed", err=True)
+        click.echo(self.runnable(f"  next  See `{command} --help`"), err=True)
+
+    # -- progress --------------------------------------------------------------------------
+
+    def listener(self) -> Listener:
+        """A listener that draws progress at a terminal, and says only remarks elsewhere."""
+        if self.as_json:
+            return silent
+        if self.draws():
+            self.finish()
+            progress = Console._progress = Progress()
+            progress.start()  # known by then: a Ctrl-C while it starts brings the cursor back
+            return progress.listen
+        return self._plain_listener()
+
+    def notes(self) -> Listener:
+        """A listener for what is quickly done: remarks are said, nothing is drawn."""
+
+        def listen(event: Event) -> None:
+            if event.text and not self.as_json:
+                self.say(event.text)
+
+        return listen
+
+    def _plain_listener(self) -> Listener:
+        def listen(event: Event) -> None:
+            if event.text:
+                click.echo(event.text, err=True)
+
+        return listen
+
+    @staticmethod
+    def finish() -> None:
+        """Take the progress bar off the screen."""
+        if Console._progress is not None:
+            Console._progress.close()
+            Console._progress = None
+
+
+#: Phases whose speed people want to see.
+_OVER_A_NETWORK = frozenset({"push", "pull", "send"})
+
+
+class Progress:
+    """A bar per phase at a terminal. Rich is imported only here."""
+
+    def __init__(self) -> None:
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bars = RichProgress(
+            TextColumn("{task.description:<8}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[amount]}"),
+            TimeElapsedColumn(),
+            console=RichConsole(stderr=True),
+            transient=True,
+        )
+        self._tasks: dict[str, object] = {}
+        self._since: dict[str, float] = {}
+        self._update: Callable[..., None] = self._bars.update
+
+    def start(self) -> None:
+        self._bars.start()
+
+    def listen(self, event: Event) -> None:
+        if event.text:
+            self._bars.console.print(event.text, markup=False, highlight=False)
+            return
+        if event.phase not in self._tasks:
+            self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
+            self._since[event.phase] = time.monotonic()
+        amount = size_text(event.done) if event.unit == "bytes" else f"{event.done:,} {event.unit}"
+        if event.total:
+            of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
+            amount = f"{amount} of {of}"
+        seconds = time.monotonic() - self._since[event.phase]
+        if event.phase in _OVER_A_NETWORK and event.done and seconds > 1:
+            amount += f", {size_text(event.done / seconds)}/s"
+        self._update(self._tasks[event.phase], completed=event.done, total=event.total or None, amount=amount)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+def error_text(error: SafekeptError) -> str:
+    """The three answers, aligned, readable without colour; at a terminal, broken at words."""
+    width = shutil.get_terminal_size().columns if sys.stderr is not None and sys.stderr.isatty() else 0
+    lines = [f"{styled('error', fg='red', bold=True)}: {error.code}"]
+    lines += [at_words(f"  {line}", 2, width) for line in harmless(error.what).split("\n")]
+    lines += ["", *_aligned("kept", (error.kept,), width), *_aligned("next", error.next_steps, width)]
+    return "\n".join(lines)
+
+
+def _aligned(label: str, texts: tuple[str, ...], width: int) -> list[str]:
+    if width:
+        rows = [f"  {'' if number else label:<4}  {path_text(text)}" for number, text in enumerate(texts)]
+        return [at_words(row, 8, width) for row in rows]
+    lines: list[str] = []
+    for text in texts:
+        # A command must stay on one line to be copied; prose may wrap.
+        text = path_text(text)
+        lines += [text] if "`" in text else textwrap.wrap(text, 100) or [""]
+    return [f"  {label if number == 0 else '':<4}  {line}" for number, line in enumerate(lines)]

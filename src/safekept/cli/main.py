@@ -1,0 +1,258 @@
+"""The front door: finds the command, and is the one place where errors become text and exit codes.
+
+Commands are loaded only when called, so that `--help` and short-lived calls import nothing heavy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from safekept import __version__
+from safekept.cli.console import Console
+from safekept.cli.groups import LazyGroup
+from safekept.core.errors import SafekeptError
+
+#: name -> (module, one line for --help). The module has a click command called `command`.
+COMMANDS = {
+    "status": ("safekept.cli.commands.status", "Am I protected? (Also `safekept` alone.)"),
+    "backup": ("safekept.cli.commands.backup", "Carry a home away in one file."),
+    "import": ("safekept.cli.commands.import_", "Bring a home back from a file, with a plan first."),
+    "seal": ("safekept.cli.commands.seal", "Make the keys that sealed archives are opened with."),
+    "snapshot": ("safekept.cli.commands.snapshot", "Keep points in time of a home in the vault."),
+    "history": ("safekept.cli.commands.history", "Every version of one file, and how to bring one back."),
+    "sessions": ("safekept.cli.commands.sessions", "One conversation out of an older state.db."),
+    "vault": ("safekept.cli.commands.vault", "Make, check and open the vault; its keys and its kit."),
+    "adopt": ("safekept.cli.commands.adopt", "Take the copies that Hermes made into the vault."),
+    "checkpoint": ("safekept.cli.commands.checkpoint", "Keep a project as it is now."),
+    "checkpoints": ("safekept.cli.commands.checkpoints", "Look after the checkpoints of all projects."),
+    "rollback": ("safekept.cli.commands.rollback", "Undo what an agent did to a project."),
+    "run": ("safekept.cli.commands.run", "Keep a project while an agent without hooks works in it."),
+    "connect": ("safekept.cli.commands.connect", "Let an agent call safekept before each change."),
+    "disconnect": ("safekept.cli.commands.disconnect", "Take that out of the agent's settings again."),
+    "guard": ("safekept.cli.commands.guard", "Run a risky command between a snapshot and a check."),
+    "drill": ("safekept.cli.commands.drill", "Prove that a backup restores, by restoring it."),
+    "push": ("safekept.cli.commands.push", "Take copies of the vault and archives off this host."),
+    "pull": ("safekept.cli.commands.pull", "Bring copies back from a destination."),
+    "rebuild": ("safekept.cli.commands.rebuild", "The machine is gone: bring the home back on a bare one."),
+    "destinations": ("safekept.cli.commands.destinations", "The places off this host: see and test them."),
+    "fleet": ("safekept.cli.commands.fleet", "Every host of a destination or a vault at a glance."),
+    "hook": ("safekept.cli.commands.hook", "What an agent's host runs before and after its tools."),
+    "helper": ("safekept.cli.commands.helper", "The process that answers hooks quickly: see it, end it."),
+    "log": ("safekept.cli.commands.log", "See what was done, by whom, and how it ended."),
+    "undo": ("safekept.cli.commands.undo", "Take the last import, restore or rollback back."),
+    "doctor": ("safekept.cli.commands.doctor", "Find what threatens your protection, and the exact fix."),
+    "schedule": ("safekept.cli.commands.schedule", "Do all of it every night, without you."),
+    "notify": ("safekept.cli.commands.notify", "Who hears of it when something is wrong."),
+    "mcp": ("safekept.cli.commands.mcp", "Serve an agent over the Model Context Protocol."),
+    "completion": ("safekept.cli.commands.completion", "Let your shell complete commands and ids."),
+    "manual": ("safekept.cli.commands.manual", "Write the manual pages."),
+    "demo": ("safekept.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
+}
+#: Commands that may carry gigabytes through memory, a piece at a time.
+_HEAVY = frozenset(
+    {
+        "backup",
+        "import",
+        "snapshot",
+        "restore",
+        "vault",
+        "adopt",
+        "push",
+        "pull",
+        "drill",
+        "schedule",
+        "rebuild",
+    }
+)
+
+
+class Unexpected(SafekeptError):
+    code = "unexpected"
+
+
+class OutputNotWritten(SafekeptError):
+    code = "output-not-written"
+
+
+class Interrupted(SafekeptError):
+    code, exit_code = "interrupted", 130
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    default="status",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="safekept")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Keeps what an AI agent knows, and undoes what it does."""
+    if ctx.invoked_subcommand in _HEAVY:
+        from safekept.cli.memory import keep_freed_memory
+
+        keep_freed_memory()
+
+
+def program() -> str:
+    """How this program was called: by its own path, or plain `safekept` where that is on the PATH."""
+    import shlex
+    import shutil
+
+    launcher = os.environ.get("SAFEKEPT_LAUNCHER", "")
+    called = sys.argv[0] if sys.argv else ""
+    if not launcher and os.path.basename(called) == "safekept" and os.path.dirname(called):
+        launcher = called  # installed where no PATH leads, as in an environment that is not activated
+    if not launcher or shutil.which("safekept"):
+        return "safekept"
+    return shlex.quote(launcher)
+
+
+def handle_signals() -> None:
+    """Being asked to end is an orderly end: every `finally` on the way out runs."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
+            signal.signal(number, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns its exit code and never raises."""
+    before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    console = Console(as_json="--json" in before_dashes, program=program())
+    try:
+        code = cli.main(args=arguments, prog_name="safekept", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except SafekeptError as error:
+        return _told(error.exit_code, console.error, error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _told(2, click.echo, error.format_message())
+    except click.UsageError as error:
+        return _told(2, console.usage, error)
+    except click.ClickException as error:
+        return _told(error.exit_code, error.show)
+    except click.Abort as error:
+        if isinstance(error.__cause__, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+            return _interrupted(console)
+        return _told(1, console.say, "Stopped; nothing was changed")
+    except KeyboardInterrupt:
+        return _interrupted(console)
+    except BrokenPipeError:
+        # The reader of our output went away; point stdout elsewhere so that exit stays quiet.
+        _drop_output()
+        return 1
+    except Exception as error:
+        lost = _lost_output() if isinstance(error, OSError) else None
+        if lost is not None:
+            _drop_output()
+            return _told(1, Console(as_json=False, program=console.program).error, lost)
+        return _told(1, console.error, _unexpected(error))
+
+
+def _told(code: int, tell: Callable[..., object], *words: object) -> int:
+    """Say how it ended. Where nobody can hear it, the exit code still says it."""
+    with contextlib.suppress(OSError):
+        tell(*words)
+    return code
+
+
+def _interrupted(console: Console) -> int:
+    """A person ended it. A program that reads the document is told in the document."""
+    if not console.as_json:
+        return _told(130, console.say, "Interrupted; nothing is left half done")
+    error = Interrupted("it was interrupted", kept="Nothing is left half done", next_steps=("Run it again",))
+    return _told(130, console.error, error)
+
+
+def _lost_output() -> OutputNotWritten | None:
+    """The error to tell where standard output takes nothing more, as on a full disk."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return OutputNotWritten(
+            f"the result could not be written: {error.strerror or error}",
+            kept="What the command did is done; only its words are missing",
+            next_steps=("See what was done: `safekept log`",),
+        )
+    return None
+
+
+def _drop_output() -> None:
+    """What is still to be written to stdout goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def _unexpected(error: Exception) -> Unexpected:
+    import tempfile
+    import traceback
+
+    path: str | None = None
+    with contextlib.suppress(OSError):  # a full disk may be what went wrong
+        descriptor, path = tempfile.mkstemp(prefix="safekept-error-", suffix=".txt")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write("".join(traceback.format_exception(error)))
+    step = f"The details are in `{path}`; please report them" if path else "Please report it with these words"
+    return Unexpected(
+        f"something went wrong that safekept did not foresee: {type(error).__name__}: {error}",
+        kept="No file was replaced without the old one being kept; an unfinished import is taken back "
+        "by the next command",
+        next_steps=(step,),
+        traceback=path,
+    )
+
+
+def main() -> None:
+    """The entry point."""
+    _open_closed_streams()
+    handle_signals()
+    # Threads that hash and compress come back for the interpreter a thousand times per gigabyte. With
+    # the default of 5 ms they wait longer for it than they work (measured: a third of a backup).
+    sys.setswitchinterval(0.0005)
+    # Tens of thousands of entries stay alive to the end; by default the collector walks over them again
+    # and again (measured: a twentieth of an import).
+    gc.set_threshold(50_000, 20, 20)
+    code = run(sys.argv[1:])
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once. Everything that had to be closed was closed on the way out of `run`.
+
+    Taking the interpreter apart object by object would cost up to a second after a large home, and
+    nobody is waiting for its memory but the kernel, which takes it back whole.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            code = code or 1
+    os._exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Where a caller closed standard input, output or error, nothing comes and everything goes nowhere.
+
+    No file of ours may get one of their numbers, and nobody has to ask whether they are there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            setattr(sys, name, open(nowhere, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115

@@ -1,0 +1,172 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from safekept.actions.surroundings import Surroundings
+from safekept.cli.console import Console, path_argument, path_text
+from safekept.cli.sealing import identities_from, passphrase_source, with_terminal
+from safekept.core.errors import SafekeptError
+from safekept.settings import Settings, load_settings
+from safekept.settings.surrounding import surroundings_of
+
+if TYPE_CHECKING:
+    from safekept.vault.keys import Secret
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def common_options(function: Command) -> Command:
+    """`--home`, `--layout` and `--json`: on every command that works on a home."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+        click.option("--layout", metavar="NAME", default="", help="Which agent the home belongs to."),
+        click.option("--home", metavar="PATH", default="", help="The home; default: the agent's own place."),
+    ):
+        function = option(function)
+    return function
+
+
+#: Where the context of a command keeps the vault that `--vault` or `--destination` named.
+_SOURCE = "safekept.source_vault"
+#: A printed command that reads a vault, up to its closing backtick; one that names a place is left alone.
+_READING = re.compile(
+    r"(?<=`)safekept (?:snapshot (?:list|show|diff|restore)|history|sessions|vault (?:check|stats))"
+    r"(?![^`]*--(?:vault|destination))[^`]*(?=`)"
+)
+
+
+def source_options(function: Command) -> Command:
+    """`--vault` and `--destination`: on every command that reads a vault. `start` takes them from there."""
+    for option in (
+        click.option(
+            "--destination",
+            metavar="NAME",
+            expose_value=False,
+            callback=_take_source,
+            help="Read the copy of the vault in this destination.",
+        ),
+        click.option(
+            "--vault",
+            metavar="PATH|URL",
+            expose_value=False,
+            callback=_take_source,
+            help="Read this vault in the place of your own.",
+        ),
+    ):
+        function = option(function)
+
+    # The library does not know which vault was named; a command that it prints must.
+    @functools.wraps(function)
+    def naming(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except SafekeptError as error:
+            error.next_steps = tuple(at_source(step, named_source()) for step in error.next_steps)
+            raise
+
+    return cast(Command, naming)
+
+
+def named_source() -> list[str]:
+    """The option that says which other vault is read from, for a command that is printed."""
+    source = source_vault()
+    if not source:
+        return []
+    return ["--vault" if "/" in source or ":" in source else "--destination", source]
+
+
+def at_source(step: str, named: list[str]) -> str:
+    """A step whose printed command reads the vault that was named, and not this machine's own."""
+    if not named:
+        return step
+    words = " ".join(path_argument(word) for word in named)
+    return _READING.sub(lambda found: f"{found[0]} {words}", step)
+
+
+def _take_source(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    from safekept.core.objects.address import is_address
+
+    if not value:
+        return
+    if _SOURCE in ctx.meta:
+        raise click.UsageError("Give --vault or --destination, not both.")
+    named = parameter.name == "destination" or is_address(value)
+    ctx.meta[_SOURCE] = value if named else os.path.abspath(os.path.expanduser(value))
+
+
+def place_argument(word: str) -> str:
+    """A destination as it was typed: a name or a URL as it is, a path from where we stand."""
+    from safekept.core.objects.address import is_address
+
+    if is_address(word) or "/" not in word:
+        return word
+    return os.path.abspath(os.path.expanduser(word))
+
+
+def place_or_file(word: str, destinations: tuple[str, ...]) -> str:
+    """The same, where a file or directory here may be meant by its mere name; a destination comes first."""
+    if word not in destinations and "/" not in word and os.path.exists(word):
+        return os.path.abspath(word)
+    return place_argument(word)
+
+
+def source_vault() -> str:
+    """The vault that this command was told to read from: a directory, a URL or a destination; or ""."""
+    context = click.get_current_context(silent=True)
+    return str(context.meta.get(_SOURCE, "")) if context is not None else ""
+
+
+def surroundings_from(settings: Settings, *, can_ask: bool = False, source: str = "") -> Surroundings:
+    """What the actions need to know of this user; with `can_ask`, a passphrase may be asked for."""
+    own = surroundings_of(settings, source=source)
+    asking, given = passphrase_source(settings, can_ask)
+    secret = own.vault_secret
+    if secret is None and can_ask:
+        secret = partial(ask_for_vault_secret, source or own.vault, own.vault_key_file)
+    return replace(
+        own,
+        environment=with_terminal(settings.environment) if can_ask else settings.environment,
+        vault_secret=secret,
+        identities=identities_from(settings),
+        ask_passphrase=asking,
+        passphrase_is_given=given,
+    )
+
+
+def ask_for_vault_secret(vault: str, key_file: str) -> Secret:
+    """Say why it is asked, and what else could be done, then ask; nothing that is typed is shown."""
+    from safekept.actions.passphrase import secret_from_text
+
+    Console.finish()
+    why = f"The key in `{key_file}` does not open the vault at `{vault}`"
+    if not os.path.exists(key_file):
+        why = f"The vault at `{vault}` is there, but its key file `{key_file}` is not"
+    for line in (
+        why,
+        "  Type the key from your kit, or the recovery passphrase; Ctrl-C ends this; nothing was changed",
+        f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again",
+        "  Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`",
+    ):
+        click.echo(path_text(line), err=True)
+    text = click.prompt("Key or passphrase of the vault", hide_input=True, err=True)
+    return secret_from_text(text, "What was typed")
+
+
+def start(as_json: bool) -> tuple[Settings, Surroundings, Console]:
+    """What every command does first."""
+    from safekept.cli.main import program
+
+    settings = load_settings(os.environ)
+    console = Console(as_json=as_json, program=program())
+    surroundings = surroundings_from(settings, can_ask=console.can_ask(), source=source_vault())
+    return settings, surroundings, console

@@ -1,0 +1,68 @@
+"""`--report FILE`: what happened, as JSON, for a program to read.
+
+A file is written whole or not at all. A pipe, a device or `/dev/stdout` is written to: its name is never
+given to a file, which would take `/dev/null` from everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+
+import click
+
+from safekept.cli.console import path_text
+from safekept.core.errors import SafekeptError
+from safekept.core.files import durable_write, write_all
+
+#: Here names stand for devices and open files, also where a regular file is behind one.
+_OF_THE_SYSTEM = ("/dev", "/proc")
+
+
+def refuse_unwritable(report: str, otherwise: str) -> str:
+    """The report's full path; a usage error that ends in `otherwise` where it could not be written later."""
+    path = os.path.abspath(report)
+    if _is_stream(path):
+        fine = os.access(path, os.W_OK)
+    else:
+        fine = not os.path.isdir(path) and os.access(os.path.dirname(path), os.W_OK | os.X_OK)
+    if not fine:
+        raise click.UsageError(f"The report cannot be written to {report!r}; {otherwise}.")
+    return path
+
+
+def write_report_file(path: str, document: Mapping[str, object], say: Callable[[str], None]) -> None:
+    """What it tells of has happened by now, so a report that cannot be written is said and no more."""
+    data = json.dumps(document, indent=1).encode() + b"\n"
+    try:
+        if _is_stream(path):
+            _pour(path, data)
+        else:
+            durable_write(path, data)
+    except (SafekeptError, OSError) as error:
+        reason = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
+        say(f"the report {path_text(path)} could not be written: {reason}")
+
+
+def _is_stream(path: str) -> bool:
+    directory = os.path.realpath(os.path.dirname(path))
+    if any(directory == place or directory.startswith(place + "/") for place in _OF_THE_SYSTEM):
+        return not directory.startswith("/dev/shm/") and directory != "/dev/shm"  # noqa: S108 - plain files
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _pour(path: str, data: bytes) -> None:
+    # Not waited for: a pipe that nobody reads would keep us for ever. Appended, because what is behind
+    # `/dev/stdout` may be a file that has the command's own output in it.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        os.set_blocking(descriptor, True)
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)

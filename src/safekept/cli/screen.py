@@ -1,0 +1,69 @@
+"""One screen: lines that fit its width, broken at words, with every printed command left whole."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+
+from safekept.cli.console import Console, path_text
+
+#: Where the output goes to a file or a pipe; also what a screen has at least.
+NARROW, WIDE = 80, 100
+LABEL = 13
+#: What is never broken: a command, a number and its unit, a word.
+_PIECES = re.compile(r"`[^`]*`[,;:.)]*|\d[\d.,]* (?:B|KB|MB|GB|s|min|h|days?)\b\S*|\S+")
+
+
+def width() -> int:
+    """Columns to use: the terminal's, within reason; 80 elsewhere, so that a log reads like a screen."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return NARROW
+    return max(40, min(WIDE, shutil.get_terminal_size().columns))
+
+
+def folded(text: str, first: int, indent: int, columns: int) -> list[str]:
+    """A text as lines; `first` is the room that is taken on the first one. Nothing in backticks is broken."""
+    lines: list[str] = []
+    line, used = "", first
+    for piece in _PIECES.findall(text):
+        if line and used + 1 + len(piece) > columns:
+            lines.append(line)
+            line, used = "", indent
+        line, used = (f"{line} {piece}", used + 1 + len(piece)) if line else (piece, used + len(piece))
+    return [*lines, line] if line or not lines else lines
+
+
+class Screen:
+    """Labels on the left, what they say on the right."""
+
+    def __init__(self, console: Console, user_home: str = "") -> None:
+        self.console, self._user = console, user_home.rstrip("/")
+        self.columns = width()
+
+    def path(self, path: str) -> str:
+        """A path as a person calls it."""
+        if self._user and (path == self._user or path.startswith(self._user + "/")):
+            path = "~" + path[len(self._user) :]
+        return path_text(path)
+
+    def text(self, text: str) -> str:
+        """A sentence with such paths in it; commands stay as they are, since a shell reads them."""
+        if not self._user:
+            return text
+        parts = re.split(r"(`[^`]*`)", text)
+        own = re.compile(re.escape(self._user) + r"(?=/|$|[\s,;:])")
+        return "".join(part if part.startswith("`safekept") else own.sub("~", part) for part in parts)
+
+    def headline(self, text: str, **style: object) -> None:
+        for line in folded(self.text(text), 0, 2, self.columns):
+            self.console.line(line, bold=True, **style)
+
+    def heading(self, text: str) -> None:
+        self.console.line(text, bold=True)
+
+    def fact(self, label: str, text: str, *, top: bool = False) -> None:
+        """`  Snapshot   7 min ago, …`; a `top` one stands at the margin and belongs to no home."""
+        start = f"{label:<{LABEL}}" if top else f"  {label:<{LABEL - 2}}"
+        for number, line in enumerate(folded(self.text(text), LABEL, LABEL, self.columns)):
+            self.console.line((start if number == 0 else " " * LABEL) + line)

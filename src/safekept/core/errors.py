@@ -1,0 +1,61 @@
+"""The one shape of error: what happened, what was kept safe, what to do next.
+
+`kept` and `next_steps` have no defaults, so no error can be raised without answering the two
+questions a person asks first. Each error class lives beside the code that raises it and carries
+a stable kebab-case `code` with an entry in `docs/reference/errors.md`; a test keeps that true.
+
+Rules for the texts: the first line is a fact, `kept` is something the code has made sure of, and
+each next step is either a sentence or a command in backticks that runs as printed. Write the
+program as `safekept`; the face replaces it by the launcher that was really called.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+#: Every error class by its code. Filled as classes are made; the documentation test reads it.
+ERROR_CODES: dict[str, type[SafekeptError]] = {}
+
+
+class SafekeptError(Exception):
+    """An error that a person can act on."""
+
+    code: ClassVar[str] = ""
+    exit_code: ClassVar[int] = 1
+    retry: ClassVar[bool] = False  # may a schedule try again unasked?
+
+    def __init__(self, what: str, *, kept: str, next_steps: tuple[str, ...], **facts: object) -> None:
+        super().__init__(what)
+        self.what = what
+        self.kept = kept
+        self.next_steps = next_steps
+        self.facts = facts
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not cls.__dict__.get("code"):
+            raise TypeError(f"{cls.__name__} needs a code of its own")
+        if cls.code in ERROR_CODES:
+            raise TypeError(f"two errors share the code {cls.code}")
+        ERROR_CODES[cls.code] = cls
+
+    def as_dict(self) -> dict[str, object]:
+        """The same facts for `--json`, the journal and every other face."""
+        return {
+            "code": self.code,
+            "what": self.what,
+            "kept": self.kept,
+            "next": list(self.next_steps),
+            "retry": self.retry,
+            "facts": {name: _plain(value) for name, value in self.facts.items()},
+        }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str | int | float | bool | type(None)):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return str(value)

@@ -1,0 +1,235 @@
+"""Durable files: nothing under a final name is ever half written.
+
+A durable write is: temporary name in the same directory, write, fsync, rename, fsync the
+directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import secrets
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from safekept.core.errors import SafekeptError
+
+if TYPE_CHECKING:
+    import ctypes
+
+#: Every temporary file of ours starts like this, so that sweeping can know its own.
+TEMPORARY_PREFIX = ".safekept-tmp-"
+_SYNC_FILE_RANGE_WRITE = 2
+
+
+class NoRoom(SafekeptError):
+    code = "no-room"
+
+
+def temporary_name(directory: str) -> str:
+    """A name beside the final one, owned by this process: `.safekept-tmp-<pid>-<random>`."""
+    return os.path.join(directory, f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(6)}")
+
+
+def fsync_directory(path: str) -> None:
+    """Make the names in a directory durable. Filesystems that cannot say so by an error; that is fine."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_filesystem(path: str) -> None:
+    """Make everything written so far on one filesystem durable, in one call.
+
+    Twenty thousand fsyncs cost minutes; one syncfs costs what the disk needs.
+    """
+    libc = _libc()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if not hasattr(libc, "syncfs"):
+            os.sync()
+        elif libc.syncfs(descriptor) != 0:
+            import ctypes
+
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), path)
+    finally:
+        os.close(descriptor)
+
+
+def start_writeback(descriptor: int, start: int, length: int) -> None:
+    """Ask Linux to begin writing these bytes to disk, so that a sync later finds little left to do.
+
+    A hint: it neither waits nor makes anything durable, and nothing depends on the answer.
+    """
+    function = getattr(_libc(), "sync_file_range", None)
+    if function is not None:
+        import ctypes
+
+        function(
+            ctypes.c_int(descriptor),
+            ctypes.c_int64(start),
+            ctypes.c_int64(length),
+            ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
+        )
+
+
+@lru_cache(maxsize=1)
+def _libc() -> ctypes.CDLL:
+    import ctypes  # most commands never need it
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
+class DurableFile(io.FileIO):
+    """A file under a temporary name; `final_path` says which name it got in the end."""
+
+    final_path: str = ""
+
+
+@contextlib.contextmanager
+def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Iterator[DurableFile]:
+    """Write a file that appears under a final name whole and durable, or not at all.
+
+    The file has its mode from the first byte. Leaving the block by an exception removes it. Set
+    `final_path` inside the block to choose another name in the same directory. With `replace=False`
+    an existing file is never replaced: the next free name (`name-2.zip`) is taken instead.
+    """
+    directory = os.path.dirname(os.path.abspath(path))
+    temporary = temporary_name(directory)
+    try:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        os.fchmod(descriptor, mode)
+        with DurableFile(descriptor, "r+") as file:
+            file.final_path = path
+            yield file
+            os.fsync(file.fileno())
+        if replace:
+            os.rename(temporary, file.final_path)
+        else:
+            file.final_path = rename_to_free_name(temporary, file.final_path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    fsync_directory(directory)
+
+
+def numbered_name(path: str, number: int) -> str:
+    """`a/b.tar.zst`, 2 -> `a/b-2.tar.zst`."""
+    directory, name = os.path.split(path)
+    stem, dot, suffix = name.partition(".") if not name.startswith(".") else (name, "", "")
+    return os.path.join(directory, f"{stem}-{number}{dot}{suffix}")
+
+
+def rename_to_free_name(temporary: str, path: str) -> str:
+    """Give a file its name without ever replacing another; returns the name it got (`name-2.zip`)."""
+    candidate, number = path, 1
+    while True:
+        try:
+            link_once(temporary, candidate)
+        except FileExistsError:
+            number += 1
+            candidate = numbered_name(path, number)
+        else:
+            return candidate
+
+
+def durable_write(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace the content of a file, atomically and durably."""
+    with durable_file(path, mode) as file:
+        write_all(file.fileno(), data)
+
+
+def quick_write(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace the content of a file, atomically and not durably: for what costs little when it is lost."""
+    temporary = temporary_name(os.path.dirname(path))
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte; `write` may take fewer than it was given."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def private_directory(path: str) -> None:
+    """Make a directory that only its owner can enter; parents that are missing are made so, too."""
+    if not os.path.isdir(path):
+        parent = os.path.dirname(path)
+        if parent and parent != path:  # `makedirs` would give those above the last the usual mode
+            private_directory(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+
+
+def process_alive(pid: int) -> bool:
+    """Whether a process of that number exists; one we may not signal exists too."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def sweep_temporaries(directory: str) -> list[str]:
+    """Remove temporary files whose process is gone. Only names of our own making are looked at."""
+    swept = []
+    with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(directory) as listing:
+        for item in listing:
+            if not item.name.startswith(TEMPORARY_PREFIX):
+                continue
+            owner = item.name.removeprefix(TEMPORARY_PREFIX).split("-")[0]
+            if owner.isdigit() and not process_alive(int(owner)) and item.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    os.unlink(item.path)
+                    swept.append(item.path)
+    return swept
+
+
+def free_bytes(path: str) -> int:
+    """What an ordinary user may still write on the filesystem of `path`."""
+    facts = os.statvfs(path)
+    return facts.f_bavail * facts.f_frsize
+
+
+#: What a filesystem without hard links answers: FAT, some network shares.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+
+
+def link_once(temporary: str, place: str) -> None:
+    """Give a finished file its name, unless the name is taken: FileExistsError, and nothing is replaced."""
+    try:
+        os.link(temporary, place)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Without links a second look has to do.
+        if os.path.lexists(place):
+            raise FileExistsError(place) from None
+        os.rename(temporary, place)
+    else:
+        os.unlink(temporary)

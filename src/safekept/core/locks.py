@@ -1,0 +1,114 @@
+"""Locks that belong to a living process.
+
+The kernel lets go of them when it dies, so no leftover can wedge anything, whatever the file on disk says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+
+from safekept.core.errors import SafekeptError
+from safekept.core.files import private_directory
+
+#: Bytes for the name of whoever holds a lock.
+_HOLDER = 200
+
+
+class AlreadyRunning(SafekeptError):
+    code, exit_code, retry = "already-running", 11, True
+
+
+@contextlib.contextmanager
+def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = False) -> Iterator[None]:
+    """Hold a lock that dies with this process.
+
+    Raises AlreadyRunning, naming the holder, when another living process has it after `wait` seconds.
+    With `remove` the file goes while the lock is still held; whoever was waiting for it sees that what he
+    got is no longer what the name means, and takes the lock anew.
+    """
+    private_directory(os.path.dirname(path))
+    deadline = time.monotonic() + wait
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_named(descriptor, path):
+                    break
+                os.close(descriptor)
+                descriptor = -1
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise _held(descriptor, path) from None
+                time.sleep(0.05)
+        # Who holds it is a courtesy: on a full disk the lock holds all the same.
+        with contextlib.suppress(OSError):
+            holder = json.dumps({"pid": os.getpid(), "doing": doing, "since": time.time()}).encode()
+            # Padded and written over: emptying it first would make ext4 write it out at every close.
+            os.pwrite(descriptor, holder.ljust(_HOLDER), 0)
+            if os.fstat(descriptor).st_size > max(len(holder), _HOLDER):
+                os.ftruncate(descriptor, max(len(holder), _HOLDER))
+        try:
+            yield
+        finally:
+            if remove:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _is_named(descriptor: int, path: str) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def sweep_locks(directory: str, prefix: str) -> None:
+    """Take away lock files of this name that nobody holds."""
+    with contextlib.suppress(OSError):
+        for item in os.listdir(directory):
+            if item.startswith(prefix) and item.endswith(".lock"):
+                with (
+                    contextlib.suppress(OSError, AlreadyRunning),
+                    process_lock(os.path.join(directory, item), "sweep", remove=True),
+                ):
+                    pass
+
+
+def _held(descriptor: int, path: str) -> AlreadyRunning:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        who = f"process {holder['pid']} ({holder['doing']})"
+    except (ValueError, KeyError, TypeError):
+        who = "another process"
+    return AlreadyRunning(
+        f"{who} is at work here",
+        kept="Nothing was changed by this command",
+        next_steps=("Wait for it to finish, then run the command again",),
+        lock=path,
+    )
+
+
+def lock_is_held(path: str) -> bool:
+    """Whether a living process holds the lock on this file; asking changes nothing, and makes no file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,179 @@
+"""The contract of a place for objects: list, read, write, delete, in a directory or behind a network.
+
+What every place promises, and `tests/contract` proves:
+
+* A name is a relative path (`data/ab/ab12…`, `archives/host/NAME`); `valid_name` says which are allowed.
+* A write is whole when it returns, and as durable as the place can make it, or it did not happen: nobody
+  ever reads part of an object under its name. Without `replace` a name that is taken is refused with
+  Taken, and what is there is not touched. A write never makes the place itself: a drive that is not
+  mounted or a bucket that is gone is PlaceMissing, and only `create` makes a missing root.
+* A read gives exactly the bytes asked for, fewer only where the object ends.
+* Deleting what is not there is no error.
+* A listing shows whole objects only; temporary names (`.safekept-tmp-…`) are passed over.
+* Every method may be called from several threads at once; `lanes` says how many pay.
+* No method waits for ever, and no secret is in `location`, in an error or in a repr.
+
+Failures are those of `errors.py`. What may be tried again was tried again before an error is raised.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from safekept.core.files import TEMPORARY_PREFIX
+
+#: What can be written: bytes, or a file opened for reading, which is taken from where it stands to its end.
+Content = bytes | bytearray | memoryview | BinaryIO
+
+CHUNK = 1 << 20
+
+
+class NotThere(Exception):
+    """There is no such object."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Taken(Exception):
+    """The name is taken; what is there was not touched."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object of a listing."""
+
+    name: str
+    size: int
+    modified: float  # seconds since 1970 by the clock of the place; 0 where it does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the credential may do in a place, found out by doing it; None where nobody can say."""
+
+    write: bool
+    overwrite: bool | None = None
+    delete: bool | None = None
+    versioning: bool | None = None  # an overwritten or deleted object can still be brought back
+    write_once: bool | None = None  # a taken name is refused by the place itself, also in a race
+    left: str = ""  # the name of the probe, where it could not be deleted
+
+
+class ObjectStore(ABC):
+    """A place for objects, below one root."""
+
+    #: How many calls at once are worth while.
+    lanes: int = 1
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The place as a person would name it; never with a secret in it."""
+
+    @abstractmethod
+    def present(self) -> bool:
+        """Whether the root is there (the drive is plugged in, the bucket exists)."""
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make the root where it is missing; a bucket is never made, it is PlaceMissing."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[Stored]:
+        """Every object below a directory (`data/`, or "" for all), at any depth, in no promised order."""
+
+    @abstractmethod
+    def size(self, name: str) -> int:
+        """The size of one object; NotThere where there is none."""
+
+    @abstractmethod
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """The bytes of one object, or a part of them; NotThere where there is none."""
+
+    @abstractmethod
+    def stream(self, name: str, offset: int = 0) -> Iterator[bytes]:
+        """The bytes of one object in pieces, from `offset` on; NotThere where there is none."""
+
+    @abstractmethod
+    def write(self, name: str, content: Content, *, replace: bool = False) -> None:
+        """Store one object, whole and checked; Taken where the name is taken, unless `replace`."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove one object."""
+
+    @abstractmethod
+    def probe(self) -> Abilities:
+        """Find out what may be done here, with a small object that is removed again if that is allowed."""
+
+    def room(self) -> tuple[int, int] | None:
+        """Bytes free and bytes in all; None where nobody can say."""
+        return None
+
+    def sweep(self, older_than: float = 86_400.0) -> Sequence[str]:
+        """Remove what broken-off writes left under temporary names so many seconds ago; what was removed."""
+        return ()
+
+    def directories(self, prefix: str = "") -> Iterator[str]:
+        """The names directly below a directory that are directories themselves, sorted.
+
+        Cheaper than a listing where the place can look without going down.
+        """
+        found = {
+            stored.name[len(prefix) :].split("/")[0]
+            for stored in self.list(prefix)
+            if "/" in stored.name[len(prefix) :]
+        }
+        yield from sorted(found)
+
+    def below(self, prefix: str) -> ObjectStore:
+        """The same place, seen from a directory in it; closing the view does not close the place."""
+        from safekept.core.objects.below import Below
+
+        return Below(self, prefix)
+
+    def exists(self, name: str) -> bool:
+        try:
+            self.size(name)
+        except NotThere:
+            return False
+        return True
+
+    def close(self) -> None:  # noqa: B027 - some places hold nothing open
+        """Let go of connections and processes; may be called twice."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.location}>"
+
+
+def valid_name(name: str) -> bool:
+    """Whether every place can keep a name: parts of printable characters, none that a listing hides."""
+    if not name or len(name.encode("utf-8", "surrogateescape")) > 800:
+        return False
+    if any(part in ("", ".", "..") or part.startswith(TEMPORARY_PREFIX) for part in name.split("/")):
+        return False
+    return "\\" not in name and all(unicodedata.category(char) not in ("Cc", "Cs") for char in name)
+
+
+def checked(name: str) -> str:
+    """The name, if it is one; ValueError otherwise, since names are made by us and not by people."""
+    if not valid_name(name):
+        raise ValueError(f"not a name of an object: {name!r}")
+    return name
+
+
+def checked_prefix(prefix: str) -> str:
+    """A prefix is a directory: empty, or a name and a slash."""
+    if prefix and not (prefix.endswith("/") and valid_name(prefix[:-1])):
+        raise ValueError(f"not a directory of objects: {prefix!r}")
+    return prefix

@@ -1,0 +1,34 @@
+"""SQLite files: capture one that is in use, judge one, fold one, put one back.
+
+Known by their header, not by their name. See `pin` for how each state of a database is read, and
+`descriptors` for the one rule that keeps all of it safe.
+"""
+
+from __future__ import annotations
+
+from safekept.core.sqlite.capture import CaptureOptions, capture, look
+from safekept.core.sqlite.check import verify
+from safekept.core.sqlite.fold import DatabaseDamaged, fold
+from safekept.core.sqlite.format import HEADER, SIDECARS, is_database
+from safekept.core.sqlite.holders import Holder, holders
+from safekept.core.sqlite.restore import DatabaseHeld, DatabaseLocked, restore_into
+from safekept.core.sqlite.watch import Watch, watching
+
+__all__ = [
+    "HEADER",
+    "SIDECARS",
+    "CaptureOptions",
+    "DatabaseDamaged",
+    "DatabaseHeld",
+    "DatabaseLocked",
+    "Holder",
+    "Watch",
+    "capture",
+    "fold",
+    "holders",
+    "is_database",
+    "look",
+    "restore_into",
+    "verify",
+    "watching",
+]

@@ -1,0 +1,188 @@
+"""Capture: the bytes of a database as one committed state, and what is known about it.
+
+Promise: no writer's database is opened for writing, locked against a WAL writer, replaced or given
+a sidecar it did not have; what is read is one committed state with every row committed before;
+a lock is waited for with a deadline; a damaged source is stored and marked, not dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from safekept.core.entries import Content, DatabaseFacts, Outcome, Remark
+from safekept.core.events import Event, Listener, silent
+
+if TYPE_CHECKING:
+    from .check import Check
+    from .lean import LeanFacts
+    from .lean_wish import LeanWish
+    from .pinned import Pinned
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """How databases are captured."""
+
+    scratch: str  # a directory with room, on the destination's filesystem, for private copies
+    deadline: float = 30.0  # seconds without progress before a lock is given up
+    check: bool = True  # quick_check
+    method: str = "auto"  # "auto", "pages" or "backup"
+    isolated: bool = True  # in a helper process; False only where we surely hold no handle on it
+    lean: LeanWish | None = None  # without what can be rebuilt; None: every byte
+
+
+def capture(
+    path: str,
+    name: str,
+    options: CaptureOptions,
+    queries: Mapping[str, str] | None = None,
+    listener: Listener = silent,
+) -> Content:
+    """Open one database for reading as one committed state. `name` is its path in remarks.
+
+    Raises EntryLost: GONE, UNREADABLE, or LOCKED past the deadline.
+    """
+    if options.isolated:
+        from .isolated import capture_isolated
+
+        return capture_isolated(path, name, options, queries or {}, listener)
+    return capture_here(path, name, options, queries or {}, listener)
+
+
+def capture_here(
+    path: str, name: str, options: CaptureOptions, queries: Mapping[str, str], listener: Listener
+) -> DatabaseContent:
+    """The same in this process, which must have no other handle on the database."""
+    from .backup import through_backup
+    from .live import Live
+    from .pin import pin
+
+    pinned = pin(path, name, options.scratch, options.deadline, listener)
+    try:
+        odd = isinstance(pinned, Live) and pinned.odd
+        if options.method == "backup" or odd or pinned.method == "backup":
+            pinned = through_backup(pinned, options.scratch, options.deadline, listener)
+        left: LeanFacts | None = None
+        if options.lean is not None:
+            from .lean import lean
+
+            pinned, left = lean(pinned, options.lean)
+    except BaseException:
+        pinned.close()
+        raise
+    return DatabaseContent(pinned, options, queries, listener, left)
+
+
+def look(
+    path: str,
+    name: str,
+    options: CaptureOptions,
+    queries: Mapping[str, str] | None = None,
+    listener: Listener = silent,
+) -> DatabaseFacts:
+    """Judge a live database as `capture` would, without reading its bytes out. Raises EntryLost.
+
+    Where it is not isolated, in this process, which must have no other handle on the database.
+    """
+    if options.isolated:
+        from .isolated import capture_isolated
+
+        with capture_isolated(path, name, options, queries or {}, listener) as isolated:
+            for _ in isolated.chunks():
+                pass  # the verdict comes after the last of them
+        assert isolated.database is not None
+        return isolated.database
+    with capture_here(path, name, options, queries or {}, listener) as content:
+        return content.judge()
+
+
+class DatabaseContent(Content):
+    """The bytes of one pinned database. The pin is let go after the last chunk."""
+
+    def __init__(
+        self,
+        pinned: Pinned,
+        options: CaptureOptions,
+        queries: Mapping[str, str],
+        listener: Listener,
+        left: LeanFacts | None = None,
+    ) -> None:
+        super().__init__()
+        self._left = left
+        self.size, self.mtime_ns = pinned.size, pinned.mtime_ns
+        self._pinned, self._options, self._queries, self._listener = pinned, options, queries, listener
+        self._check: Check | None = None
+
+    def chunks(self) -> Iterator[bytes]:
+        try:
+            self._begin()
+            yield from self._pinned.chunks()
+            self._conclude()
+        finally:
+            self.close()
+
+    def judge(self) -> DatabaseFacts:
+        """The check and the answers without the bytes, for whoever has no use for these."""
+        try:
+            self._begin()
+            self._conclude()
+            self._pinned.settle()
+        finally:
+            self.close()
+        assert self.database is not None
+        return self.database
+
+    def _begin(self) -> None:
+        from .check import Check
+
+        if self._pinned.connection is not None:
+            self._check = Check(self._pinned.connection, self._options.check, self._queries)
+
+    def _beat(self) -> None:
+        name = self._pinned.name
+        self._listener(Event("verify", self.size, self.size, path=name, text=f"checking {name}"))
+
+    def _conclude(self) -> None:
+        pinned, check = self._pinned, self._check
+        if check is not None:
+            check.wait(self._beat)
+        state, detail, counts = "unverified", "", dict.fromkeys(self._queries)
+        if check is not None:
+            state, detail, counts = check.state, check.detail, check.counts
+        if pinned.trouble:
+            state, detail = "damaged", pinned.trouble
+        lean = self._left.as_dict() if self._left is not None else None
+        if state == "damaged" and self._only_left_out():
+            state, detail = "sound", ""  # what is stored is
+        elif self._left is not None and self._left.stale:
+            names = " and ".join(f"`{name}`" for name in self._left.stale)
+            self._note(f"the search index {names} is damaged or out of step in the home")
+        self.database = DatabaseFacts(state, pinned.method, detail, pinned.page_size, counts, lean)
+        self.remarks.extend(pinned.remarks)
+        if state == "damaged":
+            lines = "; ".join(detail.splitlines())
+            reason = f"stored exactly as it is, but the database is damaged: {lines}"
+            self.remarks.append(Remark(pinned.name, Outcome.DAMAGED, reason, bytes=self.size))
+
+    def _only_left_out(self) -> bool:
+        """Whether the damage that was found lies in what is not stored."""
+        connection, left, check = self._pinned.connection, self._left, self._check
+        if connection is None or check is None or left is None or not left.tables or self._pinned.trouble:
+            return False
+        from .lean_damage import only_left_out
+
+        if not only_left_out(connection, [one.table for one in left.tables]):
+            return False
+        self._note(f"a search index is damaged in the home: {'; '.join(check.detail.splitlines())}")
+        return True
+
+    def _note(self, what: str) -> None:
+        reason = f"{what}; it is left out here, and a restore makes it anew"
+        self.remarks.append(Remark(self._pinned.name, Outcome.NOTED, reason))
+
+    def close(self) -> None:
+        if self._check is not None:
+            self._check.stop()
+        self._pinned.close()

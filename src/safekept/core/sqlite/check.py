@@ -1,0 +1,100 @@
+"""Judging a database: is it sound, and how many of each thing does it hold?
+
+The check and the caller's counting queries run on a connection that sees exactly the captured
+state, beside the reading of its bytes, and can be stopped at any moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from safekept.core.entries import DatabaseFacts
+from safekept.core.worker import Worker
+
+from .format import CORRUPT, NOTADB, connect, error_code
+
+if TYPE_CHECKING:
+    import sqlite3
+
+#: How many lines of a failed check are kept.
+_LINES = 3
+
+
+def examine(connection: sqlite3.Connection, pragma: str = "quick_check") -> tuple[str, str]:
+    """The state of a database and the first lines of what is wrong with it."""
+    import sqlite3
+
+    try:
+        rows = connection.execute(f"PRAGMA {pragma}({_LINES})").fetchall()
+    except sqlite3.Error as error:
+        if error_code(error) in (CORRUPT, NOTADB):
+            return "damaged", str(error)
+        # A module or collation that only the owner of the database has: nothing can be said.
+        return "unverified", str(error)
+    lines = [str(row[0]) for row in rows]
+    if lines == ["ok"]:
+        return "sound", ""
+    return "damaged", "\n".join(lines[:_LINES])
+
+
+def count(connection: sqlite3.Connection, query: str) -> int | None:
+    """The answer to one counting query; None where the database cannot give it."""
+    import sqlite3
+
+    try:
+        row = connection.execute(query).fetchone()
+    except (sqlite3.Error, sqlite3.Warning):
+        return None
+    return row[0] if row is not None and isinstance(row[0], int) else None
+
+
+class Check:
+    """`quick_check` and the queries in a thread of their own. The connection is its alone meanwhile."""
+
+    def __init__(self, connection: sqlite3.Connection, check: bool, queries: Mapping[str, str]) -> None:
+        self._connection, self._check, self._queries = connection, check, dict(queries)
+        self._stopped = False
+        self.state, self.detail = "unverified", ""
+        self.counts: dict[str, int | None] = dict.fromkeys(self._queries)
+        self._worker: Worker | None = None
+        if check or self._queries:
+            self._worker = Worker(self._run, "safekept-check")
+
+    def _run(self) -> None:
+        # Counting first: it is quick, and the answers are wanted even where the check is stopped.
+        for name, query in self._queries.items():
+            if self._stopped:
+                return
+            self.counts[name] = count(self._connection, query)
+        if self._check and not self._stopped:
+            self.state, self.detail = examine(self._connection)
+
+    def wait(self, beat: Callable[[], None] = lambda: None) -> None:
+        """Until it has finished; `beat` is called about once a second meanwhile."""
+        while self._worker is not None and not self._worker.wait(1.0):
+            beat()
+
+    def stop(self) -> None:
+        """End it now. The connection may be closed afterwards."""
+        self._stopped = True
+        while self._worker is not None and self._worker.running:
+            with contextlib.suppress(Exception):
+                self._connection.interrupt()
+            self._worker.wait(0.02)
+
+
+def verify(path: str, thorough: bool = False) -> DatabaseFacts:
+    """Judge a database at rest that is ours. Leaves no sidecars and takes no locks.
+
+    `thorough` is the full `integrity_check` (indexes against their tables) instead of `quick_check`.
+    """
+    import sqlite3
+
+    page_size = 0
+    with contextlib.closing(connect(path, "mode=ro&immutable=1")) as connection:
+        with contextlib.suppress(sqlite3.Error):
+            page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
+        state, detail = examine(connection, "integrity_check" if thorough else "quick_check")
+    return DatabaseFacts(state=state, method="at-rest", detail=detail, page_size=page_size)

@@ -1,0 +1,218 @@
+"""The plan of a landing: what would be done, as a value that can be printed, tested and shown.
+
+Making a plan changes nothing. It looks at every target once, by `lstat`. A file counts as the same
+where size, time and mode agree and its bytes have the recorded hash; where none was recorded, the
+landing itself compares the bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from safekept.core.entries import Kind, Source
+from safekept.core.files import free_bytes
+from safekept.core.spelling import shell_word
+from safekept.home.layout import Layout
+from safekept.home.places import HomeNotDirectory
+
+from .comparing import already_there
+from .holding import describe, is_database_file, who_holds
+from .items import Item, collect, database_of
+from .mounts import mount_points, mount_sentence
+from .record import Root
+from .removals import Removals, find_removals, never
+from .targets import Places, Targets
+from .tree import LandingThroughLink, StillTree, Tree
+
+_BLOCK = 4096
+#: Room for the record, for directories, and for the filesystem's own needs.
+SPARE = 2 << 20
+
+
+@dataclass(slots=True)
+class LandingPlan:
+    """What a landing would do. Lists hold paths relative to the home, sorted."""
+
+    home: str
+    exact: bool
+    only: tuple[str, ...]
+    create: list[str] = field(default_factory=list)
+    replace: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)  # bound to this machine: neither written nor removed
+    remove: list[str] = field(default_factory=list)  # exact only
+    outside: list[str] = field(default_factory=list)  # full paths outside the home
+    executable: list[str] = field(default_factory=list)  # what the agent would run
+    held: list[tuple[str, str]] = field(default_factory=list)  # databases in use, and by whom
+    links: list[str] = field(default_factory=list)  # links that stand where a directory is needed
+    mounts: list[str] = field(default_factory=list)  # mount points that would have to be replaced
+    bytes: int = 0
+    needed: int = 0  # room on the home's filesystem
+    free: int = 0
+    items: dict[str, Item] = field(default_factory=dict, repr=False)
+    unchanged: dict[str, os.stat_result] = field(default_factory=dict, repr=False)  # the same by hash
+    removals: Removals = field(default_factory=Removals, repr=False)
+    roots: list[Root] = field(default_factory=list, repr=False)
+    layout: Layout | None = field(default=None, repr=False)
+
+    @property
+    def obstacles(self) -> list[str]:
+        """Why the landing would be refused as things are now, in sentences; empty where it would not."""
+        found = [
+            f"`{link}` is a link where a directory is needed; safekept never writes through links"
+            for link in self.links
+        ]
+        found += [mount_sentence(place) for place in self.mounts]
+        if self.needed + SPARE > self.free:
+            needed = f"{self.needed + SPARE:,} bytes are needed, {self.free:,} are free"
+            found.append(f"There is not enough room beside `{self.home}`: {needed}")
+        return found
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "home": self.home,
+            "exact": self.exact,
+            "only": list(self.only),
+            "create": self.create,
+            "replace": self.replace,
+            "same": self.same,
+            "kept": self.kept,
+            "remove": self.remove,
+            "outside": self.outside,
+            "executable": self.executable,
+            "held": [{"path": path, "holder": holder} for path, holder in self.held],
+            "links_in_the_way": self.links,
+            "mounts_in_the_way": self.mounts,
+            "obstacles": self.obstacles,
+            "bytes": self.bytes,
+            "needed_bytes": self.needed,
+            "free_bytes": self.free,
+        }
+
+
+def plan_landing(
+    source: Source,
+    targets: Targets,
+    layout: Layout,
+    *,
+    exact: bool = False,
+    only: Sequence[str] = (),
+    spare: Callable[[str], bool] = never,
+) -> LandingPlan:
+    """Compare a source with its target. An exact landing leaves what `spare` names where it is.
+
+    Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
+    are part of the plan (`obstacles`), and refused when it is carried out.
+    """
+    if os.path.exists(targets.home) and not os.path.isdir(targets.home):
+        raise HomeNotDirectory(
+            f"`{targets.home}` is not a directory, so nothing can be restored into it",
+            kept="Nothing was changed",
+            next_steps=(
+                f"Move it away first: `mv {shell_word(targets.home)} {shell_word(targets.home + '.file')}`",
+                "Name another place: `safekept import FILE --into DIR`",
+            ),
+            home=targets.home,
+        )
+    places = Places(targets)
+    chosen = collect(source, places, layout, only)
+    plan = LandingPlan(places.home, exact, chosen.only, items=chosen.items, roots=places.roots, layout=layout)
+    plan.kept = chosen.kept
+    trees = [StillTree(root.base) for root in places.roots]
+    try:
+        vacant = [_is_vacant(tree, root.name) for tree, root in zip(trees, places.roots, strict=True)]
+        for item in chosen.items.values():
+            _judge(plan, item, trees[item.root], places, layout, vacant[item.root])
+        if exact:
+            plan.removals = find_removals(places.home, layout, chosen, spare)
+            plan.remove = sorted(plan.removals.files)
+            for path in plan.remove:
+                _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)
+    finally:
+        for tree in trees:
+            tree.close()
+    for listing in (plan.create, plan.replace, plan.same, plan.kept, plan.outside, plan.executable):
+        listing.sort()
+    plan.links = sorted(set(plan.links))
+    plan.mounts = _mounts_in_the_way(plan, places)
+    plan.free = free_bytes(existing(places.home))
+    return plan
+
+
+def existing(path: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _mounts_in_the_way(plan: LandingPlan, places: Places) -> list[str]:
+    """Files to be replaced or removed that something is mounted on. Databases in use are poured into."""
+    mounts = mount_points()
+    held = {path for path, _ in plan.held}
+    found = [places.outside(0, f"{places.roots[0].name}/{path}") for path in plan.remove]
+    for path in plan.replace:
+        if path not in held:
+            found.append(places.outside(plan.items[path].root, plan.items[path].place))
+    return sorted(place for place in found if place in mounts)
+
+
+def _is_vacant(tree: Tree, name: str) -> bool:
+    """Whether nothing is there yet, so that no single file has to be looked for."""
+    try:
+        found = tree.look(name)
+        return found is None or (stat.S_ISDIR(found.st_mode) and not os.listdir(tree.full(name)))
+    except (OSError, LandingThroughLink):
+        return False  # each entry will tell
+
+
+def _judge(
+    plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: Layout, vacant: bool = False
+) -> None:
+    """What would become of one entry."""
+    try:
+        now = None if vacant else tree.look(item.place)
+    except LandingThroughLink:
+        plan.links.append(tree.full(tree.link_in_the_way(item.place)))
+        return
+    if item.kind is Kind.DIRECTORY:
+        if now is not None and item.meets_link(now):
+            plan.links.append(tree.full(item.place))
+        return
+    plan.bytes += item.size
+    # An index that is made anew may take more room than the one that was left out.
+    room = -(-(item.size + item.left_out // 4) // _BLOCK) * _BLOCK
+    if item.sidecar and database_of(item.path) in plan.items:
+        plan.needed += room
+        return  # folded into its database, which is listed itself
+    # One that is made anew is never known to be there: what is stored of it lacks its indexes.
+    if now is not None and item.looks_like(now) and not item.left_out:
+        unchanged = already_there(tree, item) if item.comparable else None
+        if unchanged is not None:
+            plan.unchanged[item.path] = unchanged
+        if unchanged is not None or not item.comparable:
+            plan.needed += 0 if unchanged is not None else room
+            plan.same.append(item.path)
+            return
+    plan.needed += room
+    (plan.create if now is None else plan.replace).append(item.path)
+    if item.root:
+        plan.outside.append(places.outside(item.root, item.place))
+    if item.kind is Kind.FILE and layout.executable(item.path, item.mode):
+        plan.executable.append(item.path)
+    if now is not None:
+        plan.needed += _note_holders(plan, tree, item.place, item.path)
+
+
+def _note_holders(plan: LandingPlan, tree: Tree, place: str, path: str) -> int:
+    """Add who has the target's database open; returns the room that keeping a copy of it needs."""
+    facts = tree.look(place)
+    if facts is None or not is_database_file(tree, place, facts):
+        return 0
+    holders = who_holds(tree.full(place))
+    if holders:
+        plan.held.append((path, describe(holders)))
+    return facts.st_size if holders else 0

@@ -1,0 +1,185 @@
+"""The record of one landing: every change it will make, written down before the first one.
+
+JSON lines. The first is the header, then directories as they are now, then the steps. Notes are
+appended while the steps are carried out, for the two things that cannot be seen on disk later. A
+torn last line is a note that was never made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from json.encoder import encode_basestring_ascii as quote
+
+from safekept.core.files import durable_file, write_all
+
+FORMAT, VERSION = "safekept-landing", 1
+
+PUT, AWAY, MAKE, UNMAKE, POUR = "put", "away", "make", "unmake", "pour"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A place that may be written: everything is addressed relative to its base directory."""
+
+    label: str  # "home", "external-1", …: also the directory inside `replaced/`
+    base: str  # an existing directory, links resolved
+    name: str  # of the root below its base; several components where parents are missing
+
+
+@dataclass(slots=True)
+class Step:
+    """One change of the home, with what is needed to take it back from any instant."""
+
+    number: int
+    do: str
+    root: int
+    path: str  # below the root's base
+    entry: str  # the same for people: relative to the home
+    had: bool = False  # something was under this name
+    staged: str = ""  # of what is put: its name in `staged/`
+    size: int = 0  # of what is put, to know it again
+    mtime_ns: int = 0
+    database: bool = False  # sidecars go with it
+    carries: tuple[str, ...] = ()  # sidecars that are staged beside it
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryBefore:
+    """A directory that will be touched, as it was."""
+
+    root: int
+    path: str
+    mode: int
+    mtime_ns: int
+
+
+@dataclass(slots=True)
+class LandingRecord:
+    """The whole record in memory."""
+
+    operation: str
+    home: str
+    verb: str  # "land" or "undo"
+    undoes: str  # the operation that an undo takes back
+    time: float
+    process: int
+    roots: list[Root]
+    directories: list[DirectoryBefore] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    notes: list[dict[str, object]] = field(default_factory=list)
+
+    def noted(self, note: str) -> set[int]:
+        """The steps that a note was made about."""
+        return {int(str(line["step"])) for line in self.notes if line.get("note") == note}
+
+    def temporary(self, step: Step) -> str:
+        """The temporary name of one step in the target's directory; only this landing uses it."""
+        return f".safekept-tmp-{self.process}-{self.operation}-{step.number}"
+
+
+def write_record(path: str, record: LandingRecord, owner: tuple[int, int] | None) -> None:
+    """Write the intent, durable and whole when this returns."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "operation": record.operation,
+        "home": record.home,
+        "verb": record.verb,
+        "undoes": record.undoes,
+        "time": record.time,
+        "process": record.process,
+        "roots": [asdict(root) for root in record.roots],
+    }
+    with durable_file(path) as file:
+        descriptor = file.fileno()
+        if owner is not None:
+            os.fchown(descriptor, *owner)
+        write_all(descriptor, _line(header))
+        for batch in _batches([_directory_line(item) for item in record.directories]):
+            write_all(descriptor, batch)
+        for batch in _batches([_step_line(step) for step in record.steps]):
+            write_all(descriptor, batch)
+
+
+def append_note(path: str, note: str, step: int) -> None:
+    """Add a note about one step; durable when this returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        write_all(descriptor, _line({"note": note, "step": step}))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_record(path: str) -> LandingRecord:
+    """Read a record back; raises ValueError where it is not one that this version can act on."""
+    record: LandingRecord | None = None
+    with open(path, "rb") as file:
+        for raw in file:
+            if not raw.endswith(b"\n"):
+                break
+            line = json.loads(raw)
+            if record is None:
+                record = _header(line)
+            elif "note" in line:
+                record.notes.append(line)
+            elif "do" in line:
+                record.steps.append(Step(**line))
+            else:
+                record.directories.append(DirectoryBefore(**line))
+    if record is None:
+        raise ValueError("an empty record")
+    for step in record.steps:
+        if ".." in step.path.split("/") or ".." in step.staged.split("/"):
+            raise ValueError("a step that leaves its root")
+    return record
+
+
+def read_header(path: str) -> LandingRecord:
+    """Only the header: enough for listings, whatever the length of the record."""
+    with open(path, "rb") as file:
+        return _header(json.loads(file.readline()))
+
+
+def _header(line: dict[str, object]) -> LandingRecord:
+    if line.get("format") != FORMAT or line.get("version") != VERSION:
+        raise ValueError(f"not a landing record of version {VERSION}")
+    roots = line["roots"]
+    if not isinstance(roots, list):
+        raise ValueError("a record without roots")
+    return LandingRecord(
+        operation=str(line["operation"]),
+        home=str(line["home"]),
+        verb=str(line["verb"]),
+        undoes=str(line["undoes"]),
+        time=float(str(line["time"])),
+        process=int(str(line["process"])),
+        roots=[Root(**root) for root in roots],
+    )
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
+
+
+def _directory_line(item: DirectoryBefore) -> bytes:
+    return _line({"root": item.root, "path": item.path, "mode": item.mode, "mtime_ns": item.mtime_ns})
+
+
+def _step_line(step: Step) -> bytes:
+    """Built by hand: `json.dumps` for each of tens of thousands would keep the home waiting."""
+    return (
+        f'{{"number": {step.number}, "do": {quote(step.do)}, "root": {step.root}, '
+        f'"path": {quote(step.path)}, "entry": {quote(step.entry)}, '
+        f'"had": {"true" if step.had else "false"}, "staged": {quote(step.staged)}, '
+        f'"size": {step.size}, "mtime_ns": {step.mtime_ns}, '
+        f'"database": {"true" if step.database else "false"}, "carries": {json.dumps(step.carries)}}}\n'
+    ).encode("ascii")
+
+
+def _batches(lines: list[bytes], count: int = 2000) -> Iterable[bytes]:
+    for start in range(0, len(lines), count):
+        yield b"".join(lines[start : start + count])

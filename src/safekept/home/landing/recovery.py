@@ -1,0 +1,251 @@
+"""Recovery: whatever a killed landing left behind is made right before the next one begins.
+
+Not committed: taken back. Committed: its leftovers are removed. A landing whose process lives is
+not touched; the lock says so, and it dies with its process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+from safekept.core.locks import AlreadyRunning
+
+from .area import (
+    INTENT,
+    LANDED,
+    TAKEN_BACK,
+    Area,
+    LandingDirectory,
+    existing_areas,
+    not_permitted,
+    owner_of,
+    real_home,
+)
+from .record import LandingRecord, read_header
+from .takeback import LandingNotTakenBack, take_back
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was made right."""
+
+    operation: str
+    outcome: str  # "taken-back", "finished" or "swept"
+    set_aside: list[str] = field(default_factory=list)  # changed since by somebody; kept, not deleted
+    place: str = ""  # where those are
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "outcome": self.outcome,
+            "set_aside": self.set_aside,
+            "place": self.place,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PastLanding:
+    """A committed landing whose replaced things may still be there."""
+
+    operation: str
+    verb: str  # "land" or "undo"
+    undoes: str
+    undone_by: str
+    time: float
+    replaced: str  # where what it replaced is kept; empty once that is gone
+    directory: LandingDirectory
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "verb": self.verb,
+            "undoes": self.undoes,
+            "undone_by": self.undone_by,
+            "time": self.time,
+            "replaced": self.replaced,
+        }
+
+
+def recover(home: str, wait: float = 30.0) -> list[Recovered]:
+    """Make right what an interrupted landing left; call it before anything that touches a home.
+
+    A landing whose process lives is waited for, since a home in the middle of one is neither the old
+    nor the new. Raises AlreadyRunning after `wait` seconds, LandingNotTakenBack where something
+    stands in the way, and LandingNotPermitted where the place cannot be written and must be.
+    """
+    recovered: list[Recovered] = []
+    for area in existing_areas(home):
+        open_ones = _unsettled(area)
+        if not open_ones:
+            continue  # nothing to write, so a home that can only be read is fine
+        try:
+            with area.lock("recover", wait):
+                recovered.extend(settle(area, home))
+        except OSError as error:
+            _pass_over(error, open_ones, home)
+    return recovered
+
+
+def _unsettled(area: Area) -> list[LandingDirectory]:
+    """Landings that left something to do."""
+    directories = area.all()
+    undone = {past.operation for past in _past(directories) if past.undone_by and past.replaced}
+    return [
+        directory
+        for directory in directories
+        if directory.state in ("", INTENT) or os.path.isdir(directory.staged) or directory.operation in undone
+    ]
+
+
+def _pass_over(error: OSError, open_ones: list[LandingDirectory], home: str) -> None:
+    """Go on where nothing may be written and only litter is left; refuse where the home is half way."""
+    begun = [directory for directory in open_ones if directory.state == INTENT]
+    replaced = begun[0].replaced if begun else ""
+    refused = not_permitted(
+        error, home, f"Nothing was changed; what that landing replaced is in `{replaced}`"
+    )
+    if refused is None:
+        raise error
+    if begun:
+        raise refused from error
+
+
+def settle(area: Area, home: str) -> list[Recovered]:
+    """The same, for callers that hold the lock already. Newest first: the way back."""
+    recovered = []
+    directories = area.all()
+    for directory in reversed(directories):
+        found = _settle_one(directory, home)
+        if found is not None:
+            recovered.append(found)
+    for past in _past(directories):
+        if past.undone_by and past.replaced:
+            past.directory.sweep("replaced")
+    return recovered
+
+
+def clear_away(directory: LandingDirectory) -> None:
+    """Remove a landing that came to nothing; what was set aside stays."""
+    if os.path.isdir(directory.set_aside):
+        directory.sweep("staged", "replaced")
+    else:
+        directory.sweep()
+
+
+def landings(home: str) -> list[PastLanding]:
+    """Every committed landing that is still known, oldest first."""
+    found = [past for area in existing_areas(home) for past in _past(area.all())]
+    return sorted(found, key=lambda past: (past.time, past.operation))
+
+
+def expire(home: str, days: float = 14) -> list[str]:
+    """Forget landings, and what they replaced, that are older than `days`; returns their ids."""
+    before = time.time() - days * 86400
+    gone = []
+    for area in existing_areas(home):
+        old = [past for past in _past(area.all()) if past.time < before]
+        stale = [one for one in area.all() if one.state == TAKEN_BACK and _age(one) < before]
+        if not old and not stale:
+            continue
+        try:
+            with area.lock("expire"):
+                for directory in [*(past.directory for past in old), *stale]:
+                    directory.sweep()
+                    gone.append(directory.operation)
+        except AlreadyRunning:
+            continue
+        except OSError as error:
+            if not_permitted(error, home, "") is None:
+                raise
+    return sorted(gone)
+
+
+def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
+    state = directory.state
+    if state == "":
+        directory.sweep()  # killed while staging: the home was not touched
+        return Recovered(directory.operation, "swept")
+    if state == LANDED:
+        if not os.path.isdir(directory.staged):
+            return None
+        directory.sweep("staged")
+        return Recovered(directory.operation, "finished")
+    aside: list[str] = []
+    if state == INTENT:
+        try:
+            _check_trust(directory, home)
+            aside = take_back(directory)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unreadable(directory) from error
+    elif not os.path.isdir(directory.staged):
+        return None  # taken back long ago; only what was set aside is still here
+    place = directory.set_aside if os.path.isdir(directory.set_aside) else ""
+    clear_away(directory)
+    return Recovered(directory.operation, "taken-back", aside, place)
+
+
+def _unreadable(directory: LandingDirectory) -> LandingNotTakenBack:
+    return LandingNotTakenBack(
+        f"the record of an interrupted landing, `{directory.record}`, cannot be read",
+        kept=f"Nothing was changed; everything that landing replaced is kept in `{directory.replaced}`",
+        next_steps=(
+            "If a newer safekept made it, run that one",
+            "Or put the files back by hand from there, then move the record away",
+        ),
+        landing=directory.path,
+    )
+
+
+def _check_trust(directory: LandingDirectory, home: str) -> None:
+    """Refuse a record that does not belong to this home.
+
+    As root we act on records that an ordinary user could have written: they may name this home,
+    and places outside it that belong to the same user, and no others.
+    """
+    header = read_header(directory.record)
+    if not trusted(header, home):
+        raise LandingNotTakenBack(
+            f"the record in `{directory.path}` was made for other places than this home",
+            kept=f"Nothing was changed; what it replaced is in `{directory.replaced}`",
+            next_steps=("If the home was moved, move it back to where it was and run the command again",),
+            landing=directory.path,
+        )
+
+
+def trusted(record: LandingRecord, home: str) -> bool:
+    first = record.roots[0]
+    if os.path.join(first.base, first.name) != real_home(home):
+        return False
+    if os.geteuid() != 0:
+        return True
+    owner = owner_of(home)
+    return all(os.stat(root.base).st_uid == owner[0] for root in record.roots[1:])
+
+
+def _past(directories: list[LandingDirectory]) -> list[PastLanding]:
+    headers: list[tuple[LandingDirectory, LandingRecord]] = []
+    for directory in directories:
+        if directory.state == LANDED:
+            try:
+                headers.append((directory, read_header(directory.record)))
+            except (OSError, ValueError, KeyError):
+                continue
+    undone = {header.undoes: header.operation for _, header in headers if header.undoes}
+    return [
+        PastLanding(
+            operation=header.operation,
+            verb=header.verb,
+            undoes=header.undoes,
+            undone_by=undone.get(header.operation, ""),
+            time=header.time,
+            replaced=directory.replaced if os.path.isdir(directory.replaced) else "",
+            directory=directory,
+        )
+        for directory, header in headers
+    ]
+
+
+def _age(directory: LandingDirectory) -> float:
+    return os.stat(directory.record).st_mtime

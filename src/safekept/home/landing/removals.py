@@ -1,0 +1,87 @@
+"""What an exact landing takes away: selected by the one scanner, and not in the source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from safekept.core.entries import Kind
+from safekept.home.layout import Layout
+
+from .area import is_area
+from .items import Chosen
+
+
+@dataclass(slots=True)
+class Removals:
+    """Paths relative to the home."""
+
+    files: list[str] = field(default_factory=list)  # and links
+    directories: list[str] = field(default_factory=list)  # removed where they end up empty
+
+
+def never(path: str) -> bool:
+    """No path at all is spared: the source is taken to be the whole of the home."""
+    return False
+
+
+def find_removals(
+    home: str, layout: Layout, chosen: Chosen, spare: Callable[[str], bool] = never
+) -> Removals:
+    """What the home has and the source has not.
+
+    Only what a backup would select is ever removed: what the layout leaves out, what is bound to
+    this machine, sockets, and the work area stay. So does what `spare` names: the source lacks it
+    for another reason than that it was not there. Directories that were empty before stay where the
+    source does not list directories at all.
+    """
+    removals = Removals()
+    if not os.path.isdir(home):
+        return removals
+    wanted = _with_parents(chosen)
+    emptied: set[str] = set()
+    empty_before: list[str] = []
+    spared: set[str] = set()
+    for path, kind in _selected(home, layout):
+        if path in wanted or is_area(path) or layout.machine_bound(path) or not _asked(path, chosen.only):
+            continue
+        if spare(path):
+            spared.update((path, *_parents(path)))
+        elif kind is Kind.DIRECTORY:
+            empty_before.append(path)
+        else:
+            removals.files.append(path)
+            emptied.update(_parents(path))
+    directories = set(empty_before) if chosen.directories_listed else emptied & set(empty_before)
+    removals.directories = sorted(directories - spared, reverse=True)
+    return removals
+
+
+def _selected(home: str, layout: Layout) -> list[tuple[str, Kind]]:
+    from safekept.core.sqlite import CaptureOptions
+    from safekept.home.scan import Selection, scan
+
+    if not os.listdir(home):
+        return []
+    # Nothing is read but headers, so the scratch place is never used. What lies outside the home is
+    # never removed, so it is not looked for.
+    options = CaptureOptions(scratch=home, isolated=False)
+    source = scan(home, replace(layout, external=()), Selection(), capture=options, user_home=home)
+    return [(entry.path, entry.kind) for entry in source]
+
+
+def _with_parents(chosen: Chosen) -> set[str]:
+    wanted = set(chosen.items) | set(chosen.kept)
+    for path in list(wanted):
+        wanted.update(_parents(path))
+    return wanted
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _asked(path: str, only: tuple[str, ...]) -> bool:
+    return not only or any(path == wanted or path.startswith(wanted + "/") for wanted in only)

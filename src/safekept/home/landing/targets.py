@@ -1,0 +1,96 @@
+"""Where entries go: into the home, or to one of the declared places outside it, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from safekept.core.entries import Kind
+from safekept.core.errors import SafekeptError
+
+from .area import real_home
+from .record import Root
+
+EXTERNAL = "_external"
+
+
+class ImportOutsideHome(SafekeptError):
+    code = "import-outside-home"
+
+
+class UnsafeTarget(SafekeptError):
+    code = "unsafe-target"
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The home, and the only places outside it that may be written."""
+
+    home: str
+    external: Mapping[str, str] = field(default_factory=dict)  # {"_external/.honcho": "/home/u/.honcho"}
+
+
+class Places:
+    """Resolves the path of an entry to a root and a path below that root's base."""
+
+    def __init__(self, targets: Targets) -> None:
+        home = real_home(targets.home)
+        if not home.strip("/"):
+            raise UnsafeTarget(
+                "`/` is the root of the filesystem; nothing is ever restored into it",
+                kept="Nothing was changed",
+                next_steps=("Name a directory of its own: `safekept import FILE --into DIR`",),
+                home=home,
+            )
+        self.home = home
+        self.roots = [_root("home", home)]
+        self._external: list[tuple[str, int]] = []
+        for key, place in sorted(targets.external.items(), reverse=True):  # the innermost place wins
+            self._external.append((key.strip("/"), len(self.roots)))
+            self.roots.append(_root(f"external-{len(self.roots)}", os.path.abspath(place)))
+
+    def find(self, path: str) -> tuple[int, str] | None:
+        """Root and path below its base; None for what may not be written."""
+        if path != EXTERNAL and not path.startswith(EXTERNAL + "/"):
+            return 0, f"{self.roots[0].name}/{path}" if path else self.roots[0].name
+        for key, number in self._external:
+            name = self.roots[number].name
+            if path == key:
+                return number, name
+            if path.startswith(key + "/"):
+                return number, name + path[len(key) :]
+        return None
+
+    def only_leads_to(self, path: str, kind: Kind) -> bool:
+        """A directory above declared places: not content, and its facts are not ours to set."""
+        return kind is Kind.DIRECTORY and (
+            path == EXTERNAL or any(key.startswith(path + "/") for key, _ in self._external)
+        )
+
+    def outside(self, root: int, path: str) -> str:
+        """The full path of something outside the home."""
+        return os.path.join(self.roots[root].base, path)
+
+
+def refuse_outside(paths: list[str]) -> ImportOutsideHome:
+    named = ", ".join(f"`{path}`" for path in paths[:5]) + (" …" if len(paths) > 5 else "")
+    return ImportOutsideHome(
+        f"{len(paths):,} {'file' if len(paths) == 1 else 'files'} would be written outside the home, "
+        f"to places that this layout does not declare: {named}",
+        kept="Nothing was changed",
+        next_steps=(
+            "Do not trust this archive unless you know who made it",
+            "To look at it safely, restore into an empty directory: `safekept import FILE --into DIR`",
+        ),
+        paths=paths,
+    )
+
+
+def _root(label: str, place: str) -> Root:
+    """The nearest directory that exists is the base; what is below it is walked without following links."""
+    base, names = os.path.split(place.rstrip("/"))
+    while not os.path.isdir(base):
+        base, name = os.path.split(base)
+        names = f"{name}/{names}"
+    return Root(label, os.path.realpath(base), names)

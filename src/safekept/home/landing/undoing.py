@@ -1,0 +1,145 @@
+"""Undo: a landing whose source is what another landing replaced.
+
+It goes through the same frame, so it is recorded, can be killed at any instant, and can itself be
+undone. What the other landing created is moved to this one's own `replaced/`, and so is anything
+that was changed since: nothing is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.journal import new_id
+from safekept.core.sqlite import SIDECARS, is_database
+
+from .area import LandingDirectory
+from .landing import Landed, Work
+from .moving import duplicate
+from .record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, read_record
+from .recovery import PastLanding, landings, recover, trusted
+from .tree import Tree
+from .wish import Wanted, Wish
+
+
+class NothingToUndo(SafekeptError):
+    code = "nothing-to-undo"
+
+
+class UndoNotPossible(SafekeptError):
+    code = "undo-not-possible"
+
+
+def undo(home: str, operation: str = "", *, deadline: float = 30.0, listener: Listener = silent) -> Landed:
+    """Take the last landing that was not undone back, or the named one."""
+    recover(home)
+    past = choose(home, operation)
+    record = read_record(past.directory.record)
+    if not trusted(record, home):
+        raise not_possible(past.operation, "it was made for other places than this home")
+    work = Work(home, new_id(), deadline, listener)
+
+    def fill(directory: LandingDirectory) -> tuple[Wish, None]:
+        choose(home, past.operation)  # again, now that nobody else can land
+        work.clock("stage")
+        return _Reverse(record, past.directory, directory).wish(), None
+
+    return work.run(record.roots, fill, verb="undo", undoes=past.directory)
+
+
+def choose(home: str, operation: str) -> PastLanding:
+    """The last landing that was not undone, or the named one; raises where it cannot be taken back."""
+    known = landings(home)
+    if operation:
+        named = [past for past in known if past.operation == operation]
+        if not named:
+            raise not_possible(operation, "it is not known here; it may have expired")
+        past = named[0]
+        if past.undone_by:
+            raise not_possible(operation, f"it was taken back already, by {past.undone_by}")
+    else:
+        open_ones = [past for past in known if not past.undone_by]
+        if not open_ones:
+            raise NothingToUndo(
+                f"there is no import or restore to take back in `{home}`",
+                kept="Nothing was changed",
+                next_steps=("Import a backup instead: `safekept import FILE`",),
+            )
+        past = open_ones[-1]
+    if not past.replaced:
+        raise not_possible(past.operation, "what it replaced is no longer kept")
+    return past
+
+
+def not_possible(operation: str, why: str) -> UndoNotPossible:
+    """The refusal, with the reason."""
+    return UndoNotPossible(
+        f"{operation} cannot be taken back: {why}",
+        kept="Nothing was changed",
+        next_steps=("Restore from a backup instead: `safekept import FILE`",),
+        operation=operation,
+    )
+
+
+class _Reverse:
+    """Turns a record around: what it replaced is wanted, what it created is to go."""
+
+    def __init__(self, record: LandingRecord, past: LandingDirectory, directory: LandingDirectory) -> None:
+        self.record, self.past, self.directory = record, past, directory
+        self._count = 0
+
+    def wish(self) -> Wish:
+        wish = Wish()
+        returned: set[tuple[int, str]] = set()
+        with contextlib.ExitStack() as stack:
+            os.mkdir(os.path.join(self.directory.staged, "0"), 0o700)
+            staged = stack.enter_context(Tree(self.directory.staged))
+            kept = [self._tree(stack, root.label) for root in self.record.roots]
+            for step in self.record.steps:
+                if step.do in (PUT, AWAY, POUR):
+                    if (step.root, step.path) not in returned and self._stage(
+                        wish, step, kept[step.root], staged
+                    ):
+                        returned.add((step.root, step.path))
+                elif step.do == MAKE:
+                    wish.gone_directories.append((step.root, step.path))
+                elif step.do == UNMAKE:
+                    wish.directories[step.root, step.path] = (0o700, 0)
+        for step in self.record.steps:
+            if step.do == PUT and (step.root, step.path) not in returned:
+                wish.aways.append((step.root, step.path, step.entry))
+        for before in self.record.directories:
+            wish.directories[before.root, before.path] = (before.mode, before.mtime_ns)
+        return wish
+
+    def _tree(self, stack: contextlib.ExitStack, label: str) -> Tree:
+        place = os.path.join(self.past.replaced, label)
+        os.makedirs(place, 0o700, exist_ok=True)
+        return stack.enter_context(Tree(place))
+
+    def _stage(self, wish: Wish, step: Step, kept: Tree, staged: Tree) -> bool:
+        """A second name for what is kept; the first stays until the undo is committed."""
+        facts = kept.look(step.path)
+        if facts is None:
+            return False
+        self._count += 1
+        name = f"0/{self._count}"
+        duplicate(kept, step.path, staged, name)
+        database = step.database and stat.S_ISREG(facts.st_mode) and _header(staged, name)
+        for suffix in SIDECARS if database else ():
+            if kept.look(step.path + suffix) is not None:
+                duplicate(kept, step.path + suffix, staged, name + suffix)
+        wish.puts.append(Wanted(step.root, step.path, step.entry, name, database))
+        return True
+
+
+def _header(tree: Tree, path: str) -> bool:
+    parent, name = tree.parent(path)
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        return is_database(os.pread(descriptor, 16, 0))
+    finally:
+        os.close(descriptor)

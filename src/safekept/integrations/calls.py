@@ -1,0 +1,64 @@
+"""What a host is about to do, in words that belong to no host.
+
+Every way in (a hook program, a plugin, a server, a watcher) turns what it is told into a `Call`; what is
+done about it is the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+#: before: a tool is about to run. after: one tool ended. turn: the user said something. end: the turn
+#: ended. nothing: the host told something that asks for nothing.
+KINDS = ("before", "after", "turn", "end", "session-start", "session-end", "nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One thing that a host told."""
+
+    kind: str
+    host: str
+    tool: str = ""  # as the host calls it
+    paths: tuple[str, ...] = ()  # files it names, absolute or relative to `directory`
+    shell: bool = False  # nobody knows what it touches: a full pass of the project around `directory`
+    directory: str = ""  # where it works
+    session: str = ""
+    turn: str = ""
+    agent: str = ""  # the subagent that made the call; "" for the main one
+    reason: str = ""
+    home: str = ""  # the agent's home, where the host knows it
+    out_of_reach: str = ""  # a container or a remote back end, in words
+    goes_back: bool = False  # it asks safekept itself for a rollback, or to undo one
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for the wire; what is empty is left out."""
+        found: dict[str, object] = {"kind": self.kind, "host": self.host}
+        for one in fields(self)[2:]:
+            value = getattr(self, one.name)
+            if value:
+                found[one.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, object]) -> Call:
+        """What came over the wire. What is missing or of the wrong kind is as if it had not been said;
+        a kind that nobody knows asks for nothing."""
+        texts = {
+            one.name: value
+            for one in fields(cls)
+            if one.name not in ("paths", "shell", "goes_back")
+            and isinstance(value := document.get(one.name), str)
+        }
+        kind = texts.pop("kind", "nothing")
+        host = texts.pop("host", "")
+        paths = document.get("paths")
+        return cls(
+            kind if kind in KINDS else "nothing",
+            host,
+            paths=tuple(path for path in paths if isinstance(path, str)) if isinstance(paths, list) else (),
+            shell=document.get("shell") is True,
+            goes_back=document.get("goes_back") is True,
+            **texts,
+        )

@@ -1,0 +1,123 @@
+"""Carry out a plan: copies first, then the record, then the files, each whole or not at all.
+
+A process that is killed on the way leaves each file old or new. The record says what was wanted, so the
+next `connect` or `disconnect` finishes either way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from safekept.actions.connections import (
+    ConnectedFile,
+    Connection,
+    connection_of,
+    forget_connection,
+    keep_copy,
+    lock_path,
+    remember_connection,
+)
+from safekept.actions.record import record, recording_failure
+from safekept.actions.surroundings import Surroundings
+from safekept.core.events import Listener, silent
+from safekept.core.files import sweep_temporaries
+from safekept.core.journal import Record, new_id
+from safekept.core.locks import process_lock
+
+from .plan import Edit, Plan
+from .settings_file import SettingsNotWritten, check_unchanged, digest, remove_settings, write_settings
+
+_PATIENCE = 10.0
+
+
+def carry_out(surroundings: Surroundings, plan: Plan, listener: Listener = silent) -> list[str]:
+    """Do what a plan says; where the copies of what was there lie is the answer."""
+    verb = "connect" if plan.connecting else "disconnect"
+    operation, began = new_id(), time.monotonic()
+    facts: dict[str, object] = {
+        "agent": plan.host,
+        "scope": plan.scope or None,
+        "files_changed": [edit.file.path for edit in plan.edits if edit.changes],
+        "command": list(plan.command),
+    }
+    with recording_failure(surroundings, operation, verb, facts, listener):
+        try:
+            with process_lock(lock_path(surroundings), verb, wait=_PATIENCE):
+                copies = _do(surroundings, plan)
+        except OSError as error:
+            raise SettingsNotWritten(
+                f"the settings could not be written: {error.strerror or error}",
+                kept="Each file is whole, as it was or as it was to be; none is half written",
+                next_steps=(f"Make room or mend that, then run `safekept {verb} {plan.host}` again",),
+                path=error.filename,
+            ) from error
+        facts["seconds"] = round(time.monotonic() - began, 3)
+        if plan.changes:
+            record(surroundings, Record(operation, verb, "done", facts=facts), listener)
+    return [copy for copy in copies if copy]
+
+
+def _do(surroundings: Surroundings, plan: Plan) -> list[str]:
+    for edit in plan.edits:
+        check_unchanged(edit.file)
+    copies = [_keep(surroundings, edit) for edit in plan.edits if edit.changes and not edit.known]
+    if plan.connecting:
+        _remember(surroundings, plan)
+    for edit in plan.edits:
+        _write(edit)
+    if not plan.connecting:
+        _clear(plan)
+        forget_connection(surroundings, plan.host, plan.scope, plan.place)
+    return copies
+
+
+def _clear(plan: Plan) -> None:
+    """Directories that connecting made, where nobody else uses them."""
+    for path in plan.leftovers:
+        with contextlib.suppress(OSError):
+            (os.rmdir if os.path.isdir(path) else os.unlink)(path)
+    for directory in reversed(plan.directories):
+        with contextlib.suppress(OSError):  # in use by others, or gone
+            os.rmdir(directory)
+
+
+def _keep(surroundings: Surroundings, edit: Edit) -> str:
+    """Keep what is replaced; where it lies, if a person may want to know."""
+    if edit.file.content is None:
+        return ""
+    path = keep_copy(surroundings, digest(edit.file.content), edit.file.content)
+    return path if edit.in_full else ""
+
+
+def _remember(surroundings: Surroundings, plan: Plan) -> None:
+    files = []
+    for edit in plan.edits:
+        copy = ""
+        if edit.base is not None:
+            copy = digest(edit.base)
+            keep_copy(surroundings, copy, edit.base)
+        files.append(ConnectedFile(edit.file.path, copy, digest(edit.after or b"")))
+    before = connection_of(surroundings, plan.host, plan.scope, plan.place)
+    same = (
+        before is not None
+        and before.files == tuple(files)
+        and before.command == plan.command
+        and not plan.changes
+    )
+    if not same:
+        remember_connection(
+            surroundings,
+            Connection(plan.host, time.time(), plan.command, tuple(files), plan.scope, plan.directories),
+        )
+
+
+def _write(edit: Edit) -> None:
+    if not edit.changes:
+        return
+    sweep_temporaries(os.path.dirname(edit.file.target))
+    if edit.after is None:
+        remove_settings(edit.file)
+    else:
+        write_settings(edit.file, edit.after, edit.new_mode)

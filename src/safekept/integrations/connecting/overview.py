@@ -1,0 +1,89 @@
+"""All hosts at a glance: on this machine or not, connected or not, and whether the entries would work."""
+
+from __future__ import annotations
+
+import os
+
+from safekept.actions.connections import Connection, connections
+from safekept.actions.host_status import (
+    GONE,
+    NO_PROGRAM,
+    PARTLY,
+    SWITCHED_OFF,
+    UNREADABLE,
+    ConnectionStatus,
+    HostStatus,
+    with_calls,
+)
+from safekept.actions.surroundings import Surroundings
+from safekept.core.spelling import shown
+
+from .host import Host, HostFile
+from .hosts import HOSTS
+from .program import Program, runs
+from .settings_file import Unfit, read_settings
+
+
+def host_statuses(surroundings: Surroundings) -> tuple[HostStatus, ...]:
+    """How it stands with every host. Only looks; whatever cannot be looked at is part of the answer."""
+    known = connections(surroundings)
+    return with_calls(surroundings, (_status(surroundings, host, known) for host in HOSTS.values()))
+
+
+def _status(surroundings: Surroundings, host: Host, known: tuple[Connection, ...]) -> HostStatus:
+    own = [one for one in known if one.host == host.name]
+    recorded = {one.scope: one.place for one in own}
+    places = []
+    for scope in dict.fromkeys([host.scope(surroundings), *recorded]):
+        found = _place(surroundings, host, scope, recorded.get(scope, ""))
+        if found is not None:
+            places.append(found)
+    return HostStatus(
+        host.name,
+        host.title,
+        host.found(surroundings),
+        host.program(surroundings),
+        tuple(places),
+        waiting=host.waiting,
+    )
+
+
+def _place(surroundings: Surroundings, host: Host, scope: str, recorded: str) -> ConnectionStatus | None:
+    """The entries of one place; None where there are none and nobody expects any."""
+    if scope and not os.path.isdir(scope):
+        return None  # a project that is gone misses nothing
+    files = host.files(surroundings, scope)
+    place, expected = files[-1].path, files[-1].path == recorded
+
+    def told(trouble: str, detail: str = "") -> ConnectionStatus:
+        return ConnectionStatus(place, scope, trouble, detail, host.option(surroundings, scope))
+
+    def worth_parsing(one: HostFile, content: bytes) -> bool:
+        """Settings that nobody connected and that have not our name in them need no look at their meaning."""
+        return expected or one is not files[-1] or b"safekept" in content
+
+    commands: list[tuple[str, ...]] = []
+    whole = True
+    for one in files:
+        try:
+            content = read_settings(one.path).content
+            found = one.commands(content) if content is not None and worth_parsing(one, content) else []
+            whole = whole and content is not None and bool(found) and _current(one, content, found)
+        except Unfit as unfit:
+            return told(UNREADABLE, str(unfit)) if expected else None
+        commands += found
+    if not commands:
+        return told(GONE) if expected else None
+    off = host.switched_off(surroundings, scope)
+    if off:
+        return told(SWITCHED_OFF, off)
+    missing = next((words[0] for words in commands if "hook" in words and not runs(words)), "")
+    if missing:
+        return told(NO_PROGRAM, shown(missing))
+    return told("" if whole else PARTLY)
+
+
+def _current(one: HostFile, content: bytes, found: list[tuple[str, ...]]) -> bool:
+    """Whether connecting with the command that stands there would change nothing."""
+    words = next((words for words in found if words), ())
+    return one.current(content, Program(words[:-2]))

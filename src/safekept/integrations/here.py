@@ -1,0 +1,30 @@
+"""The same work in this very process, for when no helper answers."""
+
+from __future__ import annotations
+
+from safekept.core.errors import SafekeptError
+
+from .places import Place
+
+
+def hook_here(host: str, raw: bytes, environment: dict[str, str], directory: str) -> tuple[bytes, bytes, int]:
+    """What a hook answers. Never raises: whatever goes wrong, the host goes on."""
+    try:
+        from .hosts import handle
+
+        found = handle(host, raw, Place.load(environment), directory)
+        return found.stdout, found.stderr, found.exit
+    except Exception as error:
+        text = f"safekept: nothing was kept before this: {type(error).__name__}: {error}\n"
+        return b"", text.encode("utf-8", "replace"), 1 if host == "cursor" else 0  # to Cursor, 0 is a verdict
+
+
+def short_here(environment: dict[str, str]) -> bytes | None:
+    """The line for a prompt; None where there is something to say that is not one line."""
+    from .short import short_line
+
+    try:
+        place = Place.load(environment)
+        return None if place.troubles else short_line(place).encode("utf-8", "surrogateescape")
+    except (SafekeptError, OSError):
+        return None

@@ -1,0 +1,94 @@
+"""What a host is told back, and the words for the person who watches it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .event import one_line
+
+if TYPE_CHECKING:
+    from safekept.integrations.calls import Call
+    from safekept.integrations.outcomes import Outcome, Problem, Uncovered
+
+#: Of one sentence: a path of any length may be in it.
+_SENTENCE = 400
+#: In one answer; the rest is in `status`.
+_SENTENCES = 3
+#: A file that is yet to be made is not missing from a point; the others have a notice of their own.
+_TOLD_OTHERWISE = frozenset({"gone", "unmarked", "out-of-reach"})
+#: Commands that change the files they name, as far as the reason of a point shows them.
+_CHANGES = re.compile(r"(?<![\w./-])(?:rm|mv|cp|dd|tee|shred|truncate|unlink|sed -\w*i\w*)\s|>")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the hook program writes and how it ends. Never with 2, which stops a tool: with 0, and with 1
+    where that is how a host is told nothing."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit: int = 0
+
+
+SILENT = Answer()
+
+
+def as_json(**fields: object) -> Answer:
+    """One object on standard output, and nothing else there."""
+    return Answer(json.dumps(fields, ensure_ascii=True).encode("ascii") + b"\n")
+
+
+def with_context(answer: Answer, event: str, text: str) -> Answer:
+    """The same with words for the model, as Claude Code takes them and those who followed it."""
+    document = json.loads(answer.stdout or b"{}")
+    document["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
+    return replace(answer, stdout=as_json(**document).stdout)
+
+
+def to_stderr(words: str) -> Answer:
+    return Answer(stderr=words.encode("utf-8", "replace") + b"\n" if words else b"")
+
+
+def sentences(outcome: Outcome, call: Call) -> list[str]:
+    """What the person has to know: what is not protected by this call, and why."""
+    found = [_failed(one, outcome, call) for one in outcome.failures]
+    found += [f"`{one.path}` is not kept: {_why(one)}" for one in outcome.skipped if _was_named(one, call)]
+    found += outcome.notices
+    return [one_line(f"safekept: {sentence}", _SENTENCE) for sentence in dict.fromkeys(found)]
+
+
+def _failed(one: Problem, outcome: Outcome, call: Call) -> str:
+    if not one.project and (outcome.checkpoints or outcome.home_point or call.kind != "before"):
+        return one.what  # something is wrong, and the files are kept all the same
+    when = f"before {call.tool} " if call.kind == "before" and call.tool else ""
+    return f"{when}nothing could be kept{f' of `{one.project}`' if one.project else ''}: {one.what}"
+
+
+def _was_named(one: Uncovered, call: Call) -> bool:
+    """Whether the tool said that it would change this very file. What a full pass leaves is in `status`;
+    of a command, only of one that writes or takes away: `cat .env` is no reason for words."""
+    if one.reason in _TOLD_OTHERWISE or (call.shell and not _CHANGES.search(call.reason)):
+        return False
+    return any(
+        path == one.path or os.path.normpath(os.path.join(call.directory, path)).endswith("/" + one.path)
+        for path in call.paths[:100]
+    )
+
+
+def _why(one: Uncovered) -> str:
+    from safekept.checkpoints.checkpoint import REASONS
+
+    return REASONS.get(one.reason) or one.detail or one.reason
+
+
+def spoken(said: list[str]) -> str:
+    """Sentences as one text; a long list is cut, with the command that shows the rest."""
+    if not said:
+        return ""
+    more = len(said) - _SENTENCES
+    tail = f"; {more} more" if more > 0 else ""
+    return "; ".join(said[:_SENTENCES]) + tail + "; see `safekept status`"

@@ -1,0 +1,226 @@
+"""The tools for an agent's home: snapshots, the history of a file, bringing paths back, and the status."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from safekept.actions.ages import seconds_text
+from safekept.core.spelling import shown
+
+from .answers import Answer, clipped
+from .caller import Caller
+from .fingerprints import of_restore
+
+if TYPE_CHECKING:
+    from safekept.actions.listing import Listed
+    from safekept.actions.restore import PreparedRestore, Restored
+
+
+#: Lines of one difference between two versions.
+_PATCH = 200
+
+
+def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
+    """Take a point in time of a home into the vault."""
+    from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+    from safekept.home.scan import Selection
+
+    settings = caller.settings
+    request = SnapshotRequest(
+        caller.home(home),
+        "quick" if quick else "manual",
+        label,
+        Selection(
+            include=settings.texts("backup.include"), exclude=settings.texts("backup.exclude"), quick=quick
+        ),
+        deadline=settings.number("database.deadline"),
+    )
+    done = create_snapshot(caller.surroundings, request, caller.listener)
+    answer = Answer(
+        data={
+            "operation": done.operation,
+            "id": done.id,
+            "home": done.place.home,
+            "kind": done.kind,
+            "label": done.label,
+            "files": done.files,
+            "bytes": done.bytes,
+            "added_bytes": done.added,
+            "complete": done.complete,
+            "remarks": [remark.as_dict() for remark in done.remarks],
+            "census": {name: dict(counts) for name, counts in done.census.items()},
+            "alarm": done.alarm.as_dict() if done.alarm else None,
+        }
+    )
+    state = "complete" if done.complete else "INCOMPLETE"
+    answer.add(f"Snapshot {done.id[:8]} of {shown(done.place.home)} {state}: {done.files:,} files.")
+    if not done.complete:
+        answer.items("Missing or damaged", [f"{one.path}: {one.reason}" for one in done.remarks])
+    if done.alarm is not None:
+        answer.add(f"Fewer than before: {done.alarm.text}")
+    return answer
+
+
+def list_snapshots(caller: Caller, home: str, limit: int) -> Answer:
+    """The snapshots of a home, newest first."""
+    from safekept.actions.listing import list_home
+    from safekept.actions.vault import open_vault
+
+    place = caller.home(home, existing=False)
+    with open_vault(caller.surroundings, listener=caller.listener) as repository:
+        listing = list_home(repository, place.home)
+    found = listing.of_home
+    rows = found[: max(1, limit)]
+    answer = Answer(
+        data={
+            "home": place.home,
+            "snapshots": [one.as_dict() for one in rows],
+            "more": len(found) - len(rows),
+            "damaged": [{"name": name, "reason": why} for name, why in sorted(listing.damaged.items())],
+        }
+    )
+    answer.add(f"Snapshots of {shown(place.home)}, newest first:" if rows else "There is no snapshot yet.")
+    answer.add(*(f"  {_row(one)}" for one in rows))
+    if len(rows) < len(found):
+        answer.add(f"  … and {len(found) - len(rows):,} older ones")
+    answer.items("Cannot be read", [f"{name[:8]}: {why}" for name, why in sorted(listing.damaged.items())])
+    return answer
+
+
+def _row(one: Listed) -> str:
+    age = seconds_text(max(0, time.time_ns() - one.snapshot.time_ns) / 1e9)
+    number = f"#{one.number}" if one.number else "-"
+    notes = ["" if one.complete else "INCOMPLETE", "pinned" if one.pinned else "", shown(one.label)]
+    files = "" if one.files is None else f"  {one.files:,} files"
+    return "  ".join(
+        part for part in (f"{number:<4} {one.short}  {age} ago  {one.kind}{files}", *notes) if part
+    )
+
+
+def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
+    """Every version of one file of a home."""
+    from safekept.actions.history import history as versions_of
+
+    place = caller.home(home, existing=False)
+    found = versions_of(caller.surroundings, place, path, with_patches=diff, listener=caller.listener)
+    versions = []
+    for number, version in enumerate(found.versions):
+        document = version.as_dict()
+        if diff:
+            document["diff"] = clipped(found.patches[number], _PATCH)
+        versions.append(document)
+    answer = Answer(
+        data={
+            "path": found.path,
+            "home": place.home,
+            "live": found.live,
+            "searched": found.searched,
+            "versions": versions,
+            "remarks": [remark.as_dict() for remark in found.remarks],
+        }
+    )
+    answer.add(f"{shown(found.path)}: {len(found.versions):,} versions in {found.searched:,} snapshots")
+    for number, version in enumerate(found.versions):
+        written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.node.mtime_ns / 1e9))
+        now = "  (as it is now)" if version.now else ""
+        answer.add(f"  snapshot {version.last.short}  written {written}  {version.node.size:,} bytes{now}")
+        if diff:
+            answer.add(*(f"      {line}" for line in clipped(found.patches[number], _PATCH)))
+            more = len(found.patches[number]) - _PATCH
+            answer.add(*([f"      … {more:,} more lines"] if more > 0 else []))
+    answer.items("Not looked into", [remark.reason for remark in found.remarks])
+    answer.add("One comes back with the tool `restore`: its snapshot and this path.")
+    return answer
+
+
+def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, confirm: str) -> Answer:
+    """Bring paths of a home back from a snapshot: the plan, or with its token the deed."""
+    from safekept.actions.restore import RestoreRequest, prepare_restore
+
+    place, settings = caller.home(home, existing=False), caller.settings
+    request = RestoreRequest(
+        word=snapshot or "latest",
+        paths=tuple(paths),
+        home=place.home,
+        deadline=settings.number("database.deadline"),
+        keep_days=settings.whole("import.keep_days"),
+    )
+    with prepare_restore(caller.surroundings, request, caller.listener) as prepared:
+        plan = prepared.plan
+        answer = _restore_plan(prepared)
+        differs = plan.create or plan.replace or plan.remove
+        fingerprint = of_restore(prepared)
+        unconfirmed = caller.planned(answer, confirm, fingerprint, differs=differs)
+        if unconfirmed is not None:
+            return unconfirmed
+        caller.spending(confirm)(of_restore(prepared))
+        return _restored(prepared.carry_out(caller.listener))
+
+
+def _restore_plan(prepared: PreparedRestore) -> Answer:
+    plan, chosen = prepared.plan, prepared.chosen
+    answer = Answer(
+        data={
+            "snapshot": chosen.as_dict(),
+            "home": prepared.place.home,
+            "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
+            "plan": plan.as_dict(),
+        }
+    )
+    age = seconds_text(max(0, time.time_ns() - chosen.snapshot.time_ns) / 1e9)
+    answer.add(f"Plan: restore from snapshot {chosen.short} ({age} ago) into {shown(prepared.place.home)}")
+    answer.items("Would be replaced", plan.replace)
+    answer.items("Would be made", plan.create)
+    answer.items("Would be removed", plan.remove)
+    answer.items("Outside the home", plan.outside)
+    answer.items("Databases in use", [f"{path}: {holder}" for path, holder in plan.held])
+    answer.items("Not in the snapshot", [f"{path}: {reason}" for path, reason in prepared.losses])
+    answer.items("In the way", plan.obstacles)
+    answer.add(f"Already the same: {len(plan.same):,} files")
+    return answer
+
+
+def _restored(done: Restored) -> Answer:
+    landed = done.landed
+    answer = Answer(
+        data={
+            "changed": bool(landed.created or landed.replaced or landed.removed),
+            "operation": done.operation,
+            "home": done.place.home,
+            "landed": landed.as_dict(),
+            "complete": done.complete,
+            "lost": [{"path": path, "reason": reason} for path, reason in done.lost],
+            "undo_point": done.undo_point.id,
+        }
+    )
+    answer.add(
+        f"Restored into {shown(done.place.home)}: {landed.created:,} new, {landed.replaced:,} replaced, "
+        f"{landed.removed:,} removed, {landed.same:,} already the same."
+    )
+    answer.items("Could not be restored", [f"{path}: {reason}" for path, reason in done.lost])
+    answer.add("What was there before is kept: the tool `undo` takes this back.")
+    return answer
+
+
+def status(caller: Caller, home: str) -> Answer:
+    """Am I protected?"""
+    from safekept.actions.status import look
+
+    if home:
+        home = caller.home(home, existing=False).home
+    found = look(caller.surroundings, home, stale_hours=caller.settings.number("status.stale_hours"))
+    document = found.as_dict()
+    mine = [one for one in found.projects.projects if caller.roots.holds(one.project)]
+    document["checkpoints"] = {**found.projects.as_dict(), "projects": [one.as_dict() for one in mine]}
+    document["roots"] = list(caller.roots.usable)
+    answer = Answer(data=document)
+    answer.add(found.verdict.text, *(f"  {reason.text}" for reason in found.verdict.reasons))
+    answer.add(*(f"Next: {step}" for step in found.verdict.next))
+    for one in mine[:10]:
+        age = f"last checkpoint {seconds_text(max(0, found.time - one.last))} ago" if one.last else "none yet"
+        failing = f"; FAILING: {one.failure}" if one.failing else ""
+        answer.add(f"Project {shown(one.project)}: {age}{failing}")
+    answer.add(f"Roots of this session: {', '.join(map(shown, caller.roots.usable)) or 'none'}")
+    return answer

@@ -1,0 +1,137 @@
+"""The tool that takes the last rollback or restore back; within the roots and this user's homes only."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from safekept.core.errors import SafekeptError
+from safekept.core.spelling import shell_word, shown
+
+from .answers import Answer
+from .caller import Caller
+from .fingerprints import of_undo
+from .projects import rollback_plan, rolled_back
+
+if TYPE_CHECKING:
+    from safekept.actions.changes import Change
+    from safekept.actions.undo import Undone, UndoRequest
+
+
+class NotUndoneHere(SafekeptError):
+    code = "not-undone-here"
+
+
+def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str) -> Answer:
+    """Take an operation back: the plan, or with the token of that plan the deed."""
+    from safekept.actions.undo import UndoRequest, take_back
+
+    place = caller.roots.directory(directory) if directory else ""
+    home = caller.home(home, existing=False).home if home and not place else ""
+    operation, place, home = _meant(caller, operation, place, home)
+    spend = caller.spending(confirm)
+
+    def request(dry_run: bool) -> UndoRequest:
+        return UndoRequest(
+            operation=operation,
+            home=home,
+            directory=place,
+            dry_run=dry_run,
+            deadline=caller.settings.number("database.deadline"),
+            keep_days=caller.settings.number("import.keep_days"),
+            settings=caller.policy.take,
+            agreed=lambda undone: spend(of_undo(undone)),
+        )
+
+    planned = take_back(caller.surroundings, request(True), caller.listener)
+    _confine(caller, planned)
+    answer = _plan(planned)
+    unconfirmed = caller.planned(answer, confirm, of_undo(planned))
+    if unconfirmed is not None:
+        return unconfirmed
+    if planned.plan is None and planned.rollback is None:
+        spend(of_undo(planned))  # these check by themselves that nothing happened since
+    return _done(take_back(caller.surroundings, request(False), caller.listener))
+
+
+def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, str, str]:
+    """What is to be taken back and where it was done, found in the records alone: nothing outside is read.
+
+    Without any word it is the last change that still stands and that this session may touch.
+    """
+    from safekept.actions.changes import changes
+
+    if not operation and (place or home):
+        return operation, place, home
+    known = changes(caller.surroundings, home, "")
+    if operation:
+        named = [one for one in known if operation in (one.operation, one.also)]
+        named = named or [one for one in known if one.operation.endswith("-" + operation)]
+        for one in named[:1]:
+            _reach(caller, one)
+            return one.operation, one.project, one.home
+        return operation, place, home
+    reached = [one for one in known if one.open and _reaches(caller, one)]
+    if not reached:
+        return "", caller.roots.directory(""), ""
+    return reached[-1].operation, reached[-1].project, reached[-1].home
+
+
+def _reaches(caller: Caller, change: Change) -> bool:
+    if change.project:
+        return caller.roots.holds(os.path.realpath(change.project))
+    return bool(change.home) and caller.is_own(change.home)
+
+
+def _reach(caller: Caller, change: Change) -> None:
+    if change.project:
+        caller.roots.need(change.project, "the change is one of the project")
+    elif change.home:
+        caller.home(change.home, existing=False)
+
+
+def _confine(caller: Caller, undone: Undone) -> None:
+    """Only what was changed in a root or in a home of this user; what was dropped is a person's business."""
+    change = undone.change
+    if undone.brought_back is not None or not change.place:
+        raise NotUndoneHere(
+            f"{change.operation} changed neither a project nor a home",
+            kept="Nothing was changed",
+            next_steps=(f"A person can take it back: `safekept undo {shell_word(change.operation)}`",),
+            operation=change.operation,
+        )
+    _reach(caller, change)
+
+
+def _plan(undone: Undone) -> Answer:
+    change = undone.change
+    if undone.rollback is not None:
+        answer = rollback_plan(undone.rollback.plan)
+        answer.lines[0] = f"Plan: take the {change.verb} {change.operation} in {shown(change.project)} back"
+    else:
+        answer = Answer(data=undone.as_dict())
+        where = f" in {shown(change.place)}" if change.place else ""
+        answer.add(f"Plan: take the {change.verb} {change.operation}{where} back")
+    answer.data["undoes"] = change.as_dict()
+    if undone.plan is not None:
+        answer.items("Would return", undone.plan.returns)
+        answer.items("Would go", undone.plan.goes)
+        answer.items("Changed since, and set aside", undone.plan.since)
+    if undone.session is not None:
+        answer.add(f"Conversation {shown(undone.session.session)} in {shown(undone.session.database)}")
+    return answer
+
+
+def _done(undone: Undone) -> Answer:
+    if undone.rollback is not None:
+        answer = rolled_back(undone.rollback)
+        answer.lines[0] = f"Took {undone.change.operation} back in {shown(undone.change.project)}."
+        answer.data["undoes"] = undone.change.as_dict()
+        return answer
+    answer = Answer(data={"changed": True, **undone.as_dict()})
+    answer.add(f"Took {undone.change.operation} back.")
+    if undone.landed is not None and undone.plan is not None:
+        answer.items("Returned", undone.plan.returns)
+        answer.items("Set aside", undone.plan.goes)
+    answer.add("It can be done again: call the tool `undo` once more.")
+    return answer

@@ -1,0 +1,134 @@
+"""One user's settings, loaded for one environment: what every call of his agents is judged by.
+
+Settings that are wrong do not leave a project without protection: the defaults hold until they are
+mended, and every outcome says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from safekept.core.errors import SafekeptError
+
+if TYPE_CHECKING:
+    from safekept.actions.checkpoint import CheckpointPolicy
+    from safekept.actions.surroundings import Surroundings
+    from safekept.settings import Settings
+
+#: later(key, work): do it off the caller's path; of two with one key that wait, one is enough.
+Later = Callable[[Hashable, Callable[[], None]], None]
+#: Sessions whose notices are remembered.
+_SESSIONS = 100
+
+
+@dataclass(frozen=True)
+class Place:
+    """What holds for one environment."""
+
+    settings: Settings
+    surroundings: Surroundings
+    troubles: tuple[SafekeptError, ...] = ()  # what is wrong with the settings, if anything is
+    later: Later | None = None  # None: there is nobody who could do it later
+    apart: bool = False  # this process is there for one call, and nobody waits for it
+    told: dict[str, set[str]] = field(default_factory=dict)  # session -> what it was told
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str], later: Later | None = None) -> Place:
+        """Never raises: what is wrong is in `troubles`."""
+        from safekept.settings import SYSTEM_USER, load_settings
+        from safekept.settings.loading import default_settings
+        from safekept.settings.surrounding import surroundings_of
+
+        troubles: tuple[SafekeptError, ...] = ()
+        try:
+            settings = load_settings(environment)
+            surroundings = surroundings_of(settings, actor="agent")
+        except SafekeptError as error:
+            troubles = (error,)
+            # A user whom nobody knows owns no places: those of whoever runs this are as good as any.
+            own = {name: value for name, value in environment.items() if name != SYSTEM_USER}
+            settings = default_settings(own)
+            surroundings = surroundings_of(settings, actor="agent")
+        try:
+            len(surroundings.layouts)
+        except SafekeptError as error:  # a layout of the user's own is broken; ours are there
+            from safekept.home.layout import load_layouts
+
+            troubles = (*troubles, error)
+            surroundings = replace(surroundings, layouts=load_layouts(()))
+        return cls(settings, surroundings, troubles, later)
+
+    @property
+    def data_directory(self) -> str:
+        return self.surroundings.data_directory
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self.surroundings.environment
+
+    @cached_property
+    def policy(self) -> CheckpointPolicy:
+        from safekept.settings.policies import checkpoint_policy, policy_from
+
+        try:
+            return policy_from(self.settings, self.surroundings)
+        except (SafekeptError, OSError, ValueError):
+            return checkpoint_policy(self.settings)
+
+    @cached_property
+    def forbidden(self) -> tuple[str, ...]:
+        """Directories that are never a project."""
+        from safekept.actions.projects import forbidden_roots
+
+        return forbidden_roots(self.surroundings)
+
+    @cached_property
+    def homes(self) -> tuple[tuple[str, str], ...]:
+        """Every agent's home that is there, resolved, with its layout's name; the innermost first."""
+        found: dict[str, str] = {}
+        for name in self.surroundings.layouts:
+            try:
+                home = self.surroundings.locate(layout=name, existing=False).home
+            except SafekeptError:
+                continue
+            if home and os.path.isdir(home) and os.path.realpath(home) != os.path.realpath(self.user_home):
+                found.setdefault(os.path.realpath(home), name)
+        return tuple(sorted(found.items(), key=lambda pair: len(pair[0]), reverse=True))
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files and directories behind it: where one of them changes, it is to be loaded again."""
+        config = self.settings.config_directory
+        layouts = [os.path.join(config, "layouts"), *self.settings.texts("layouts")]
+        found = [os.path.join(config, "config.toml"), *layouts]
+        for layout in layouts:
+            with contextlib.suppress(OSError):
+                found += [os.path.join(layout, name) for name in sorted(os.listdir(layout))[:100]]
+        with contextlib.suppress(SafekeptError):
+            hermes = self.surroundings.locate(layout="hermes", existing=False).home
+            found.append(os.path.join(hermes, "config.yaml"))
+        return tuple(found)
+
+    @property
+    def user_home(self) -> str:
+        return self.surroundings.user_home
+
+    def acting(self, host: str) -> Surroundings:
+        """The surroundings with the agent's name for the journal."""
+        if self.surroundings.actor != "agent" or not host:
+            return self.surroundings
+        return replace(self.surroundings, actor=f"agent:{host}")
+
+    def first_time(self, session: str, text: str) -> bool:
+        """Whether a session was not told this yet."""
+        told = self.told.setdefault(session, set())
+        for old in list(self.told)[:-_SESSIONS]:
+            self.told.pop(old, None)
+        new = text not in told
+        told.add(text)
+        return new

@@ -1,0 +1,290 @@
+"""What is done about a call: the same for every host and every way in.
+
+It never raises and never prints. Whatever could not be protected is in the outcome and in the record of
+the host, and the tool runs all the same: an agent is not stopped for our sake.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .calls import Call
+from .marks import all_ended, change_comes, changes_so_far, command_ended, marking
+from .outcomes import Outcome, Problem, Uncovered, problem
+from .places import Place
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.checkpoints import Checkpoints
+    from safekept.checkpoints.protection import Protection
+
+__all__ = ["Call", "Outcome", "Place", "Problem", "Uncovered", "protect"]
+#: Names and sentences that a host gives are cut to this.
+_LONGEST = 200
+_MOST_PATHS = 10_000
+
+
+def protect(call: Call, place: Place) -> Outcome:
+    """Do what a call asks for."""
+    try:
+        call = _bounded(call)
+        outcome = _protect(call, place)
+    except Exception as error:  # whatever it is, it must not reach the host
+        outcome = Outcome(failures=(problem(error),))
+    troubles = tuple(Problem(error.what, error.code) for error in place.troubles)
+    if troubles and not outcome.off and call.kind != "nothing":
+        outcome = replace(outcome, failures=(*outcome.failures, *troubles))
+    _remember(call, place, outcome)
+    return outcome
+
+
+def _protect(call: Call, place: Place) -> Outcome:
+    if call.kind == "nothing":
+        return Outcome()
+    off = _switched_off(call, place)
+    if off is not None:
+        return off
+    if call.kind == "turn":
+        from safekept.actions.host_sessions import begin_turn
+        from safekept.actions.rollback_news import take_news
+
+        all_ended(place.data_directory, call.session)
+        begin_turn(place.data_directory, call.session, call.turn)
+        return Outcome(context=take_news(place.data_directory, call.session))
+    if call.kind == "session-start":
+        return _begin_session(call, place)
+    if call.kind == "before":
+        return _before(call, place)
+    if call.kind == "session-end":
+        return _end_session(call, place)
+    return _afterwards(call, place)
+
+
+def _switched_off(call: Call, place: Place) -> Outcome | None:
+    """What to answer where nobody wants checkpoints; told once in a session."""
+    from safekept.actions.host_sessions import SWITCH, switch
+
+    found = switch(place.data_directory, place.environment, call.session)
+    if found.on and not found.strange:
+        return None
+    if found.on:
+        text = f"{SWITCH} is `{found.strange[:20]}`, which is neither 0 nor 1: checkpoints are taken"
+        return _told(call, place, Outcome(notices=(text,))) if call.kind == "session-start" else None
+    by_session = found.by == "session"
+    who = "/safekept off" if by_session else f"{SWITCH}=0"
+    # Only where our slash commands are is there one to switch it on.
+    on = "`/safekept on` switches it on"
+    if not by_session and call.host != "hermes":
+        on = "start the agent without that variable to have them"
+    text = f"safekept takes no checkpoints in this session ({who}); {on}"
+    return _told(call, place, Outcome(notices=(text,), off=True))
+
+
+def _begin_session(call: Call, place: Place) -> Outcome:
+    """Whether it can be relied on, as far as that can be told before anything is to be protected."""
+    from safekept.actions.host_calls import read_host_calls
+
+    for host in read_host_calls(place.surroundings):
+        if host.host == call.host and host.failing:
+            # The same moment: something was wrong, and the files were kept all the same.
+            kept = host.last_checkpoint == host.last_failure.get("time")
+            how = f"not all was well with {host.host}" if kept else f"{host.host} was not protected"
+            text = f"the last time, {how}: {host.last_failure.get('what')}"
+            return _told(call, place, Outcome(notices=(text,)))
+    return Outcome()
+
+
+def _before(call: Call, place: Place) -> Outcome:
+    if call.out_of_reach:
+        return _out_of_reach(call, place)
+    from .home_paths import keep_home_paths, snapshot_before, sorted_paths
+
+    names, at_home, uncovered = sorted_paths(call, place)
+    kept = keep_home_paths(call, place, at_home) if at_home else None
+    if kept is not None:
+        names += kept.unkept  # what the vault could not take is a named file like any other
+    if kept is not None and kept.point:
+        snapshot_before(call, place, at_home)
+    outcome = Outcome(
+        home_point=kept.point if kept else "",
+        skipped=uncovered,
+        failures=kept.failures if kept else (),
+    )
+    if not names and not call.shell:
+        return _told(call, place, outcome)
+    paths = [*names, call.directory or os.sep] if call.shell else names
+    turn = _turn(call, place)
+    change_comes(place.data_directory, call.session, turn, call.tool if call.shell else "")
+    if not any(f"{os.path.realpath(call.directory)}/".startswith(f"{home}/") for home, _ in at_home):
+        _remember_place(call, place)
+    protection = _door(place).before(
+        paths,
+        _reason(call),
+        call.session,
+        turn,
+        shell=call.shell,
+        directory=call.directory,
+    )
+    return _told(call, place, _joined(outcome, protection, kept is not None and bool(kept.point)))
+
+
+def _joined(outcome: Outcome, protection: Protection, at_home: bool) -> Outcome:
+    points = [taken.checkpoint or taken.latest for taken in protection.taken]
+    skipped = [
+        Uncovered(one.path, one.reason, one.detail)
+        for one in protection.skipped
+        if not (at_home and one.reason == "unmarked")  # a home is not a project, and its point was taken
+    ]
+    return replace(
+        outcome,
+        checkpoints=tuple(dict.fromkeys(point.id for point in points if point)),
+        skipped=(*outcome.skipped, *skipped),
+        failures=(
+            *outcome.failures,
+            *(Problem(one.what, one.code, one.project) for one in protection.failures),
+        ),
+        notices=(*outcome.notices, *protection.notices),
+    )
+
+
+def _out_of_reach(call: Call, place: Place) -> Outcome:
+    where = call.out_of_reach[:_LONGEST]
+    text = f"`{call.tool or 'this tool'}` works in {where}, out of safekept's reach: nothing there is kept"
+    names = call.paths or (call.directory,)
+    skipped = tuple(Uncovered(name, "out-of-reach", f"is in {where}") for name in names[:20])
+    return _told(call, place, Outcome(skipped=skipped, notices=(text,)))
+
+
+def _afterwards(call: Call, place: Place) -> Outcome:
+    """A tool or a turn ended: nobody waits for the mark, where there is somebody to make it later."""
+    if call.kind == "after" and not call.shell:
+        return Outcome()  # the end of the turn marks it; which file it was is known
+    if call.kind == "after":
+        from safekept.actions.rollback_news import drop_own_news
+
+        drop_own_news(place.data_directory, call.session, call.goes_back)
+    if call.kind != "after":
+        all_ended(place.data_directory, call.session)
+    elif not command_ended(place.data_directory, call.session, call.tool):
+        return Outcome()  # another one still runs, and what it does is not the user's
+    turn = _turn(call, place)
+    door = _door(place)
+    changes = changes_so_far(place.data_directory, call.session)
+
+    def mark() -> Outcome:
+        with marking(place.data_directory, call.session, changes) as wanted:
+            if not wanted:
+                return Outcome()
+            reason, over = _reason(call) or "after the turn", call.kind != "after"
+            protection = door.after(call.session, turn, reason, wait=True, over=over)
+        return _joined(Outcome(), protection, False)
+
+    if place.later is None:
+        return mark()
+
+    def later() -> None:
+        outcome = mark()
+        if outcome.failures:
+            _remember(call, place, outcome)
+
+    place.later(("mark", place.data_directory, call.session, turn), later)
+    return Outcome()
+
+
+def _end_session(call: Call, place: Place) -> Outcome:
+    """A session ended: its last mark, and a snapshot of the agent's home when one is due."""
+    from .home_paths import snapshot_at_end, snapshot_wanted
+
+    if place.apart:
+        return Outcome(failures=snapshot_at_end(call, place))
+    outcome = _afterwards(call, place)
+    if snapshot_wanted(call, place):
+        from .apart import run_apart
+
+        run_apart(call, place.environment)  # it may read gigabytes of databases
+    return outcome
+
+
+def _turn(call: Call, place: Place) -> str:
+    """The turn's name: the host's own, else the one that it got when it began."""
+    if call.turn or not call.session:
+        return call.turn
+    from safekept.actions.host_sessions import read_session
+
+    return read_session(place.data_directory, call.session).turn
+
+
+def _door(place: Place) -> Checkpoints:
+    from safekept.actions.projects import checkpoint_directory
+    from safekept.checkpoints.checkpoints import Checkpoints
+
+    return Checkpoints(
+        checkpoint_directory(place.surroundings),
+        settings=place.policy.take,
+        forbidden=place.forbidden,
+        maintenance=place.policy.maintenance,
+    )
+
+
+def _reason(call: Call) -> str:
+    reason = call.reason or (f"before {call.tool}" if call.tool and call.kind == "before" else "")
+    return f"{reason} (by {call.agent})" if call.agent and reason else reason
+
+
+def _told(call: Call, place: Place, outcome: Outcome) -> Outcome:
+    """The same, without what this session was told before."""
+    new = tuple(text for text in outcome.notices if place.first_time(call.session, text))
+    return outcome if new == outcome.notices else replace(outcome, notices=new)
+
+
+def _remember_place(call: Call, place: Place) -> None:
+    """For a line of a chat that is about this session, after whoever asks was started anew."""
+    from safekept.actions.host_sessions import worked_in
+
+    if call.session and os.path.isabs(call.directory):
+        _later(place, lambda: worked_in(place.data_directory, call.session, call.directory))
+
+
+def _remember(call: Call, place: Place, outcome: Outcome) -> None:
+    """For whoever asks whether this host protects; off the caller's path where that can be."""
+    from safekept.actions.host_calls import record_host_call
+
+    if call.kind == "nothing" or not call.host:
+        return
+    kept = bool(outcome.checkpoints or outcome.home_point)
+    failure = outcome.failures[0].what if outcome.failures else ""
+
+    def write() -> None:
+        record_host_call(place.data_directory, call.host, kept=kept, failure=failure)
+
+    _later(place, write)
+
+
+def _later(place: Place, work: Callable[[], None]) -> None:
+    """Off the caller's path, where there is somebody to do it."""
+    if place.later is None:
+        work()
+    else:
+        place.later(("remember", object()), work)
+
+
+def _bounded(call: Call) -> Call:
+    """What a host says is cut to a length that can be stored, and to characters that can be written."""
+    return replace(
+        call,
+        paths=call.paths[:_MOST_PATHS],
+        tool=_clean(call.tool),
+        session=_clean(call.session),
+        turn=_clean(call.turn),
+        agent=_clean(call.agent),
+        reason=_clean(call.reason),
+    )
+
+
+def _clean(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text[:_LONGEST]
+    text = text[:_LONGEST].encode("utf-8", "replace").decode("utf-8")
+    return "".join(letter if letter.isprintable() else " " for letter in text)

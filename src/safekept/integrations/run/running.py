@@ -1,0 +1,272 @@
+"""An agent from the checkpoint before it to the account after it.
+
+Nothing runs unprotected by accident: where the project cannot be kept, the agent is not started unless
+that was asked for. What it does with its terminal, its signals and its exit status is its own; nothing is
+said while it runs, and nothing that it does to the project or to us ends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from safekept.actions.checkpoint import CheckpointPolicy
+from safekept.actions.record import error_facts, record, recording_failure
+from safekept.actions.run_account import RunAccount, account_of_run, mark_end_of_run
+from safekept.actions.surroundings import Place, Surroundings
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.foreground import Ended, find_program, run_in_foreground
+from safekept.core.journal import Record, new_id
+
+from .terminal import terminal_kept
+from .watcher_process import WatcherLost, WatcherProcess
+
+
+class RunNotProtected(SafekeptError):
+    code = "run-not-protected"
+
+
+class _NotKept(Exception):
+    """There is no first checkpoint, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What to run, and what is kept of it."""
+
+    command: tuple[str, ...]
+    project: str  # resolved
+    policy: CheckpointPolicy
+    quiet: float = 2.0  # seconds without a change after which a moment is quiet
+    place: Place | None = None  # a home to take a snapshot of first
+    anyway: bool = False  # run it even where nothing can be kept
+    settings_file: str = ""  # ours, to see whether the agent left it alone
+    home: str = ""  # as given: whose rules for checkpoints hold
+    layout: str = ""
+    refusal: SafekeptError | None = None  # why this is no project
+
+    @property
+    def agent(self) -> str:
+        return os.path.basename(self.command[0]) or self.command[0]
+
+
+@dataclass(slots=True)
+class Ran:
+    """What happened, from the first checkpoint to the last mark."""
+
+    operation: str
+    request: RunRequest
+    first: str = ""  # the checkpoint before it started; "" where there is none
+    snapshot: str = ""  # of the home, where one was asked for
+    no_snapshot: str = ""  # why there is none, although it was asked for
+    problem: SafekeptError | None = None  # why it is not protected, and ran anyway
+    ended: Ended | None = None
+    watch: dict[str, object] = field(default_factory=dict)
+    unwatched: str = ""  # why the watch did not last to the end
+    account: RunAccount | None = None
+    unread: str = ""  # why there is no account
+    settings_touched: str = ""  # "changed" or "gone", where our own settings are not as they were
+
+    def texts(self, name: str) -> list[str]:
+        found = self.watch.get(name)
+        return [str(one) for one in found] if isinstance(found, list) else []
+
+    @property
+    def failures(self) -> list[dict[str, object]]:
+        found = self.watch.get("failures")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def run_agent(
+    surroundings: Surroundings,
+    request: RunRequest,
+    listener: Listener = silent,
+    *,
+    protected: Callable[[Ran], Listener] = lambda ran: silent,
+    ended: Callable[[Ran], Listener] = lambda ran: silent,
+) -> Ran:
+    """Keep, watch and run. `protected` and `ended` are called between the phases, for a face to speak.
+
+    Each of them gives the listener for what follows. Raises CommandNotFound, CommandNotExecutable or
+    RunNotProtected where the agent was not started.
+    """
+    find_program(request.command[0], surroundings.environment.get("PATH", ""))
+    ran, began = Ran(new_id(), request), time.monotonic()  # the operation is the session of its points
+    facts: dict[str, object] = {
+        "project": request.project,
+        "command": request.agent,
+        "session": ran.operation,
+    }
+    record(surroundings, Record(ran.operation, "run", "begun", facts=facts), listener)
+    with recording_failure(surroundings, ran.operation, "run", facts, listener):
+        settings_before = _digest(request.settings_file)
+        watcher = _protect(surroundings, ran, listener)
+        try:
+            facts |= {"checkpoint": ran.first or None, "snapshot": ran.snapshot or None}
+            listener = protected(ran)
+            with terminal_kept():
+                ran.ended = run_in_foreground(request.command)
+            facts |= {"status": ran.ended.status, "command_seconds": round(ran.ended.seconds, 3)}
+            settings_after = _digest(request.settings_file)
+            if settings_after != settings_before and settings_before:
+                ran.settings_touched = "changed" if settings_after else "gone"
+            listener = ended(ran)
+            _after(surroundings, ran, watcher, listener)
+        finally:
+            if watcher is not None:
+                watcher.close()
+    if ran.account is not None:
+        changes = ran.account.changes
+        facts |= {"points": len(ran.account.rows), "files": changes.files if changes else None}
+        facts["missing"] = len(ran.account.missing)
+    said = [{"what": text} for text in (ran.unwatched, ran.no_snapshot) if text]
+    if ran.failures or said:
+        facts["problems"] = [*ran.failures, *said]
+    facts["seconds"] = round(time.monotonic() - began, 3)
+    whole = ran.first and not (ran.failures or said or ran.unread)
+    lost = ran.account is not None and ran.account.missing
+    state = "done" if whole and not lost else "incomplete"
+    record(surroundings, Record(ran.operation, "run", state, facts=facts), listener)
+    return ran
+
+
+def _protect(surroundings: Surroundings, ran: Ran, listener: Listener) -> WatcherProcess | None:
+    """The snapshot, the watch and the first checkpoint; None where it runs without them."""
+    request = ran.request
+    watcher: WatcherProcess | None = None
+    try:
+        if request.refusal is not None:
+            raise request.refusal
+        if request.place is not None:
+            _take_snapshot(surroundings, ran, request.place, listener)
+        watcher = WatcherProcess(
+            {
+                "project": request.project,
+                "session": ran.operation,
+                "agent": request.agent,
+                "quiet": request.quiet,
+                "home": request.home,
+                "layout": request.layout,
+            },
+            surroundings.environment,
+        )
+        ran.watch = watcher.ready(listener)
+        points = ran.texts("points")
+        if not ran.watch.get("kept") or not points:
+            raise _NotKept(_reason(ran))
+        ran.first = points[0]
+    except BaseException as error:
+        if watcher is not None:
+            watcher.close(patience=0.5)
+        ran.problem = _problem(request, error)
+        if ran.problem is None:
+            raise
+        if not request.anyway:
+            raise ran.problem from (error if error is not ran.problem else None)
+        return None
+    return watcher
+
+
+def _problem(request: RunRequest, error: BaseException) -> SafekeptError | None:
+    """What it means for the agent; None for Ctrl-C and the like, which mean what they mean."""
+    if isinstance(error, RunNotProtected):
+        return error
+    if isinstance(error, _NotKept):
+        return _not_protected(request, str(error))
+    if isinstance(error, WatcherLost):
+        return _not_protected(request, "the process that watches ended at once")
+    if isinstance(error, SafekeptError | OSError):
+        return _not_protected(request, str(error_facts(error)["what"]), getattr(error, "next_steps", ()))
+    return None
+
+
+def _after(surroundings: Surroundings, ran: Ran, watcher: WatcherProcess | None, listener: Listener) -> None:
+    """The last mark, then what it all came to."""
+    request = ran.request
+    if watcher is None:
+        return
+    try:
+        try:
+            ran.watch = watcher.end(listener)
+        except WatcherLost:
+            ran.unwatched = "the process that watches was ended while the agent ran"
+            mark_end_of_run(
+                surroundings,
+                request.project,
+                ran.operation,
+                f"after {request.agent}",
+                settings=request.policy.take,
+            )
+        ran.account = account_of_run(
+            surroundings,
+            request.project,
+            ran.operation,
+            ran.texts("points"),
+            settings=request.policy.take,
+            listener=listener,
+        )
+    except (SafekeptError, OSError, KeyboardInterrupt) as error:
+        # Ctrl-C ends the look at what changed, and nothing else: the agent has ended, with its own status.
+        ran.unread = str(error_facts(error)["what"])
+
+
+def _take_snapshot(surroundings: Surroundings, ran: Ran, place: Place, listener: Listener) -> None:
+    """Of the home. One that is not to be had is no reason to leave the project unprotected, too."""
+    request = ran.request
+    try:
+        ran.snapshot = _snapshot(surroundings, place, request.agent, listener)
+    except (SafekeptError, OSError) as error:
+        why = str(error_facts(error)["what"])
+        if request.anyway:
+            ran.no_snapshot = why
+            return
+        raise RunNotProtected(
+            f"no snapshot of the home could be taken before the agent starts: {why}",
+            kept=f"`{request.agent}` was not started; the home was only read",
+            next_steps=(
+                *getattr(error, "next_steps", ()),
+                "Run it without one, with the project kept: `safekept run -- AGENT`",
+            ),
+            home=place.home,
+        ) from error
+
+
+def _snapshot(surroundings: Surroundings, place: Place, agent: str, listener: Listener) -> str:
+    from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+    from safekept.home.scan import Selection
+
+    wanted = SnapshotRequest(place, "quick", f"before {agent}"[:40], Selection(quick=True))
+    return create_snapshot(surroundings, wanted, listener).id
+
+
+def _reason(ran: Ran) -> str:
+    for one in ran.failures:
+        return str(one["what"])
+    notices = ran.texts("notices")
+    return notices[0] if notices else "the project could not be read"
+
+
+def _not_protected(request: RunRequest, why: str, steps: tuple[str, ...] = ()) -> RunNotProtected:
+    return RunNotProtected(
+        f"`{request.project}` cannot be kept as it is before the agent starts: {why}",
+        kept=f"`{request.agent}` was not started; the project was only read",
+        next_steps=(
+            *steps,
+            "See what keeps checkpoints from being taken: `safekept checkpoints status`",
+            "Run it without a way back, if you must: `safekept run --anyway -- AGENT`",
+        ),
+        project=request.project,
+    )
+
+
+def _digest(path: str) -> str:
+    """What is in a file; "" where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,14 @@
+"""The line for a prompt, as `safekept status --short` prints it."""
+
+from __future__ import annotations
+
+from safekept.actions.short_status import short_status
+
+from .places import Place
+
+
+def short_line(place: Place) -> str:
+    """How the default home is. Raises what a home that cannot be named raises."""
+    located = place.surroundings.locate(existing=False)
+    hours = place.settings.number("status.stale_hours")
+    return f"safekept: {short_status(place.surroundings, located.home, stale_hours=hours).text}\n"

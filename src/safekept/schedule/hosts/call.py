@@ -1,0 +1,53 @@
+"""What the host is asked to run, and when.
+
+The host wakes us at the set times and once in every hour besides. A look costs nothing where nothing is
+due, and it is what catches up after sleep, after a failure and after a night on battery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from safekept.schedule.cadence import Cadence
+
+#: The first words of every file of ours, by which a file is known to be ours.
+MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, for one user. `user` is set where root runs it for somebody."""
+
+    command: tuple[str, ...]  # the program by its absolute path, and its words
+    cadence: Cadence = field(default_factory=Cadence)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    home: str = ""  # what is looked after, for the description
+    time_limit: float = 4 * 3600.0  # seconds; 0: none
+    mails: bool = False  # notifications go out by sendmail, which may have to change its group
+    logs: str = ""  # a directory for what the program says, where the host keeps no log
+
+    def __post_init__(self) -> None:
+        if self.user and not _NAME.fullmatch(self.user):
+            raise ValueError(f"not a user name that can be part of a file name: {self.user!r}")
+        for text in (*self.command, *self.environment, *self.environment.values(), self.home):
+            if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
+                raise ValueError(f"a line break or another control character in {text!r}")
+
+    @property
+    def name(self) -> str:
+        return f"safekept-{self.user}" if self.user else "safekept"
+
+    @property
+    def times(self) -> tuple[tuple[int, int], ...]:
+        return self.cadence.times
+
+    @property
+    def look_minute(self) -> int:
+        """In which minute of an hour it is looked: another one on every machine, the same one every day."""
+        text = "\0".join((self.name, self.home, *self.command)).encode("utf-8", "surrogateescape")
+        return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") % 60

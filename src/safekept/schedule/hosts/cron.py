@@ -1,0 +1,64 @@
+"""Lines for cron, where there is nothing better: in the user's own table, or as a file for the system.
+
+cron forgets what it slept through; the look in every hour makes up for it. What else is in a table is left
+as it is to the byte, and so it is again when our lines are taken out.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from .call import MARK, Call
+
+_BEGIN, _END = "# safekept: begin. ", "# safekept: end"
+#: How every line of ours ends.
+CALLED = " schedule run --quiet"
+
+
+def lines(call: Call, *, names_user: bool = False) -> list[str]:
+    """The lines of ours; in a file of the system each names who runs it."""
+    who = "root " if names_user else ""
+    settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(call.environment.items())]
+    # cron ends a command at `%`, wherever it stands; a backslash keeps it.
+    command = " ".join(["env", *settings, *map(shlex.quote, call.command)]).replace("%", "\\%")
+    moments = [f"{minute} {hour} * * *" for hour, minute in call.times] + [f"{call.look_minute} * * * *"]
+    return [f"{_BEGIN}{MARK}", *(f"{moment} {who}{command}" for moment in moments), _END]
+
+
+def system_file(call: Call, directory: str) -> dict[str, str]:
+    """A file for `/etc/cron.d`. cron passes over names with a dot in them."""
+    name = call.name.replace(".", "_")
+    return {os.path.join(directory, name): "\n".join(lines(call, names_user=True)) + "\n"}
+
+
+def joined(table: str, ours: str) -> str:
+    """A user's table with our lines at its end, in the place of older ones of ours."""
+    rest = without_lines(table)
+    return rest + ("" if not rest or rest.endswith("\n") else "\n") + ours
+
+
+def without_lines(table: str) -> str:
+    """The table without our lines; nothing else is changed.
+
+    Where somebody took the last line of ours away, only what calls us goes: the rest is not ours.
+    """
+    found = table.splitlines(keepends=True)
+    kept: list[str] = []
+    number = 0
+    while number < len(found):
+        if not found[number].startswith(_BEGIN):
+            kept.append(found[number])
+            number += 1
+            continue
+        rest = [line.rstrip("\n") for line in found[number:]]
+        if _END in rest:
+            number += rest.index(_END) + 1
+            continue
+        kept += [line for line in found[number + 1 :] if not line.rstrip("\n").endswith(CALLED)]
+        break
+    return "".join(kept)
+
+
+def has_lines(table: str) -> bool:
+    return any(line.startswith(_BEGIN) for line in table.splitlines())

@@ -1,0 +1,164 @@
+"""Where settings come from: flag, then `SAFEKEPT_*`, then `config.toml`, then the default.
+
+Only the faces import this room; everything below them is handed plain values.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from .checking import bad, checked, parsed
+from .table import SETTINGS
+
+if TYPE_CHECKING:
+    from safekept.actions.destination import DestinationSetting
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values in force, and the places that belong to this user."""
+
+    values: Mapping[str, object]
+    user_home: str
+    config_directory: str
+    data_directory: str
+    cache_directory: str
+    environment: Mapping[str, str]
+    given: frozenset[str] = frozenset()  # what the user said; the rest are defaults
+    destinations: tuple[DestinationSetting, ...] = ()
+
+    def text(self, name: str) -> str:
+        return str(self.values[name])
+
+    def path(self, name: str, default: str) -> str:
+        """A place: absolute, with `~` as this user's home directory."""
+        value = self.text(name) or default
+        if value == "~" or value.startswith("~/"):
+            value = self.user_home + value[1:]
+        return os.path.abspath(value)
+
+    def number(self, name: str) -> float:
+        return float(str(self.values[name]))
+
+    def whole(self, name: str) -> int:
+        return int(self.number(name))
+
+    def flag(self, name: str) -> bool:
+        return bool(self.values[name])
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.values[name]
+        return tuple(str(item) for item in value) if isinstance(value, list) else ()
+
+
+#: The variable by which root says whose home he looks after: everything of safekept's is then the system's.
+SYSTEM_USER = "SAFEKEPT_SYSTEM_USER"
+#: Settings and key, vault and journal, what can be rebuilt: a directory for each user below each of them.
+SYSTEM_PLACES = ("/etc/safekept", "/var/lib/safekept", "/var/cache/safekept")
+
+
+def _home_of(user: str) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwnam(user).pw_dir
+    except KeyError:
+        raise bad(
+            f"the variable {SYSTEM_USER} names `{user}`, and there is no such user", "Correct the name"
+        ) from None
+
+
+def _own_home() -> str:
+    """Of whoever runs this, whatever the environment says; "/" for a user whom nobody knows."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def _place(environment: Mapping[str, str], name: str, otherwise: Callable[[], str]) -> str:
+    """A directory that a variable names. A relative one would be another place wherever one stands, and is
+    as good as none, as the XDG specification wants it."""
+    said = environment.get(name, "")
+    return said if os.path.isabs(said) else otherwise()
+
+
+def load_settings(environment: Mapping[str, str]) -> Settings:
+    """Read the file and the environment; a wrong name or value is an error that says which."""
+    bare = default_settings(environment)
+    file = _from_file(os.path.join(bare.config_directory, "config.toml"))
+    destinations = cast("tuple[DestinationSetting, ...]", file.pop("destination", ()))
+    said = {**file, **_from_environment(environment)}
+    return replace(bare, values={**bare.values, **said}, given=frozenset(said), destinations=destinations)
+
+
+def default_settings(environment: Mapping[str, str]) -> Settings:
+    """What holds where nothing that the user said can be read: this user's places, and the defaults."""
+    user_home = _place(environment, "HOME", _own_home)
+    config = _place(environment, "XDG_CONFIG_HOME", lambda: os.path.join(user_home, ".config"))
+    data = _place(environment, "XDG_DATA_HOME", lambda: os.path.join(user_home, ".local", "share"))
+    cache = _place(environment, "XDG_CACHE_HOME", lambda: os.path.join(user_home, ".cache"))
+    config, data, cache = (os.path.join(place, "safekept") for place in (config, data, cache))
+    if owner := environment.get(SYSTEM_USER):
+        user_home = _home_of(owner)
+        config, data, cache = (os.path.join(place, owner) for place in SYSTEM_PLACES)
+    values = {setting.name: setting.default for setting in SETTINGS}
+    return Settings(values, user_home, config, data, cache, environment)
+
+
+def _from_file(path: str) -> dict[str, object]:
+    if not os.path.exists(path):
+        return {}
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise bad(f"`{path}` cannot be read: {error}", f"Mend `{path}`, or move it away") from error
+    found: dict[str, object] = {}
+    if "destination" in document:
+        found["destination"] = _destinations(document.pop("destination"), path)
+    for key, value in document.items():
+        pairs = (
+            {f"{key}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {key: value}
+        )
+        for name, inner_value in pairs.items():
+            found[name] = checked(name, inner_value, f"`{path}`")
+    return found
+
+
+def _destinations(tables: object, path: str) -> tuple[DestinationSetting, ...]:
+    """Every `[[destination]]`; what is wrong is an error that names the table."""
+    from safekept.actions.destination import parse_destination
+
+    step = "See the table of destinations in `docs/reference/settings.md`"
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise bad(f"`{path}`: `destination` is not a list of tables", "Write it as `[[destination]]`")
+    found: dict[str, DestinationSetting] = {}
+    for number, table in enumerate(tables, 1):
+        name = table.get("name")
+        which = f"the destination `{name}`" if isinstance(name, str) and name else f"destination {number}"
+        try:
+            one = parse_destination(table)
+        except ValueError as error:
+            raise bad(f"`{path}`: {which}: {error}", step) from error
+        if one.name in found:
+            raise bad(f"`{path}`: two destinations are called `{one.name}`", "Give each a name of its own")
+        found[one.name] = one
+    return tuple(found.values())
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for setting in SETTINGS:
+        raw = environment.get(setting.variable)
+        if raw is None or raw == "":
+            continue
+        value = parsed(setting, raw)
+        found[setting.name] = checked(setting.name, value, f"the variable {setting.variable}")
+    return found

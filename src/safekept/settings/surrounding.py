@@ -1,0 +1,78 @@
+"""What the actions need to know of this user, for a face that asks nobody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from safekept.actions.surroundings import Surroundings
+
+from .layouts import LayoutsOnDemand
+from .loading import Settings
+from .scheduled import notify_targets, schedule_plan
+
+if TYPE_CHECKING:
+    from safekept.vault.keys import Secret
+
+_LONGEST_ACTOR = 60
+
+
+def surroundings_of(settings: Settings, *, source: str = "", actor: str = "") -> Surroundings:
+    """The user's side of every action. `source`: another vault to read from. `actor`: who acts, where
+    the environment does not say it; a person if nobody does."""
+    own = os.path.join(settings.config_directory, "layouts")
+    key_file = settings.path("vault.key_file", os.path.join(settings.config_directory, "vault.key"))
+    directories = (*settings.texts("layouts"), *((own,) if os.path.isdir(own) else ()))
+    return Surroundings(
+        user_home=settings.user_home,
+        data_directory=settings.data_directory,
+        layouts=LayoutsOnDemand(directories),
+        environment=settings.environment,
+        default_layout=settings.text("layout"),
+        default_home=settings.text("home"),
+        vault=vault_of(settings),
+        vault_key_file=key_file,
+        cache_directory=settings.cache_directory,
+        databases=settings.text("databases"),
+        full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
+        vault_secret=_vault_secret(settings),
+        vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
+        source_vault=source,
+        destinations=settings.destinations,
+        actor=_actor(settings) or actor or "person",
+        notify=notify_targets(settings),
+        schedule=schedule_plan(settings),
+        identities=settings.texts("seal.identity"),
+    )
+
+
+def vault_of(settings: Settings) -> str:
+    """Where this user's own vault is: a directory, or a URL as it stands in the settings."""
+    from safekept.core.objects.address import is_address
+
+    said = settings.text("vault.path")
+    if is_address(said):
+        return said
+    return settings.path("vault.path", os.path.join(settings.data_directory, "vault"))
+
+
+def _actor(settings: Settings) -> str:
+    """Who calls, where whoever starts safekept says so."""
+    from safekept.core.spelling import shown
+
+    return shown(settings.environment.get("SAFEKEPT_ACTOR", "").strip())[:_LONGEST_ACTOR]
+
+
+def _vault_secret(settings: Settings) -> Callable[[], Secret] | None:
+    """Where a passphrase comes from without a person: never from the command line itself."""
+    command = settings.text("vault.passphrase_command")
+    if not command:
+        return None
+
+    def run() -> Secret:
+        from safekept.actions.passphrase import secret_from_command
+
+        return secret_from_command(command)
+
+    return run

@@ -1,0 +1,156 @@
+"""Every setting there is, a row each; the documentation test reads them, so none goes unwritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing a user can set; `section.name` in the file, SAFEKEPT_SECTION_NAME outside."""
+
+    name: str
+    kind: type
+    default: object
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        return "SAFEKEPT_" + self.name.replace(".", "_").upper()
+
+
+SETTINGS = (
+    Setting("layout", str, "hermes", "which agent's home is meant when nothing else says so"),
+    Setting("home", str, "", "the home to work on; empty means the agent's own variable or default place"),
+    Setting("layouts", list, [], "directories with layout files of your own"),
+    Setting(
+        "databases",
+        str,
+        "lean",
+        "how snapshots hold databases: `lean`, without search indexes that a restore makes anew, or `full`",
+    ),
+    Setting("databases_full", list, [], "homes whose databases are always held in full"),
+    Setting(
+        "database.deadline", float, 30.0, "seconds without progress before a locked database is given up"
+    ),
+    Setting("backup.output", str, "", "where archives go; empty means your home directory"),
+    Setting("backup.format", str, "zip", "`zip`, which Hermes reads too, or `tar.zst`"),
+    Setting("backup.keep", int, 0, "how many complete archives to keep in that place; 0 keeps all"),
+    Setting("backup.include", list, [], "paths to bring in although a rule leaves them out"),
+    Setting("backup.exclude", list, [], "paths to leave out, anchored at the home"),
+    Setting(
+        "backup.seal",
+        list,
+        [],
+        "whom archives are sealed to, as `--seal` takes them; in the variable, with a comma between two",
+    ),
+    Setting(
+        "seal.identity", list, [], "files with private keys that are tried when a sealed archive is opened"
+    ),
+    Setting(
+        "seal.passphrase_command",
+        str,
+        "",
+        "a command that prints the passphrase of sealed archives, for when nobody can be asked",
+    ),
+    Setting("vault.path", str, "", "where the vault is; empty means `safekept/vault` in your data directory"),
+    Setting(
+        "vault.key_file",
+        str,
+        "",
+        "the file that holds the vault's key; empty means `vault.key` in your configuration directory",
+    ),
+    Setting(
+        "vault.passphrase_command",
+        str,
+        "",
+        "a command that prints the vault's passphrase; a vault made while it is set opens with it",
+    ),
+    Setting(
+        "updates.pre_update_backup",
+        str,
+        "",
+        "`quick`, `full` or `off`; empty means what the home's own `config.yaml` says",
+    ),
+    Setting(
+        "updates.backup_keep",
+        int,
+        0,
+        "how many zips stay of each kind; 0 means what the home's own `config.yaml` says",
+    ),
+    Setting("import.keep_days", int, 14, "days for which what an import replaced can be brought back"),
+    Setting("status.stale_hours", float, 26.0, "hours after which the last snapshot of a home counts as old"),
+    Setting("checkpoints.max_snapshots", int, 200, "numbered checkpoints kept per project; 0 keeps all"),
+    Setting(
+        "checkpoints.max_total_size_mb",
+        int,
+        2000,
+        "megabytes for the checkpoints of all projects; 0: no limit",
+    ),
+    Setting(
+        "checkpoints.max_file_size_mb",
+        float,
+        10.0,
+        "files above so many megabytes are not taken; 0: no limit",
+    ),
+    Setting("checkpoints.max_files", int, 250_000, "files above which only named ones are taken"),
+    Setting("checkpoints.retention_days", int, 30, "days after which a checkpoint goes; 0 keeps all"),
+    Setting("checkpoints.auto_prune", bool, True, "whether maintenance drops checkpoints by itself"),
+    Setting(
+        "checkpoints.delete_orphans", bool, True, "whether `prune` drops what belongs to deleted projects"
+    ),
+    Setting("checkpoints.min_interval_hours", float, 24.0, "hours between two runs of maintenance"),
+    Setting(
+        "checkpoints.exclude",
+        list,
+        [],
+        "patterns of files to leave out of checkpoints, beside the usual ones",
+    ),
+    Setting(
+        "integrations.session_snapshot_hours",
+        float,
+        4.0,
+        "hours after which the end of an agent's session is worth a quick snapshot of its home; 0: never",
+    ),
+    Setting("schedule.at", str, "03:30", "when regular work is due: times of the day, or `hourly`"),
+    Setting(
+        "schedule.homes", list, [], "the homes to look after; empty means the one that is meant by default"
+    ),
+    Setting("schedule.archives", str, "", "where sealed archives go; empty means the usual place"),
+    Setting("schedule.keep", int, 14, "how many sealed archives of a home stay there; 0 keeps all"),
+    Setting("schedule.prune_days", float, 30.0, "days between two prunes of the vault; 0: never"),
+    Setting(
+        "schedule.checkpoint_days", float, 7.0, "days between two rounds of care for checkpoints; 0: never"
+    ),
+    Setting("schedule.small_drill_days", float, 7.0, "days between two small drills; 0: never"),
+    Setting("schedule.drill_days", float, 91.0, "days between two full drills; 0: never"),
+    Setting("schedule.time_limit", float, 4.0, "hours after which a run ends; 0: no limit"),
+    Setting(
+        "schedule.overdue_hours",
+        float,
+        48.0,
+        "hours without a good snapshot after which a home is overdue; 0: never",
+    ),
+    Setting(
+        "schedule.push_overdue_days",
+        float,
+        7.0,
+        "days after which a destination that got nothing is overdue; 0: never",
+    ),
+    Setting(
+        "schedule.battery",
+        str,
+        "light",
+        "on battery: `run` everything, `light` (the snapshot only) or `wait`",
+    ),
+    Setting("schedule.metered", str, "wait", "on a metered network: `run` pushes all the same, or `wait`"),
+    Setting("notify.ping", str, "", "a healthchecks-style URL, told of every start, good end and failure"),
+    Setting("notify.ntfy", str, "", "the URL of an ntfy topic"),
+    Setting("notify.webhook", str, "", "a URL that gets a JSON document by POST"),
+    Setting("notify.email", list, [], "addresses that get a mail"),
+    Setting("notify.sendmail", str, "/usr/sbin/sendmail", "the program that sends mail"),
+    Setting("notify.command", str, "", "a command that gets the facts as JSON, run without a shell"),
+    Setting("notify.events", list, [], "what somebody is told of; empty means everything that is wrong"),
+    Setting("notify.deadline", float, 5.0, "seconds that notifying may take, all targets together"),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}

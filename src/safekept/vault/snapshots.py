@@ -1,0 +1,172 @@
+"""Finding snapshots: all of them, the newest, one by its number or by the start of its id.
+
+Rewriting a snapshot's tags writes the new file before it deletes the old one, so a rewrite that was
+killed leaves two files of one snapshot. A listing shows one of them: the one that keeps more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot, VaultDamaged
+from safekept.vault.snapshot import BadSnapshot, Snapshot
+from safekept.vault.snapshot_cache import SnapshotCache
+from safekept.vault.storage.base import FileKind, NotStored
+from safekept.vault.tags import forgotten_at, pinned_until
+
+if TYPE_CHECKING:
+    from safekept.vault.repo import Repository
+
+
+def public_id(snapshot: Snapshot) -> str:
+    """The id that a person sees and says: it stays when tags are rewritten, the file's name does not."""
+    return snapshot.public or snapshot.original or snapshot.id
+
+
+def list_snapshots(repository: Repository, *, cached: bool = True) -> tuple[list[Snapshot], dict[str, str]]:
+    """Every snapshot once, oldest first, and the files that cannot be read: name and reason.
+
+    Those that are forgotten are among them; `shown` leaves them out. Files that were read before come
+    from the cache beside the vault; without `cached`, every file is read and proven again.
+    """
+    names = [name for name, _ in repository.storage.list(FileKind.SNAPSHOT)]
+    cache = None
+    if cached and repository.cache_directory:
+        cache = SnapshotCache(repository.cache_directory, repository.key, repository.id)
+    known = cache.load() if cache is not None else {}
+    found, texts, damaged = [], {}, {}
+    for name in names:
+        try:
+            if name in known:
+                snapshot = Snapshot.from_json(name, known[name].encode())
+            else:
+                snapshot = repository.load_snapshot(name)
+        except (VaultDamaged, BadSnapshot) as error:
+            facts = error.facts if isinstance(error, VaultDamaged) else {}
+            damaged[name] = str(facts.get("reason", error))
+        except NotStored:
+            continue  # forgotten meanwhile
+        else:
+            found.append(snapshot)
+            texts[name] = known.get(name) or snapshot.to_json().decode()
+    if cache is not None and texts.keys() != known.keys():
+        cache.save(texts)
+    return one_of_each(found)[0], damaged
+
+
+def one_of_each(files: Iterable[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
+    """Each snapshot once, oldest first, and the files that a killed rewrite left beside it.
+
+    Two files are one snapshot when they say the same of where it came from, of its time and of its
+    tree. `restic rewrite` leaves two with one origin and different trees: those are two snapshots,
+    and the rewritten one is then known by its own id.
+    """
+    groups: dict[tuple[str, int, bytes], list[Snapshot]] = {}
+    for file in files:
+        groups.setdefault((file.original or file.id, file.time_ns, file.tree), []).append(file)
+    found, left = [], []
+    taken: dict[str, int] = {}
+    for (origin, _, _), members in groups.items():
+        best = max(members, key=_keeps_more)
+        taken[origin] = taken.get(origin, 0) + 1
+        found.append(best)
+        left += [file for file in members if file is not best]
+    for number, snapshot in enumerate(found):
+        if snapshot.original and taken[snapshot.original] > 1 and snapshot.original != snapshot.id:
+            found[number] = dataclasses.replace(snapshot, public=snapshot.id)
+    found.sort(key=lambda snapshot: (snapshot.time_ns, snapshot.id))
+    return found, left
+
+
+def _keeps_more(file: Snapshot) -> tuple[bool, bool, str, bool, str]:
+    day = pinned_until(file)
+    return forgotten_at(file) is None, day == "", day or "", bool(file.original), file.id
+
+
+def shown(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+    """Those that a list shows, newest first, so that number 1 is the first: all that are not forgotten."""
+    left = [snapshot for snapshot in snapshots if forgotten_at(snapshot) is None]
+    return sorted(left, key=lambda snapshot: (snapshot.time_ns, snapshot.id), reverse=True)
+
+
+def find_snapshot(
+    repository: Repository, word: str, *, numbered: Sequence[Snapshot] = (), forgotten: bool = False
+) -> Snapshot:
+    """`latest`, a number, an id, or the start of one that fits no other; see `pick`."""
+    return pick(list_snapshots(repository)[0], word, numbered=numbered, forgotten=forgotten)
+
+
+def pick(
+    snapshots: Sequence[Snapshot], word: str, *, numbered: Sequence[Snapshot] = (), forgotten: bool = False
+) -> Snapshot:
+    """One of the snapshots by what a person says.
+
+    `numbered` are those of one home as a list shows them (`shown`): `1` is the first of them, and
+    `latest` too. A number of more digits than a list is long is taken for the start of an id; a short
+    one never is. The start of a public id or of a file's own name will do. A forgotten one is found only
+    where it is asked for.
+    """
+    if word == "latest":
+        newest = next(iter(numbered or shown(snapshots)), None)
+        if newest is None:
+            raise NoSuchSnapshot(
+                "This vault holds no snapshots yet",
+                kept="Nothing was changed",
+                next_steps=("Take one: `safekept snapshot`",),
+            )
+        return newest
+    if re.fullmatch("[1-9][0-9]{0,4}", word) and int(word) <= len(numbered):
+        return numbered[int(word) - 1]
+    matches = [snapshot for snapshot in snapshots if not is_number(word) and _called(snapshot, word)]
+    left = [snapshot for snapshot in matches if forgotten or forgotten_at(snapshot) is None]
+    if len(left) == 1:
+        return left[0]
+    if left:
+        raise _ambiguous(left, word)
+    if matches:
+        name = public_id(matches[0])[: max(8, len(word))]
+        raise NoSuchSnapshot(
+            f"Snapshot {name} was forgotten",
+            kept="It can still be brought back until the vault is pruned",
+            next_steps=(f"Bring it back: `safekept snapshot forget --undo {name}`",),
+            snapshot=public_id(matches[0]),
+        )
+    what = f"No snapshot starts with `{word}`"
+    if numbered and word.isdigit():
+        what = f"There is no snapshot number {word}; the oldest is number {len(numbered)}"
+    raise NoSuchSnapshot(
+        what, kept="Nothing was changed", next_steps=("See them all: `safekept snapshot list`",)
+    )
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number and nothing else: nobody says an id in so few characters."""
+    return re.fullmatch("[0-9]{1,3}", word) is not None
+
+
+def _called(snapshot: Snapshot, word: str) -> bool:
+    if not re.fullmatch("[0-9a-f]+", word):
+        return False
+    return public_id(snapshot).startswith(word) or snapshot.id.startswith(word)
+
+
+def _ambiguous(matches: Sequence[Snapshot], word: str) -> AmbiguousSnapshot:
+    newest = sorted(matches, key=lambda snapshot: snapshot.time_ns, reverse=True)
+    names = [
+        public_id(snapshot) if public_id(snapshot).startswith(word) else snapshot.id for snapshot in newest
+    ]
+    length = max(8, len(word) + 2)
+    while len({name[:length] for name in names}) < len(names) and length < 64:
+        length += 2
+    return AmbiguousSnapshot(
+        f"{len(matches)} snapshots start with `{word}`",
+        kept="Nothing was changed",
+        next_steps=tuple(
+            f"Perhaps `{name[:length]}` of {snapshot.time[:16].replace('T', ' ')}"
+            for name, snapshot in list(zip(names, newest, strict=True))[:5]
+        ),
+        candidates=names,
+    )

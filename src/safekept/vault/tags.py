@@ -1,0 +1,172 @@
+"""What a snapshot's tags say: its kind, its label, how sound it is, pinned, proven or forgotten.
+
+Tags are the one place for such facts that survives every tool: restic shows them, filters by them and
+keeps them when it rewrites a snapshot. A comma would split a tag in restic's hands, so texts have it
+percent-encoded. What cannot be understood is read in the way that keeps more: a pin with a broken date
+is a pin for ever, a broken time of forgetting forgets nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+import time
+
+from safekept.vault.snapshot import Snapshot
+from safekept.vault.times import parse_time
+
+QUICK = "quick"
+MANUAL = "manual"
+SCHEDULED = "scheduled"
+PRE_UPDATE = "pre-update"
+PRE_MIGRATION = "pre-migration"
+PRE_IMPORT = "pre-import"
+PRE_RESTORE = "pre-restore"
+#: A home point: some files of a home, stored before an agent changes them.
+PRE_CHANGE = "pre-change"
+ADOPTED = "adopted"
+KINDS = (QUICK, MANUAL, SCHEDULED, PRE_UPDATE, PRE_MIGRATION, PRE_IMPORT, PRE_RESTORE, PRE_CHANGE, ADOPTED)
+#: The kind of whatever restic, rustic or somebody's hand made.
+OTHER = "other"
+
+INCOMPLETE = "incomplete"
+PIN = "pin"
+FORGOTTEN = "forgotten"
+#: Taken at the end of a session, by nobody's wish.
+AUTOMATIC = "automatic"
+PROVEN = "proven"
+
+_KIND = re.compile(r"[a-z][a-z0-9-]*")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_SECOND = 1_000_000_000
+#: A day is over when it is over everywhere: twelve hours after it ended in Greenwich.
+_EVERYWHERE = 12 * 3600
+
+
+def kind_of(snapshot: Snapshot) -> str:
+    """`quick`, `manual`, …; a kind of a later safekept as it is; `other` where no tag says."""
+    kind = _value(snapshot, "kind")
+    return kind if _KIND.fullmatch(kind) else OTHER
+
+
+def label_of(snapshot: Snapshot) -> str:
+    return _decode(_value(snapshot, "label"))
+
+
+def layout_of(snapshot: Snapshot) -> str:
+    return _value(snapshot, "layout")
+
+
+def state_of(snapshot: Snapshot) -> str:
+    """`sound`, `unverified` or `damaged`; empty where no tag says."""
+    return _value(snapshot, "state")
+
+
+def is_incomplete(snapshot: Snapshot) -> bool:
+    return INCOMPLETE in snapshot.tags
+
+
+def pinned_until(snapshot: Snapshot) -> str | None:
+    """The last day of its pin (`YYYY-MM-DD`), empty for a pin without end, None for no pin at all."""
+    days = [tag[len(PIN) + 1 :] for tag in snapshot.tags if tag == PIN or tag.startswith(PIN + ":")]
+    if not days:
+        return None
+    return "" if any(_end_of(day) is None for day in days) else max(days)
+
+
+def is_pinned(snapshot: Snapshot, now_ns: int) -> bool:
+    """Whether a pin holds at that time; a pin with a day holds until that day is over everywhere."""
+    day = pinned_until(snapshot)
+    if day is None:
+        return False
+    end = _end_of(day)
+    return end is None or now_ns < end
+
+
+def forgotten_at(snapshot: Snapshot) -> int | None:
+    """When it was forgotten, in nanoseconds since 1970; None where it is not."""
+    return _latest(snapshot, FORGOTTEN)
+
+
+def proven_at(snapshot: Snapshot) -> int | None:
+    """When a drill last restored all of it and found nothing wrong; None where none did."""
+    return _latest(snapshot, PROVEN)
+
+
+def _latest(snapshot: Snapshot, name: str) -> int | None:
+    found = []
+    for tag in snapshot.tags:
+        if tag.startswith(name + ":"):
+            try:
+                found.append(parse_time(tag[len(name) + 1 :])[0])
+            except ValueError:
+                continue
+    return max(found, default=None)
+
+
+def kind_tag(kind: str) -> str:
+    return f"kind:{kind}"
+
+
+def label_tag(label: str) -> str:
+    """A label as a tag; control characters, which no list could show, become spaces."""
+    text = "".join(" " if ord(sign) < 32 or ord(sign) == 127 else sign for sign in label)
+    text = text.encode("utf-8", "replace").decode()
+    return "label:" + text.replace("%", "%25").replace(",", "%2C")
+
+
+def state_tag(state: str) -> str:
+    return f"state:{state}"
+
+
+def pin_tag(until: str = "") -> str:
+    """`until` is the last day, `YYYY-MM-DD`; empty: for ever. ValueError where it is no day."""
+    if not until:
+        return PIN
+    if _end_of(until) is None:
+        raise ValueError(f"not a day: {until!r}")
+    return f"{PIN}:{until}"
+
+
+def forgotten_tag(now_ns: int) -> str:
+    return f"{FORGOTTEN}:{_moment(now_ns)}"
+
+
+def proven_tag(now_ns: int) -> str:
+    return f"{PROVEN}:{_moment(now_ns)}"
+
+
+def _moment(now_ns: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ns // _SECOND))
+
+
+def with_tag(snapshot: Snapshot, tag: str) -> Snapshot:
+    """The snapshot with this tag in place of any other of the same name (`pin`, `forgotten`, …)."""
+    rest = without_tag(snapshot, tag.partition(":")[0])
+    return dataclasses.replace(rest, tags=(*rest.tags, tag))
+
+
+def without_tag(snapshot: Snapshot, name: str) -> Snapshot:
+    """The snapshot without the tags of this name: `pin` takes `pin` and `pin:2026-11-15` away."""
+    left = tuple(tag for tag in snapshot.tags if tag != name and not tag.startswith(name + ":"))
+    return dataclasses.replace(snapshot, tags=left)
+
+
+def _value(snapshot: Snapshot, name: str) -> str:
+    start = name + ":"
+    return next((tag[len(start) :] for tag in snapshot.tags if tag.startswith(start)), "")
+
+
+def _decode(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _end_of(day: str) -> int | None:
+    """When a day is over everywhere; None where the text is no day."""
+    try:
+        date = datetime.date.fromisoformat(day)
+    except ValueError:
+        return None
+    days = date.toordinal() - datetime.date(1970, 1, 1).toordinal() + 1
+    return (days * 86400 + _EVERYWHERE) * _SECOND
