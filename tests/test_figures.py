@@ -1,0 +1,68 @@
+"""The figures of `workshop/measure`: what is a line of code, and what a command is said to import."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from types import ModuleType
+
+WORKSHOP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "workshop")
+
+
+def loaded(name: str) -> ModuleType:
+    found = importlib.util.spec_from_file_location(name, os.path.join(WORKSHOP, f"{name}.py"))
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+def put(root: object, name: str, text: str) -> None:
+    path = os.path.join(str(root), name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+ONE = '''"""What it is for,
+in two lines."""
+
+import os  # a comment
+from sys import (
+    path,
+    argv,
+)
+
+
+# alone
+class Thing:
+    """Said."""
+
+    text = """a text
+    is code"""
+'''
+
+
+def test_only_lines_that_say_something_are_counted(tmp_path):
+    put(tmp_path, "vault/one.py", ONE)
+    put(tmp_path, "home/two.py", "class Thing:\n    pass\n\n\nclass Other:\n    pass\n")
+    put(tmp_path, "core/three.py", "class Thing:\n    pass\n")
+    put(tmp_path, "vault/four.py", "")
+    found = loaded("figures_source").source_figures(str(tmp_path))
+    assert (found["modules"], found["code_lines"], found["import_lines"]) == (4, 8 + 4 + 2, 5)
+    assert (found["folders"], found["files_per_folder_largest"]) == (3, 2)
+    # Vault and home are one floor, core is another.
+    assert found["class_names_twice_by_floor"] == {"rooms": ["Thing"]}
+
+
+def test_what_a_command_imports_is_what_it_really_takes_in():
+    start = loaded("figures_start")
+    with start.places([os.path.dirname(WORKSHOP)]) as (place,):
+        log, hook = place.imports("log"), place.imports("hook")
+        place.before("rollback 1")
+        rollback = place.imports("rollback 1")
+    assert not log["rooms"].keys() & {"vault", "checkpoints"} and log["rooms"]["core"] > 3
+    assert "cli" not in hook["rooms"] and hook["rooms"]["checkpoints"] > 20
+    assert rollback["rooms"]["checkpoints"] > 20 and rollback["modules"] >= sum(rollback["rooms"].values())
