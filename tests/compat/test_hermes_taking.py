@@ -337,6 +337,7 @@ def test_107149_a_lock_left_by_a_killed_process_wedges_nothing(agent, project):
     assert agent.content(project, "main.py") == b"print(2)\n"
 
 
+@pytest.mark.soak("hooks")
 def test_v29_cost_does_not_follow_the_size_of_the_tree(agent, project):
     """One changed file of 4,000: the time of a turn, beside one walk of the tree by Python."""
     for number in range(4_000):

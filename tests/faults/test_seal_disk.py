@@ -18,7 +18,7 @@ from safekept.archive.sealing.age_keys import AgeIdentity
 from safekept.archive.sealing.errors import GpgFailed
 from safekept.core.entries import CHUNK
 from safekept.core.files import NoRoom
-from seals import PASSPHRASE, given, keyring, opener, seal_to
+from seals import given, keyring, opener, seal_to
 from surroundings import throwaway
 
 ME = AgeIdentity.generate()
@@ -270,7 +270,10 @@ def test_a_sealed_zip_from_gpg_is_read_in_its_order_with_one_run_for_its_content
 
 def test_a_passphrase_is_on_no_process_list_and_in_no_record(gpg, tmp_path, monkeypatch):
     """Seen while gpg runs: command lines and environments; afterwards, everything that was written."""
-    here = throwaway(tmp_path, environment=gpg.environment, ask_passphrase=given(), passphrase_is_given=True)
+    secret = f"of this test alone {os.urandom(8).hex()}"  # other tests run beside it, with others
+    here = throwaway(
+        tmp_path, environment=gpg.environment, ask_passphrase=given(secret), passphrase_is_given=True
+    )
     home = tmp_path / "home"
     make_hermes_home(str(home))
     seen = []
@@ -295,8 +298,8 @@ def test_a_passphrase_is_on_no_process_list_and_in_no_record(gpg, tmp_path, monk
         request = BackupRequest(here.locate(str(home)), f"{tmp_path}/out/", seal=(to,))
         backup(here, request, look)
     with pytest.raises(Exception, match="neither a key nor a file"):
-        backup(here, replace(request, seal=(PASSPHRASE,)))
+        backup(here, replace(request, seal=(secret,)))
     assert any(b"--passphrase-fd" in text for text in seen)
-    assert not any(PASSPHRASE.encode() in text for text in seen)
+    assert not any(secret.encode() in text for text in seen)
     written = b"".join(bytes_on_disk([here.data_directory]))
-    assert b"gpg-symmetric" in written and PASSPHRASE.encode() not in written
+    assert b"gpg-symmetric" in written and secret.encode() not in written

@@ -206,9 +206,7 @@ def test_damage_that_a_run_finds_makes_the_next_take_look_again(store, project):
 def test_writers_do_not_wait_for_a_run(store, project):
     turns(store, project, 1)
     with process_lock(os.path.join(store.directory, "locks", "maintenance"), "a long run"):
-        begun = time.monotonic()
-        turns(store, project, 1, start=5)
-        assert time.monotonic() - begun < 5
+        turns(store, project, 1, start=5)  # a wait would be for ever: it is ours
 
 
 def test_a_killed_run_is_mended_when_the_store_is_opened_again(store, project):

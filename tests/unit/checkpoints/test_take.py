@@ -363,9 +363,7 @@ def test_no_byte_of_an_oversize_file_is_stored(store, project):
     path = put(f"{project}/a", b"1")
     with open(f"{project}/five-gigabytes", "wb") as file:
         file.truncate(5 << 30)
-    begun = time.monotonic()
     taken(store, project)
-    assert time.monotonic() - begun < 5
     put(path, b"2")
     taken(store, project)
     size = run_plain_git(store, "count-objects", "-v").stdout.decode()

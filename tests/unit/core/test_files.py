@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -98,9 +97,8 @@ def test_a_lock_names_its_living_holder_and_dies_with_it(tmp_path):
         assert caught.value.exit_code == 11
         holder.kill()
         holder.wait()
-        started = time.monotonic()
-        with process_lock(path, "third", wait=5):
-            assert time.monotonic() - started < 5
+        with process_lock(path, "third"):  # without waiting
+            pass
     finally:
         holder.kill()
         holder.wait()

@@ -141,7 +141,7 @@ def test_waiting_gets_the_lock_when_the_other_is_done(vault):
         started = time.monotonic()
         with pytest.raises(VaultLocked):
             vault.lock(wait=0.3)
-        assert 0.3 <= time.monotonic() - started < 5
+        assert time.monotonic() - started >= 0.3
 
 
 def test_two_that_come_at_once_never_both_have_it_alone(vault):

@@ -231,16 +231,14 @@ def test_memory_stays_flat_whatever_is_stored(monkeypatch):
 
     vault = new_vault(Sink())
 
-    def peak(megabytes):
-        tracemalloc.start()
-        with vault.saver(None) as saver:
-            for number in range(megabytes * 16):
-                saver.save(BlobKind.DATA, os.urandom(60_000) + megabytes.to_bytes(2) + number.to_bytes(4))
-        top = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return top
-
-    assert peak(60) < peak(20) + (4 << 20) < 40 << 20
+    tracemalloc.start()
+    with vault.saver(None) as saver:
+        for _ in range(1000):
+            saver.save(BlobKind.DATA, os.urandom(60_000))
+    top = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # How many packs are on their way at one moment differs with the machine; there is a limit to it.
+    assert top < 24 << 20, "of sixty megabytes"
 
 
 def test_a_lost_index_costs_nobody_a_restore(vault):

