@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import random
 import time
 from collections.abc import Mapping
@@ -102,8 +101,3 @@ def _some_files(seed: int, count: int) -> dict[str, bytes]:
         words = (f"word{source.randrange(500)} " for _ in range(source.randrange(10, 3000)))
         files[f"memories/{number % 3}/note-{number}.md"] = "".join(words).encode()
     return files
-
-
-def fixture_directory() -> str:
-    checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return os.path.join(os.path.dirname(checkout), "shared", "fixtures", "restic")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Callable
 
 import pytest
 
-from vaults import fixture_directory
+from restics import Restic
 
 MISSING = "MISSING REAL PART: "
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -23,32 +22,6 @@ def missing_part(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(MISSING + what)
     pytest.skip(MISSING + what)
-
-
-class Restic:
-    """Runs restic on one repository with one password."""
-
-    def __init__(self, program: str, repository: str, password: str, cache: str) -> None:
-        self.program, self.repository, self.password, self.cache = program, repository, password, cache
-
-    def __call__(self, *words: str, cwd: str | None = None) -> str:
-        done = self.run(*words, cwd=cwd)
-        assert done.returncode == 0, f"restic {' '.join(words)}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def run(
-        self, *words: str, cwd: str | None = None, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        settings = {
-            **os.environ,
-            "RESTIC_REPOSITORY": self.repository,
-            "RESTIC_PASSWORD": self.password,
-            "RESTIC_CACHE_DIR": self.cache,
-            **environment,
-        }
-        return subprocess.run(
-            [self.program, *words], env=settings, cwd=cwd, capture_output=True, text=True, timeout=120
-        )
 
 
 @pytest.fixture(scope="session", params=["installed", "newer"])
@@ -86,12 +59,13 @@ def installed_restic(tmp_path: object) -> Callable[[str, str], Restic]:
 
 @pytest.fixture
 def unpacked(tmp_path: object) -> Callable[[str], str]:
-    """`unpacked(name)` gives the path of a fixture's repository."""
+    """`unpacked(name)` gives the path of a repository that nothing here can write, from `../shared`."""
+    fixtures = os.path.join(os.path.dirname(CHECKOUT), "shared", "fixtures", "restic")
 
     def unpack(name: str) -> str:
-        archive = os.path.join(fixture_directory(), f"{name}.tar.gz")
+        archive = os.path.join(fixtures, f"{name}.tar.gz")
         if not os.path.exists(archive):
-            missing_part(f"the fixture {archive} is not here")
+            pytest.skip(f"an extra that is not here: repositories of other programs in {fixtures}")
         place = os.path.join(str(tmp_path), name)
         with tarfile.open(archive) as file:
             file.extractall(place, filter="data")

@@ -544,8 +544,12 @@ def test_policies_keep_what_those_of_restic_keep(restic, place, secret):
             assert ours == theirs, flags
 
 
-def test_version_one_is_refused_for_every_kind_of_writing(unpacked):
-    with Repository.open(LocalStorage(unpacked("small-repo")), Secret("geheim")) as vault:
+def test_version_one_is_refused_for_every_kind_of_writing(installed_restic, tmp_path):
+    path = str(tmp_path / "old")
+    run = installed_restic(path, "geheim")
+    run("init", "--repository-version", "1")
+    run("backup", ".", cwd=str(tmp_path))
+    with Repository.open(LocalStorage(path), Secret("geheim")) as vault:
         found, _ = list_snapshots(vault)
         with vault.lock(exclusive=True) as lock:
             for change in (
