@@ -26,15 +26,15 @@ from bench_archive import HERMES_PYTHON, machine  # noqa: E402
 from datasets import Language, make_home  # noqa: E402
 from days import live_one_day  # noqa: E402
 from fault_proxy import FaultProxy, Request  # noqa: E402
-from safekept.actions.destination import DestinationSetting  # noqa: E402
-from safekept.actions.fleet import FleetRequest, look_at_fleet  # noqa: E402
-from safekept.actions.listing import list_home  # noqa: E402
-from safekept.actions.push import PushRequest, push  # noqa: E402
-from safekept.actions.surroundings import Surroundings  # noqa: E402
-from safekept.actions.vault import open_vault  # noqa: E402
-from safekept.actions.vault_prune import plan_vault_prune, prune_vault  # noqa: E402
-from safekept.vault.forget import forget  # noqa: E402
-from safekept.vault.index import RECORD  # noqa: E402
+from safekept.actions.base.context import Surroundings  # noqa: E402
+from safekept.actions.offsite.destination import DestinationSetting  # noqa: E402
+from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet  # noqa: E402
+from safekept.actions.offsite.push import PushRequest, push  # noqa: E402
+from safekept.actions.snapshots.listing import list_home  # noqa: E402
+from safekept.actions.vault.opening import open_vault  # noqa: E402
+from safekept.actions.vault.prune import plan_vault_prune, prune_vault  # noqa: E402
+from safekept.vault.care.forgetting import forget  # noqa: E402
+from safekept.vault.repo.index import RECORD  # noqa: E402
 from safekept.vault.storage.base import FileKind  # noqa: E402
 from servers import Place, S3Server  # noqa: E402
 from snapshots import take  # noqa: E402

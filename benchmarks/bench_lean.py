@@ -150,8 +150,8 @@ def captures(database: str, scratch: str) -> dict[str, list[float]]:
 
     from safekept.core.events import silent
     from safekept.core.sqlite.capture import CaptureOptions, capture_here
-    from safekept.core.sqlite.lean_wish import LeanWish
-    from safekept.home.layout import load_layouts
+    from safekept.core.sqlite.lean.request import LeanWish
+    from safekept.home.layout.layout import load_layouts
 
     recipes = load_layouts()["hermes"].recipes("state.db")
     known: dict[str, str] = {}

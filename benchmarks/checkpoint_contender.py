@@ -55,8 +55,8 @@ class Safekept:
 
     def open(self, order: Order) -> None:
         from safekept.checkpoints.checkpoints import Checkpoints
-        from safekept.checkpoints.maintenance import MaintenanceSettings
-        from safekept.checkpoints.retention import Limits
+        from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings
+        from safekept.checkpoints.upkeep.retention import Limits
 
         limits = Limits(
             max_snapshots=order.get("max_snapshots", 0),

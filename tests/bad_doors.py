@@ -18,8 +18,8 @@ from bad_hosts import HOSTS, Speech
 from bad_project import hold, make_project
 from conftest import run_safekept
 from database_holder import Holder
-from safekept.actions.projects import checkpoint_directory
-from safekept.actions.rollback import RollbackRequest, checkpoint_store, rollback
+from safekept.actions.projects.project import checkpoint_directory
+from safekept.actions.projects.rollback import RollbackRequest, checkpoint_store, rollback
 from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.integrations.calls import Call
 from safekept.integrations.entry import helper_command

@@ -15,7 +15,7 @@ from bad_hosts import hermes_tool
 from bad_project import hold, make_project
 from conftest import HERMES, missing_part, run_safekept
 from hermes_support import HermesProcess, User
-from safekept.actions.projects import checkpoint_directory
+from safekept.actions.projects.project import checkpoint_directory
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 
@@ -147,7 +147,7 @@ _AGENT = """
 import json, os, sys, time
 sys.path.insert(0, sys.argv[1])
 from bad_agent import ACTIONS
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 store, project = sys.argv[2:4]
 known = {action.name: action for action in ACTIONS}
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 
 
 def tree_on_disk(project: str, *, without: tuple[str, ...] = (".git",)) -> dict[str, tuple[object, ...]]:

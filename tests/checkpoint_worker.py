@@ -17,10 +17,10 @@ import sys
 import threading
 import time
 
-from safekept.checkpoints.maintenance import MaintenanceSettings, run_maintenance
-from safekept.checkpoints.retention import Limits
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import TakeSettings, take
+from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
+from safekept.checkpoints.upkeep.retention import Limits
 from safekept.core.errors import SafekeptError
 
 KEPT = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from safekept.actions.surroundings import Surroundings
+from safekept.actions.base.context import Surroundings
 from safekept.integrations.connecting.carrying_out import carry_out
 from safekept.integrations.connecting.host import Host
 from safekept.integrations.connecting.plan import Plan

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from homes import make_hermes_home
-from safekept.actions.backup import BackupRequest, backup
-from safekept.actions.drill import DrillRequest, drill
-from safekept.actions.drilled import Drilled
-from safekept.actions.receipts import Receipt, read_receipts
-from safekept.actions.surroundings import Surroundings
-from safekept.vault.blobs import BlobKind, Location
-from safekept.vault.repo import Repository
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.actions.base.context import Surroundings
+from safekept.actions.drill.drill import DrillRequest, drill
+from safekept.actions.drill.drill_report import Drilled
+from safekept.actions.drill.receipts import Receipt, read_receipts
+from safekept.vault.format.blobs import BlobKind, Location
+from safekept.vault.repo.repository import Repository
 from safekept.vault.storage.base import FileKind
 from snapshots import opened, take
 from surroundings import throwaway
@@ -133,8 +133,8 @@ def place_of_directory(here: Surroundings, path: str, home: str) -> tuple[str, L
 
 
 def newest_node(repository: Repository, home: str, path: str):  # type: ignore[no-untyped-def]
+    from safekept.vault.format.tree import Node
     from safekept.vault.snapshots import list_snapshots
-    from safekept.vault.tree import Node
 
     snapshot = list_snapshots(repository)[0][-1]
     node = Node("root", "dir", 0o755, subtree=snapshot.tree)

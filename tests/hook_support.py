@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoint_support import contents_in_store, put
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 from safekept.integrations.places import Place
 
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from safekept.core.entries import BytesContent, Entry, EntryList, Kind
 from safekept.home.landing import Landed, LandingPlan, Targets, land, plan_landing
-from safekept.home.layout import load_layouts
+from safekept.home.layout.layout import load_layouts
 
 LAYOUT = load_layouts()["hermes"]
 TIME = 1_700_000_000_123_456_789

@@ -6,10 +6,10 @@ import json
 import os
 from dataclasses import replace
 
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.surroundings import Surroundings
-from safekept.actions.vault import make_vault, open_vault
-from safekept.vault.check import check
+from safekept.actions.base.context import Surroundings
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.vault.opening import make_vault, open_vault
+from safekept.vault.care.checking import check
 from surroundings import throwaway
 from vaults import read_all, save_files, some_files
 

@@ -10,14 +10,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from homes import differences, make_hermes_home, tree_facts
-from safekept.actions.backup import BackupRequest, backup
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.keys import add_passphrase
-from safekept.actions.kit import write_kit
-from safekept.actions.push import PushRequest, push
-from safekept.actions.surroundings import Surroundings
-from safekept.actions.vault import open_vault
-from safekept.vault.keys import Secret
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.actions.base.context import Surroundings
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.opening import open_vault
+from safekept.vault.repo.keys import Secret
 from snapshots import take
 from surroundings import throwaway
 

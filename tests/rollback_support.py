@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Iterable
 
 from safekept.checkpoints.checkpoint import Checkpoint
-from safekept.checkpoints.rollback import RolledBack, plan_rollback, roll_back, undo_rollback
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.rollback.rollback import RolledBack, plan_rollback, roll_back, undo_rollback
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import TakeSettings, take
 
 Tree = dict[str, tuple[object, ...]]
 

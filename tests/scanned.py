@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from safekept.core.entries import Entry, EntryLost, Outcome, Remark
 from safekept.core.sqlite import CaptureOptions
-from safekept.home.layout import Layout, load_layouts
-from safekept.home.scan import Scan, Selection, scan
+from safekept.home.layout.layout import Layout, load_layouts
+from safekept.home.scan.scanning import Scan, Selection, scan
 
 HERMES = load_layouts()["hermes"]
 

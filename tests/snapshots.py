@@ -8,15 +8,15 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from safekept.actions.snapshot import SnapshotRequest, SnapshotResult, create_snapshot
-from safekept.actions.surroundings import Surroundings
-from safekept.actions.vault import cache_of, open_vault
+from safekept.actions.base.context import Surroundings
+from safekept.actions.snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
+from safekept.actions.vault.opening import cache_of, open_vault
 from safekept.core.entries import Kind
-from safekept.vault.check import check
-from safekept.vault.homes import read_manifest, snapshot_source
-from safekept.vault.reader import walk
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.care.checking import check
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.read.homes import read_manifest, snapshot_source
+from safekept.vault.read.reader import walk
+from safekept.vault.repo.repository import Repository
 
 #: Older than the two seconds in which a status is not trusted.
 LONG_AGO = 1_700_000_000_123_456_789

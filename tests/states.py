@@ -17,12 +17,12 @@ import time
 from dataclasses import dataclass
 
 from homes import make_hermes_home
-from safekept.actions.backup import BackupRequest, backup
-from safekept.actions.receipts import FAILED, PASSED, UNKNOWN, Receipt, Row, save_receipt
-from safekept.actions.record import record
-from safekept.actions.snapshot import SnapshotRequest, create_snapshot
-from safekept.actions.surroundings import Surroundings
-from safekept.actions.vault import open_vault
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.actions.base.context import Surroundings
+from safekept.actions.base.record import record
+from safekept.actions.drill.receipts import FAILED, PASSED, UNKNOWN, Receipt, Row, save_receipt
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.vault.opening import open_vault
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
 from safekept.vault.storage import FileKind

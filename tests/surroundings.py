@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from safekept.actions.surroundings import Surroundings
-from safekept.home.layout import load_layouts
+from safekept.actions.base.context import Surroundings
+from safekept.home.layout.layout import load_layouts
 
 
 def throwaway(directory: object, **changes: object) -> Surroundings:

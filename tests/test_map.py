@@ -1,8 +1,9 @@
-"""The rooms and their one-way doors: an import may only point down, and only faces talk to people."""
+"""The rooms and their doors: imports point down, outsiders use doors, folders stay small, only faces talk."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import os
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pytest
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "safekept")
 FLOORS = [  # top to bottom
-    {"cli", "web"},
+    {"cli", "ui"},
     {"integrations", "api"},
     {"settings"},
     {"actions"},
@@ -19,12 +20,27 @@ FLOORS = [  # top to bottom
 ]
 LEVEL = {room: depth for depth, rooms in enumerate(FLOORS) for room in rooms}
 FACES = FLOORS[0] | FLOORS[1] | FLOORS[2]
+#: Rooms whose insides are their own: outsiders import their top-level files and what their folders show.
+WITH_DOORS = (
+    "vault",
+    "checkpoints",
+    "home",
+    "archive",
+    os.path.join("core", "objects"),
+    os.path.join("core", "sqlite"),
+)
+MOST_MODULES, MOST_DOORS = 16, 12
 #: Modules that run as a process of their own and speak to their parent over their streams.
 PROCESSES = {os.path.join("core", "sqlite", "helper.py")}
 
 
-def modules(root: str = SOURCE) -> Iterator[tuple[str, str, ast.Module]]:
+@functools.cache
+def modules(root: str = SOURCE) -> list[tuple[str, str, ast.Module]]:
     """Every module: its path below the root, its room, its syntax tree."""
+    return list(_modules(root))
+
+
+def _modules(root: str) -> Iterator[tuple[str, str, ast.Module]]:
     for directory, _, files in sorted(os.walk(root)):
         for name in sorted(files):
             if name.endswith(".py"):
@@ -33,6 +49,7 @@ def modules(root: str = SOURCE) -> Iterator[tuple[str, str, ast.Module]]:
                     yield path, path.split(os.sep)[0].removesuffix(".py"), ast.parse(file.read(), path)
 
 
+@functools.cache
 def imported_names(tree: ast.Module) -> set[str]:
     names = set()
     for node in ast.walk(tree):
@@ -85,6 +102,132 @@ def talks_to_people(tree: ast.Module) -> list[str]:
     return found
 
 
+def packages(root: str = SOURCE) -> Iterator[tuple[str, list[str]]]:
+    """Every folder of modules below the root, with its modules."""
+    for directory, _, files in sorted(os.walk(root)):
+        names = sorted(name for name in files if name.endswith(".py"))
+        if names:
+            yield os.path.relpath(directory, root), names
+
+
+def doors_of(room: str, root: str = SOURCE) -> set[str]:
+    """The modules of a room that others may import: its own, its top-level files, and its folders."""
+    place = os.path.join(root, room)
+    below = {
+        name.removesuffix(".py")
+        for name in os.listdir(place)
+        if (name.endswith(".py") and name != "__init__.py")
+        or os.path.exists(os.path.join(place, name, "__init__.py"))
+    }
+    head = "safekept." + room.replace(os.sep, ".")
+    return {head, *(f"{head}.{name}" for name in below)}
+
+
+def private_imports(root: str = SOURCE, rooms: tuple[str, ...] = WITH_DOORS) -> list[str]:
+    """Imports from outside a room that do not go through one of its doors."""
+    found = []
+    known = {path.removesuffix(".py").removesuffix(os.sep + "__init__") for path, _, _ in modules(root)}
+    for room in rooms:
+        head, doors = "safekept." + room.replace(os.sep, "."), doors_of(room, root)
+        for path, _, tree in modules(root):
+            if path.startswith(room + os.sep):
+                continue
+            for name in sorted(imported_names(tree)):
+                if not name.startswith(head + "."):
+                    continue
+                inside = name.removeprefix("safekept.").replace(".", os.sep) in known
+                module = name if inside else name.rpartition(".")[0]
+                if module not in doors:
+                    found.append(f"{path} -> {module}")
+    return found
+
+
+def shown_names(path: str) -> tuple[set[str], set[str]]:
+    """What the `__init__` of a folder imports for the type checker, and what its table of doors names."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+    for_types = {
+        f"{node.module}.{alias.name}"
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    table = {
+        f"{key.value}.{name}"
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "doors"
+        for key, value in zip(call.args[1].keys, call.args[1].values, strict=True)  # type: ignore[attr-defined]
+        for name in ast.literal_eval(value).split()
+    }
+    return for_types, table
+
+
+def test_no_folder_is_a_hall():
+    assert {folder: len(names) for folder, names in packages() if len(names) > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize("room", WITH_DOORS)
+def test_a_room_has_few_doors(room):
+    assert len(doors_of(room)) - 1 <= MOST_DOORS, sorted(doors_of(room))
+
+
+def test_outsiders_come_in_by_a_door():
+    assert private_imports() == []
+
+
+def test_what_a_folder_shows_is_written_down_the_same_twice():
+    seen = 0
+    for folder, _ in packages():
+        path = os.path.join(SOURCE, folder, "__init__.py")
+        for_types, table = shown_names(path)
+        if table:
+            seen += 1
+            assert for_types == table, folder
+            modules_there = {name.removesuffix(".py") for name in os.listdir(os.path.dirname(path))}
+            shadowed = {name.rpartition(".")[2] for name in table} & modules_there
+            assert shadowed == set(), f"{folder}: a name that is also a module cannot be fetched"
+    assert seen > 10
+
+
+def test_folders_of_a_room_do_not_import_each_other_in_a_circle():
+    for room in WITH_DOORS:
+        head = "safekept." + room.replace(os.sep, ".")
+        edges: dict[str, set[str]] = {}
+        for path, _, tree in modules():
+            if not path.startswith(room + os.sep) or path.count(os.sep) <= room.count(os.sep) + 1:
+                continue
+            folder = path.split(os.sep)[room.count(os.sep) + 1]
+            package = ("safekept." + path.removesuffix(".py").replace(os.sep, ".")).split(".")[:-1]
+            for (
+                node
+            ) in tree.body:  # what is imported when the module is; not for types, not inside a function
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    base = package[: len(package) - node.level + 1] + (node.module or "").split(".")
+                    name = ".".join(base)
+                    if name.startswith(head + "."):
+                        other = name.removeprefix(head + ".").split(".")[0]
+                        if os.path.isdir(os.path.join(SOURCE, room, other)) and other != folder:
+                            edges.setdefault(folder, set()).add(other)
+        assert circles(edges) == [], room
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    found: list[list[str]] = []
+
+    def go(node: str, way: list[str]) -> None:
+        if node in way:
+            found.append([*way[way.index(node) :], node])
+            return
+        for other in sorted(edges.get(node, ())):
+            go(other, [*way, node])
+
+    for start in sorted(edges):
+        go(start, [])
+    return found
+
+
 def test_imports_point_down():
     assert upward_imports() == []
 
@@ -122,15 +265,27 @@ def test_no_room_is_called_utils():
     assert [path for path, _, _ in modules() if vague & set(path.removesuffix(".py").split(os.sep))] == []
 
 
+def test_a_planted_private_import_is_named(tmp_path):
+    for name in ("vault/care/checking", "vault/care/__init__", "vault/errors", "actions/a"):
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    lines = ["from safekept.vault.care.checking import check", "from safekept.vault.care import check"]
+    (tmp_path / "actions" / "a.py").write_text(
+        "\n".join([*lines, "from safekept.vault import errors"]) + "\n"
+    )
+    assert private_imports(str(tmp_path), ("vault",)) == ["actions/a.py -> safekept.vault.care.checking"]
+
+
 @pytest.mark.parametrize(
     ("room", "line", "expected"),
     [
         ("vault", "from safekept.home import scan", ["vault/a.py -> home"]),
         ("home", "import safekept.settings", ["home/a.py -> settings"]),
         ("core", "def f():\n    from safekept.cli.main import cli", ["core/a.py -> cli"]),
-        ("actions", "from safekept.home.scan import scan", []),
+        ("actions", "from safekept.home.scan.scanning import scan", []),
         ("cli", "from safekept.settings import load", []),
-        ("cli", "from safekept.web import app", ["cli/a.py -> web"]),
+        ("cli", "from safekept.ui import app", ["cli/a.py -> ui"]),
         ("integrations", "from safekept.cli.console import Console", ["integrations/a.py -> cli"]),
         ("settings", "from safekept.integrations import hosts", ["settings/a.py -> integrations"]),
     ],

@@ -11,11 +11,13 @@ import random
 import sys
 import time
 
-from safekept.vault import index_file, pack, packer, prune_packs
+from safekept.vault.care import prune_packs
+from safekept.vault.care.forgetting import forget, pin
+from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import VaultLocked
-from safekept.vault.forget import forget, pin
-from safekept.vault.prune import carry_out, plan_prune
-from safekept.vault.repo import Repository
+from safekept.vault.format import index_file, pack
+from safekept.vault.repo import packer
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.storage import LocalStorage
 from vaults import SECRET, save_files, some_files

@@ -8,16 +8,16 @@ import time
 from collections.abc import Mapping
 
 from safekept.core.entries import EntryLost, Kind
-from safekept.vault.blobs import BlobKind
-from safekept.vault.keys import Cost, Secret
-from safekept.vault.locks import Lock
-from safekept.vault.reader import SnapshotSource
-from safekept.vault.repo import Repository
-from safekept.vault.saver import BlobSaver
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.format.tree import Node
+from safekept.vault.read.reader import SnapshotSource
+from safekept.vault.repo.keys import Cost, Secret
+from safekept.vault.repo.locks import Lock
+from safekept.vault.repo.repository import Repository
+from safekept.vault.repo.saver import BlobSaver
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.base import Storage
-from safekept.vault.tree import Node
 
 SECRET = Secret("only-for-tests", generated=True)
 CHEAP = Cost(2, 8, 1)

@@ -10,7 +10,7 @@ TYPE_CHECKING = (
     False  # a type checker takes it for True; importing `typing` would cost more than all the rest
 )
 if TYPE_CHECKING:
-    from safekept.actions.status import Status
+    from safekept.actions.status.status import Status
     from safekept.api.archives import backup, import_archive
     from safekept.api.guarding import LossFound, guard
     from safekept.api.projects import Checkpoints, Turn
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "safekept.actions.status": ("Status",),
+    "safekept.actions.status.status": ("Status",),
     "safekept.api.archives": ("backup", "import_archive"),
     "safekept.api.guarding": ("LossFound", "guard"),
     "safekept.api.projects": ("Checkpoints", "Turn"),

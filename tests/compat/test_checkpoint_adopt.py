@@ -12,10 +12,10 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put
 from hermes_checkpoints import Hermes
-from safekept.checkpoints.adopt import adopt_store
-from safekept.checkpoints.legacy import archive_legacy, clear_legacy, legacy_archives
-from safekept.checkpoints.rollback import plan_rollback, roll_back
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.hermes.adopt import adopt_store
+from safekept.checkpoints.hermes.legacy import archive_legacy, clear_legacy, legacy_archives
+from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back
+from safekept.checkpoints.store.store import Store
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_an_interrupted_archive_has_no_name(tmp_path, monkeypatch):
     def fail(*words, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safekept.checkpoints.legacy.shutil.copytree", fail)
+    monkeypatch.setattr("safekept.checkpoints.hermes.legacy.shutil.copytree", fail)
     with pytest.raises(OSError, match="No space"):
         archive_legacy(ours, base)
     assert os.listdir(ours) == []

@@ -12,7 +12,7 @@ import pytest
 from conftest import program
 from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
 from homes import differences, make_hermes_home, tree_facts
-from safekept.actions.proof import hermes as hermes_proof
+from safekept.actions.drill.checks import hermes as hermes_proof
 from snapshots import take
 from surroundings import throwaway
 

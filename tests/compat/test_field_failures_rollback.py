@@ -309,7 +309,7 @@ def test_103995_names_of_any_bytes_come_back(system, project):
 def test_v32_an_id_of_digits_only_is_not_taken_for_a_number(tmp_path, monkeypatch):
     project = Project(str(tmp_path))
     project.write("a.txt", "one\n")
-    monkeypatch.setattr("safekept.checkpoints.take.new_checkpoint_id", lambda time_ns: "012345678901")
+    monkeypatch.setattr("safekept.checkpoints.take.taking.new_checkpoint_id", lambda time_ns: "012345678901")
     digits = project.before()
     monkeypatch.undo()
     project.write("a.txt", "two\n")

@@ -31,9 +31,9 @@ import pytest
 
 from checkpoint_support import put
 from hermes_checkpoints import Hermes, Safekept, System
-from safekept.checkpoints.maintenance import MaintenanceSettings, run_maintenance
-from safekept.checkpoints.retention import Limits
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.take.taking import TakeSettings, take
+from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
+from safekept.checkpoints.upkeep.retention import Limits
 
 MEGABYTE = 1 << 20
 

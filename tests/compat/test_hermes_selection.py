@@ -104,7 +104,7 @@ def test_hermes_selection_is_a_subset_of_ours_but_for_named_differences(hermes: 
 
 
 def test_the_quick_set_holds_all_that_hermes_quick_snapshots_hold(hermes: str, user: str) -> None:
-    from safekept.home.scan import Selection
+    from safekept.home.scan.scanning import Selection
 
     environment = {"PATH": os.environ["PATH"], "HOME": user, "HERMES_HOME": f"{user}/.hermes"}
     known = set(os.listdir(f"{user}/.hermes/state-snapshots"))

@@ -19,7 +19,7 @@ import pytest
 
 from checkpoint_support import fsck, put
 from safekept.checkpoints.checkpoints import Checkpoints
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 from unprivileged import NOBODY, as_nobody, nobodys
 
 __all__ = ["nobodys"]

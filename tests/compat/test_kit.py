@@ -11,13 +11,13 @@ import subprocess
 import pytest
 
 from homes import make_hermes_home
-from safekept.actions.keys import add_passphrase
-from safekept.actions.kit import make_kit, write_kit
-from safekept.actions.kit_page import INDENT
-from safekept.actions.snapshot import SnapshotRequest, create_snapshot
-from safekept.actions.vault import open_vault
-from safekept.home.scan import Selection
-from safekept.vault.keys import Secret
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.keys.kit import make_kit, write_kit
+from safekept.actions.vault.keys.kit_page import INDENT
+from safekept.actions.vault.opening import open_vault
+from safekept.home.scan.scanning import Selection
+from safekept.vault.repo.keys import Secret
 from surroundings import throwaway
 
 

@@ -14,12 +14,12 @@ import pytest
 from conftest import CHECKOUT, program
 from homes import LiveWriter
 from lean_homes import TALK, WORDS, make_lean_home, rows, searches
-from safekept.actions.restore import RestoreRequest, prepare_restore
+from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 from safekept.core.events import silent
 from safekept.core.sqlite.capture import CaptureOptions, capture
-from safekept.core.sqlite.lean import read_facts, rebuild
-from safekept.core.sqlite.lean_wish import LeanWish
-from safekept.home.layout import load_layouts
+from safekept.core.sqlite.lean.lean import read_facts, rebuild
+from safekept.core.sqlite.lean.request import LeanWish
+from safekept.home.layout.layout import load_layouts
 from snapshots import take
 from surroundings import throwaway
 
@@ -186,8 +186,8 @@ def test_plain_restic_restores_every_row_and_the_documented_statements_bring_sea
 
 
 def test_the_commands_of_the_kit_bring_search_back(tmp_path, small, hermes_python, sqlite3_program):
-    from safekept.actions.kit import make_kit
-    from safekept.actions.vault import open_vault
+    from safekept.actions.vault.keys.kit import make_kit
+    from safekept.actions.vault.opening import open_vault
 
     here, home = copied(tmp_path, small)
     expected = searches(hermes_python, os.path.join(home, "state.db"), 20)

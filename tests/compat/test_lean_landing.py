@@ -18,13 +18,13 @@ from drills import drilled
 from homes import differences, tree_facts
 from in_process import spoken
 from lean_homes import make_lean_home, rows
-from safekept.actions.backup import BackupRequest, backup
-from safekept.actions.import_ import ImportRequest, prepare_import
-from safekept.actions.restore import RestoreRequest, prepare_restore
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.actions.restoring.import_ import ImportRequest, prepare_import
+from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 from safekept.core.entries import CHUNK
 from safekept.core.events import Event
 from safekept.core.files import NoRoom
-from safekept.core.sqlite import lean
+from safekept.core.sqlite.lean import lean
 from safekept.home.landing import landing
 from snapshots import manifest_of, stored_files, take
 from surroundings import throwaway

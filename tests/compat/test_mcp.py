@@ -23,7 +23,7 @@ from mcp import MCPError
 from checkpoint_support import put
 from homes import differences, make_hermes_home, tree_facts
 from mcp_support import MODES, Agent, Ground, talking
-from safekept.actions.home_points import before_home_change
+from safekept.actions.projects.home_points.take import before_home_change
 from safekept.integrations.mcp import tokens
 from safekept.integrations.mcp.caller import Caller
 from safekept.integrations.mcp.roots import client_roots, fallback_roots
@@ -217,7 +217,7 @@ def test_a_token_ends_when_what_it_is_about_changes(ground):
 
 def test_a_change_between_the_check_and_the_deed_stops_it(ground, monkeypatch):
     """Somebody writes after the token was checked and before the rollback plans for the last time."""
-    from safekept.actions import rollback as action
+    from safekept.actions.projects import rollback as action
 
     async def play(agent: Agent) -> None:
         await changed(agent, ground)

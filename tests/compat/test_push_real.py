@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from pushes import machine, one_more, proven_copy
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.destinations import contents_of, examine_destination
-from safekept.actions.pull import PullRequest, pull
-from safekept.actions.push import PushRequest, push
-from safekept.actions.vault import open_vault
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.destinations import contents_of, examine_destination
+from safekept.actions.offsite.pull import PullRequest, pull
+from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.vault.opening import open_vault
 from safekept.core.objects.errors import HostKeyRefused, PlaceRefused
 from servers import KEY, SECRET, Place
 from surroundings import throwaway

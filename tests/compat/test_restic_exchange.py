@@ -17,21 +17,21 @@ import time
 import pytest
 
 from safekept.core.entries import Kind
-from safekept.vault.blobs import BlobKind
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import forget, pin, unforget
+from safekept.vault.care.policy import Policy, Span, apply_policy
+from safekept.vault.care.prune import carry_out, plan_prune
+from safekept.vault.care.repair import carry_out_repair, plan_repair
 from safekept.vault.errors import VaultLocked, VaultReadOnly
-from safekept.vault.forget import forget, pin, unforget
-from safekept.vault.keys import Cost, Secret, generate_secret
-from safekept.vault.locks import unlock
-from safekept.vault.policy import Policy, Span, apply_policy
-from safekept.vault.prune import carry_out, plan_prune
-from safekept.vault.reader import SnapshotSource
-from safekept.vault.repair import carry_out_repair, plan_repair
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.format.tree import Node
+from safekept.vault.read.reader import SnapshotSource
+from safekept.vault.repo.keys import Cost, Secret, generate_secret
+from safekept.vault.repo.locks import unlock
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
 from safekept.vault.storage import LocalStorage
-from safekept.vault.tree import Node
 from vaults import read_all, read_files, save_files, some_files
 
 pytestmark = pytest.mark.real

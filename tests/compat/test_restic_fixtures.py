@@ -17,13 +17,13 @@ import pytest
 
 from restics import Restic
 from safekept.core.entries import Kind
-from safekept.vault.blobs import BlobKind
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultReadOnly, WrongKey
-from safekept.vault.keys import Secret
-from safekept.vault.reader import SnapshotSource
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.read.reader import SnapshotSource
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage
 from vaults import read_all, read_files

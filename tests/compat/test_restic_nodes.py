@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from safekept.core.sqlite import CaptureOptions
-from safekept.home.layout import load_layouts
-from safekept.home.scan import scan
-from safekept.vault.blobs import BlobKind
-from safekept.vault.keys import Secret
-from safekept.vault.repo import Repository
+from safekept.home.layout.layout import load_layouts
+from safekept.home.scan.scanning import scan
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import FileKind, LocalStorage
-from safekept.vault.writer import Description, write_snapshot
+from safekept.vault.write.writer import Description, write_snapshot
 from vaults import CHEAP, SECRET
 
 PASSWORD = SECRET.text

@@ -19,8 +19,8 @@ import time
 import pytest
 
 from conftest import missing_part, program
-from safekept.actions.schedule_host import Machine, plan_installation
-from safekept.actions.schedule_install import install, installed, remove
+from safekept.actions.schedule.host import Machine, plan_installation
+from safekept.actions.schedule.install import install, installed, remove
 from safekept.schedule.cadence import Cadence
 from safekept.schedule.hosts import cron, systemd
 from safekept.schedule.hosts.call import Call

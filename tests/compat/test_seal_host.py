@@ -12,8 +12,8 @@ from conftest import program
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from safekept.archive import Identity, open_archive
-from safekept.archive.handle import open_handle
-from safekept.archive.sealing.age_file import AgeFile
+from safekept.archive.container.handle import open_handle
+from safekept.archive.sealing.age.file import AgeFile
 from safekept.archive.sealing.identities import load_identities
 from safekept.core.errors import SafekeptError
 from seals import PLAIN, keyring, opener

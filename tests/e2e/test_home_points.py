@@ -15,10 +15,10 @@ from checkpoint_support import put
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
 from landing_support import killed_at
-from safekept.actions.chat import Conversation, dispatch
-from safekept.actions.home_points import before_home_change
-from safekept.actions.home_rollback import HomeRollbackRequest, roll_back_home
-from safekept.actions.home_timeline import home_points
+from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
+from safekept.actions.projects.home_points.take import before_home_change
+from safekept.actions.projects.home_points.timeline import home_points
+from safekept.integrations.chat.chat import Conversation, dispatch
 from surroundings import throwaway
 
 
@@ -327,7 +327,7 @@ def test_many_at_once_all_keep_their_own(user, launcher_environment, say):
         "import os, sys\n"
         "from safekept.settings import load_settings\n"
         "from safekept.settings.surrounding import surroundings_of\n"
-        "from safekept.actions.home_points import before_home_change\n"
+        "from safekept.actions.projects.home_points.take import before_home_change\n"
         "here = surroundings_of(load_settings(dict(os.environ)))\n"
         "print(before_home_change(here, sys.argv[1], 'hermes', [sys.argv[2]]).id)\n"
     )

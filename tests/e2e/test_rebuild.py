@@ -20,12 +20,12 @@ from in_process import spoken
 from kill_points import count_steps, run_killed
 from landing_support import holding
 from rebuilds import PASSPHRASE, Gone, add_sessions, equal, lose_a_machine, owners
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.kit_page import INDENT
-from safekept.actions.listing import list_home
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.snapshots.listing import list_home
+from safekept.actions.vault.keys.kit_page import INDENT
 from safekept.core.objects import retry
-from safekept.home.scan import Selection
-from safekept.vault.identity import Identity
+from safekept.home.scan.scanning import Selection
+from safekept.vault.repo.identity import Identity
 from snapshots import opened, take
 from surroundings import throwaway
 from unprivileged import NOBODY, as_nobody
@@ -199,7 +199,7 @@ def test_what_root_rebuilds_belongs_to_whom_the_place_belongs_to(gone, nobodys, 
     if os.getuid() != 0:
         missing_part("rebuilding another user's home needs root")
     person = type("Person", (), {"pw_dir": nobodys, "pw_name": "agent"})()
-    monkeypatch.setattr("safekept.actions.rebuild.pwd.getpwuid", lambda number: person)
+    monkeypatch.setattr("safekept.actions.restoring.rebuild.pwd.getpwuid", lambda number: person)
     home = os.path.join(nobodys, ".hermes")
     done = green(say("rebuild", gone.disk, "--key-file", gone.key, "--home", home, "--json"))
     equal(gone.home, home)

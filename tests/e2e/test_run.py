@@ -18,8 +18,8 @@ import pytest
 from checkpoint_support import put, tree_on_disk
 from conftest import run_safekept
 from homes import make_hermes_home
-from safekept.actions.projects import checkpoint_directory
-from safekept.checkpoints.store import Store
+from safekept.actions.projects.project import checkpoint_directory
+from safekept.checkpoints.store.store import Store
 from surroundings import throwaway
 from terminals import Terminal
 

@@ -24,7 +24,7 @@ import capture_writer
 from capture_writer import ACCOUNTS, BALANCE, set_up
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.sqlite import CaptureOptions, capture, verify
-from safekept.core.sqlite import pin as sqlite_pin
+from safekept.core.sqlite.hold import pin as sqlite_pin
 
 WRITER = Path(capture_writer.__file__)
 
@@ -177,7 +177,7 @@ def test_a_database_that_is_opened_and_closed_all_the_time_is_never_lost(tmp_pat
     """
     monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", limit)
     if not room:
-        monkeypatch.setattr("safekept.core.sqlite.spool.free_bytes", lambda directory: 0)
+        monkeypatch.setattr("safekept.core.sqlite.hold.spool.free_bytes", lambda directory: 0)
     met: list[int] = []  # moments in which it seemed to be at rest
     real = sqlite_pin.settled
     monkeypatch.setattr(sqlite_pin, "settled", lambda descriptor: (met.append(1), real(descriptor))[1])

@@ -10,10 +10,10 @@ import pytest
 
 from checkpoint_support import contents_in_store, put
 from safekept.checkpoints.checkpoint import CheckpointDamaged
-from safekept.checkpoints.damage import read_damage
-from safekept.checkpoints.pack_record import read_record
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.scan.trust import read_record
+from safekept.checkpoints.store.damage import read_damage
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import TakeSettings, take
 
 QUICK = TakeSettings(durable=False)
 

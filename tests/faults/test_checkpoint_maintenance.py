@@ -16,10 +16,10 @@ import pytest
 from checkpoint_support import contents_in_store, fsck, put, run_plain_git
 from checkpoint_worker import KEPT
 from kill_points import count_steps, run_killed
-from safekept.checkpoints.dropped import drop_checkpoints
-from safekept.checkpoints.maintenance import MaintenanceSettings, read_upkeep, run_maintenance
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import take
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import take
+from safekept.checkpoints.upkeep.dropping import drop_checkpoints
+from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, read_upkeep, run_maintenance
 
 WORKER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "checkpoint_worker.py")
 TWO_HOURS = 7200

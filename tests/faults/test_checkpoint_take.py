@@ -23,9 +23,9 @@ from checkpoint_support import (
     tree_on_disk,
 )
 from safekept.checkpoints.project import project_id
-from safekept.checkpoints.repository import StoreUnusable
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.store.repository import StoreUnusable
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import TakeSettings, take
 
 QUICK = TakeSettings(durable=False)
 
@@ -101,8 +101,8 @@ def test_killed_take_at_every_step(tmp_path):
 _WRITER = """
 import os, sys, random
 sys.path[:0] = {paths!r}
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import take, TakeSettings
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import take, TakeSettings
 directory, project, number, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 chance = random.Random(number)
 for turn in range(rounds):
@@ -251,7 +251,7 @@ def test_a_stale_lock_of_a_killed_git_wedges_nothing(tmp_path, name):
 
 
 def test_a_taker_that_hangs_is_named_and_one_that_died_is_not_waited_for(tmp_path):
-    from safekept.checkpoints.take import project_lock
+    from safekept.checkpoints.take.taking import project_lock
     from safekept.core.locks import AlreadyRunning
 
     project = make_project(str(tmp_path / "project"))

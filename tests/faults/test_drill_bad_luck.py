@@ -22,13 +22,13 @@ from drills import (
 )
 from homes import differences, make_hermes_home, tree_facts
 from kill_points import count_steps, run_killed
-from safekept.actions import drill as drill_module
-from safekept.actions import drill_place
-from safekept.actions.alarms import open_alarms
-from safekept.actions.backup import BackupRequest, backup
-from safekept.actions.drill_place import PREFIX, DrillPlace, NoScratch, sweep
-from safekept.actions.proof import every_check
-from safekept.actions.receipts import read_receipts
+from safekept.actions.alarms.alarms import open_alarms
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.actions.drill import drill as drill_module
+from safekept.actions.drill import place as drill_place
+from safekept.actions.drill.checks import every_check
+from safekept.actions.drill.place import PREFIX, DrillPlace, NoScratch, sweep
+from safekept.actions.drill.receipts import read_receipts
 from safekept.archive.sealing.errors import IdentityDoesNotFit, IdentityNeeded
 from safekept.core.files import NoRoom
 from safekept.vault.errors import NoSuchSnapshot, NoSuchVault, WrongKey
@@ -144,7 +144,7 @@ def test_a_damaged_snapshot_that_is_asked_for_by_its_id_fails(here, built):
 
 
 def test_a_sealed_archive_needs_the_right_identity(built, tmp_path):
-    from safekept.archive.sealing.age_keys import AgeIdentity
+    from safekept.archive.sealing.age.keys import AgeIdentity
 
     here, home = with_copied_home(built, str(tmp_path))
     right, wrong = AgeIdentity.generate(), AgeIdentity.generate()
@@ -224,7 +224,7 @@ def test_a_drill_whose_receipt_cannot_be_kept_still_gives_its_verdict(here, buil
 
 
 def test_a_vault_in_use_is_drilled_all_the_same_and_not_marked(here, built, monkeypatch):
-    import safekept.actions.forgetting as forgetting
+    import safekept.actions.snapshots.forgetting as forgetting
 
     monkeypatch.setattr(forgetting, "WAIT", 0.0)
     said = []

@@ -27,11 +27,11 @@ from drills import (
     with_copied_vault,
 )
 from homes import differences, tree_facts
-from safekept.actions.alarms import open_alarms
-from safekept.actions.drill_checkpoints import drill_checkpoints
-from safekept.actions.rollback import checkpoint_store
-from safekept.checkpoints.take import take as take_checkpoint
-from safekept.home.scan import Scan
+from safekept.actions.alarms.alarms import open_alarms
+from safekept.actions.drill.checkpoints import drill_checkpoints
+from safekept.actions.projects.rollback import checkpoint_store
+from safekept.checkpoints.take.taking import take as take_checkpoint
+from safekept.home.scan.scanning import Scan
 from snapshots import take
 from surroundings import throwaway
 

@@ -23,8 +23,8 @@ from helper_support import (
     wait_for_socket,
 )
 from safekept.checkpoints.project import project_id
-from safekept.checkpoints.project_lock import project_lock
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import project_lock
 from safekept.integrations.calls import Call
 from safekept.integrations.helper import client, server
 from safekept.integrations.places import Place

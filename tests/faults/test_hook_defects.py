@@ -13,11 +13,11 @@ import pytest
 from checkpoint_support import put
 from connected import connect, disconnect, program_in, tree
 from hook_support import User, new_user
-from safekept.actions.host_calls import record_host_call
-from safekept.actions.rollback import RollbackOutcome, RollbackRequest, rollback
-from safekept.checkpoints.take import ProjectGone
+from safekept.actions.hosts.calls import record_host_call
+from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest, rollback
+from safekept.checkpoints.take.taking import ProjectGone
 from safekept.integrations import marks
-from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 from safekept.integrations.helper import client
 from safekept.integrations.hosts import handle

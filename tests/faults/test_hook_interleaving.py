@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from hook_support import User, new_user
-from safekept.actions.rollback import RollbackRequest, rollback
+from safekept.actions.projects.rollback import RollbackRequest, rollback
 from safekept.integrations import marks
 from safekept.integrations.hosts import handle
 from safekept.integrations.places import Place

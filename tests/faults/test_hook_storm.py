@@ -15,7 +15,7 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put
 from hook_support import HOSTS, neutral_exit, new_user
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 
 _WRITES = {
     "claude-code": ("PreToolUse", "Write", "file_path"),

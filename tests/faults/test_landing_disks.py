@@ -213,7 +213,7 @@ def test_filesystems_without_links_are_landed_in(tmp_path, monkeypatch):
     def fail_late(self):
         raise KeyboardInterrupt
 
-    from safekept.home.landing import swap as swapping
+    from safekept.home.landing.swap import swap as swapping
 
     monkeypatch.setattr(swapping.Swap, "_check_holders", fail_late)
     with pytest.raises(KeyboardInterrupt):

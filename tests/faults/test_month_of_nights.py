@@ -20,22 +20,22 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from conftest import CHECKOUT, missing_part
-from safekept.actions.alarms import open_alarms
-from safekept.actions.checkpoint import CheckpointPolicy, take_checkpoint
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.kit import write_kit
-from safekept.actions.notify import NotifyTargets
-from safekept.actions.receipts import read_receipts
-from safekept.actions.schedule import Run, RunRequest, run_due
-from safekept.actions.second_way import acknowledge_kit
-from safekept.actions.vault import open_vault
-from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.actions.alarms.alarms import open_alarms
+from safekept.actions.alarms.notify import NotifyTargets
+from safekept.actions.drill.receipts import read_receipts
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
+from safekept.actions.schedule.schedule import Run, RunRequest, run_due
+from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.recovery_access import acknowledge_kit
+from safekept.actions.vault.opening import open_vault
+from safekept.archive.sealing.age.keys import AgeIdentity
 from safekept.core.objects.errors import refused
 from safekept.core.objects.local import LocalObjects
 from safekept.schedule.cadence import Cadence
 from safekept.schedule.plan import Plan
 from safekept.schedule.power import Power
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at
 from surroundings import throwaway

@@ -25,9 +25,9 @@ from fault_proxy import (
 )
 from safekept.core.files import NoRoom
 from safekept.core.objects import Taken
-from safekept.core.objects import s3 as s3_module
 from safekept.core.objects.errors import PlaceMissing, PlaceRefused, PlaceUnreachable, PlaceWrong
 from safekept.core.objects.retry import Patience
+from safekept.core.objects.s3 import place as s3_module
 from servers import KEY, SECRET
 
 DATA = os.urandom(100_000)

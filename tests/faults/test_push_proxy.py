@@ -26,13 +26,13 @@ from fault_proxy import (
     at,
 )
 from pushes import machine, one_more
-from safekept.actions import destination_place as place_module
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.push import PushRequest, push
-from safekept.actions.vault import open_vault
+from safekept.actions.offsite import place as place_module
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import SafekeptError
-from safekept.vault import pack as pack_module
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
+from safekept.vault.format import pack as pack_module
 from vaults import read_all
 
 FAULTS = {

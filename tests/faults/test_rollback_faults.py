@@ -13,12 +13,13 @@ import stat
 import pytest
 
 from rollback_support import Project
-from safekept.checkpoints import placing, rollback, spelling
-from safekept.checkpoints.ground import Ground
-from safekept.checkpoints.proving import UndoPointFailed
-from safekept.checkpoints.rollback import plan_rollback, recover, roll_back
-from safekept.checkpoints.rollback_journal import RollbackJournal
-from safekept.checkpoints.rollback_run import RollbackFailed
+from safekept.checkpoints.points.rollback_journal import RollbackJournal
+from safekept.checkpoints.rollback import letter_case as spelling
+from safekept.checkpoints.rollback import placing, rollback
+from safekept.checkpoints.rollback.project_tree import Ground
+from safekept.checkpoints.rollback.proving import UndoPointFailed
+from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
+from safekept.checkpoints.rollback.run import RollbackFailed
 from unprivileged import as_nobody, nobodys  # noqa: F401
 
 
@@ -80,7 +81,7 @@ def test_a_change_that_fails_half_way_takes_everything_back(tmp_path, monkeypatc
             raise OSError(code, os.strerror(code), change.path)
         return real(ground, change)
 
-    monkeypatch.setattr("safekept.checkpoints.rollback_run.make", failing)
+    monkeypatch.setattr("safekept.checkpoints.rollback.run.make", failing)
     with pytest.raises(RollbackFailed) as caught:
         project.back(point)
     assert os.strerror(code) in caught.value.what
@@ -106,7 +107,7 @@ def test_an_interrupt_takes_everything_back(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(ground, change)
 
-    monkeypatch.setattr("safekept.checkpoints.rollback_run.make", interrupted)
+    monkeypatch.setattr("safekept.checkpoints.rollback.run.make", interrupted)
     with pytest.raises(KeyboardInterrupt):
         project.back(point)
     assert project.tree() == was and project.leftovers() == []
@@ -184,7 +185,7 @@ def test_no_undo_point_means_no_rollback(tmp_path, monkeypatch):
     def failing(*arguments, **options):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("safekept.checkpoints.undo_point.take", failing)
+    monkeypatch.setattr("safekept.checkpoints.rollback.undo_point.take", failing)
     with pytest.raises(UndoPointFailed) as caught:
         project.back(point)
     assert "could not be taken" in caught.value.what and caught.value.kept == "Nothing was changed"
@@ -259,7 +260,9 @@ def test_the_case_of_this_disk_is_found_out_by_trying(tmp_path):
 def test_without_an_exchanging_rename_rollback_is_the_same(tmp_path, monkeypatch):
     project, point = edited(str(tmp_path))
     was = project.tree()
-    monkeypatch.setattr("safekept.checkpoints.ground._rename_flags", lambda old, new, flags: False)
+    monkeypatch.setattr(
+        "safekept.checkpoints.rollback.project_tree._rename_flags", lambda old, new, flags: False
+    )
     result = project.back(point)
     assert result.complete and project.read("src/0.py").startswith(b"one") and project.leftovers() == []
     project.undo()
@@ -317,7 +320,7 @@ def test_a_project_that_goes_away_while_it_is_rolled_back(tmp_path, monkeypatch,
                 os.symlink(str(outside), project.path)
         return real(ground, change)
 
-    monkeypatch.setattr("safekept.checkpoints.rollback_run.make", disturbed)
+    monkeypatch.setattr("safekept.checkpoints.rollback.run.make", disturbed)
     result = project.back(point)
     monkeypatch.undo()
     assert result.remarks and "the mark after the rollback could not be taken" in result.remarks[-1]
@@ -398,14 +401,14 @@ def test_a_database_opened_while_the_rollback_runs_stays_with_its_log(tmp_path, 
     def opened_late(ground, change):
         if change.kind == "swap":
             monkeypatch.setattr(
-                "safekept.checkpoints.rollback_run.open_elsewhere", lambda full: "pid 1 (agent)"
+                "safekept.checkpoints.rollback.run.open_elsewhere", lambda full: "pid 1 (agent)"
             )
         return real(ground, change)
 
-    monkeypatch.setattr("safekept.checkpoints.rollback_run.make", opened_late)
+    monkeypatch.setattr("safekept.checkpoints.rollback.run.make", opened_late)
     plan = plan_rollback(project.store, project.path, point, settings=project.settings)
     monkeypatch.setattr(  # the logs first, the database last
-        "safekept.checkpoints.preparing._order",
+        "safekept.checkpoints.rollback.preparing._order",
         lambda change: (
             0 if change.path.endswith(("-wal", "-shm")) else 2 if change.path == "app.db" else 1,
         ),

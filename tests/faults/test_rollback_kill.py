@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from rollback_support import Project, Tree
-from safekept.checkpoints.rollback import recover
+from safekept.checkpoints.rollback.rollback import recover
 
 #: Like tests/kill_points.py, for the library: every change to a filesystem is a step, renames of ours too.
 _CHILD = """
@@ -46,9 +46,9 @@ def counted_in(owner, name, after=False):
 for name in ("write", "pwrite", "writev", "fsync", "fdatasync", "copy_file_range"):
     counted_in(os, name)
 from safekept.checkpoints import ground
-from safekept.checkpoints.rollback import plan_rollback, recover, roll_back
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings
+from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import TakeSettings
 counted_in(ground, "_rename_flags", after=True)
 sys.addaudithook(hook)
 settings = TakeSettings(max_file_size=1 << 20)

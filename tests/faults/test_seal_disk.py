@@ -11,11 +11,13 @@ import pytest
 from archive_support import FORMS, facts, file, sample_home, write
 from conftest import program
 from homes import make_hermes_home
-from safekept.actions.backup import BackupRequest, backup
-from safekept.archive import account, open_archive
-from safekept.archive.sealing import age_keys, gpg_output
-from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.archive import open_archive
+from safekept.archive.container import account
+from safekept.archive.sealing.age import keys as age_keys
+from safekept.archive.sealing.age.keys import AgeIdentity
 from safekept.archive.sealing.errors import GpgFailed
+from safekept.archive.sealing.gpg import output as gpg_output
 from safekept.core.entries import CHUNK
 from safekept.core.files import NoRoom
 from seals import given, keyring, opener, seal_to
@@ -248,7 +250,7 @@ def test_a_sealed_archive_that_the_disk_changes_is_never_named(kind, form, gpg, 
 
 
 def test_a_sealed_zip_from_gpg_is_read_in_its_order_with_one_run_for_its_content(gpg, tmp_path, monkeypatch):
-    from safekept.archive.sealing import gpg_stream
+    from safekept.archive.sealing.gpg import stream as gpg_stream
 
     monkeypatch.setattr("safekept.archive.sealing.proven_stream._TAIL", 1 << 20)
     entries = [file(f"z{number:03}", os.urandom(400_000)) for number in range(30, 0, -1)]

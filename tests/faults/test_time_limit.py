@@ -17,16 +17,16 @@ import time
 import pytest
 
 from homes import make_hermes_home
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.kit import write_kit
-from safekept.actions.schedule_steps import RunRequest, Work, perform
-from safekept.actions.second_way import acknowledge_kit
-from safekept.actions.time_limit import OutOfTime, time_limit
-from safekept.actions.vault import open_vault
-from safekept.archive.sealing.age_keys import AgeIdentity
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.schedule.run import OutOfTime, time_limit
+from safekept.actions.schedule.steps import RunRequest, Work, perform
+from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.recovery_access import acknowledge_kit
+from safekept.actions.vault.opening import open_vault
+from safekept.archive.sealing.age.keys import AgeIdentity
 from safekept.schedule.plan import Plan
 from safekept.schedule.tasks import Task
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
 from surroundings import throwaway
 
 SAMPLE, FULL = 5, 120

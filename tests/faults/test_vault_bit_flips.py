@@ -7,10 +7,10 @@ import random
 import pytest
 
 from safekept.core.errors import SafekeptError
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultDamaged
-from safekept.vault.keys import Secret
-from safekept.vault.repo import Repository
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
 from vaults import CHEAP, SECRET, new_vault, read_files, save_files, some_files

@@ -6,16 +6,17 @@ import pytest
 
 from faulty_storage import MODES, FaultyStorage, Stopped
 from safekept.core.files import NoRoom
-from safekept.vault import index_file, prune_packs
-from safekept.vault import pack as pack_module
-from safekept.vault import packer as packer_module
-from safekept.vault.check import check
+from safekept.vault.care import prune_packs
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import forget, pin, unforget
+from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import NoSuchVault, VaultHalfMade, VaultLocked, WrongKey
-from safekept.vault.forget import forget, pin, unforget
-from safekept.vault.keys import Secret
-from safekept.vault.locks import unlock
-from safekept.vault.prune import carry_out, plan_prune
-from safekept.vault.repo import Repository
+from safekept.vault.format import index_file
+from safekept.vault.format import pack as pack_module
+from safekept.vault.repo import packer as packer_module
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.locks import unlock
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind

@@ -11,9 +11,9 @@ import subprocess
 import pytest
 
 from homes import make_hermes_home
-from safekept.vault.check import check
-from safekept.vault.forget import forget
-from safekept.vault.prune import carry_out, plan_prune
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import forget
+from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.local import RESERVE, LocalStorage
 from surroundings import throwaway

@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from kill_points import count_steps, run_killed
-from safekept.vault.keys import Secret
-from safekept.vault.repo import Repository
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
 from surroundings import throwaway
 

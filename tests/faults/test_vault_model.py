@@ -15,14 +15,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from safekept.vault import index_file, prune_packs
-from safekept.vault import pack as pack_module
-from safekept.vault import packer as packer_module
-from safekept.vault.check import check
-from safekept.vault.forget import SnapshotPinned, forget, forget_by_policy, pin, unforget, unpin
-from safekept.vault.policy import Policy
-from safekept.vault.prune import carry_out, plan_prune
-from safekept.vault.repo import Repository
+from safekept.vault.care import prune_packs
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import SnapshotPinned, forget, forget_by_policy, pin, unforget, unpin
+from safekept.vault.care.policy import Policy
+from safekept.vault.care.prune import carry_out, plan_prune
+from safekept.vault.format import index_file
+from safekept.vault.format import pack as pack_module
+from safekept.vault.repo import packer as packer_module
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from safekept.vault.check import check
-from safekept.vault.prune import carry_out, plan_prune
-from safekept.vault.repo import Repository
+from safekept.vault.care.checking import check
+from safekept.vault.care.prune import carry_out, plan_prune
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.storage import LocalStorage
 from safekept.vault.tags import forgotten_at

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from safekept.vault.blobs import BlobKind
-from safekept.vault.check import check
-from safekept.vault.repo import Repository
+from safekept.vault.care.checking import check
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage, MemoryStorage
 from safekept.vault.storage.base import FileKind
@@ -24,7 +24,7 @@ from vaults import SECRET, new_vault, read_files, some_files
 _CHILD = """
 import sys
 from safekept.vault import pack, packer
-from safekept.vault.repo import Repository
+from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage, MemoryStorage
 from safekept.vault.storage.base import FileKind
 from vaults import SECRET, save_files, some_files

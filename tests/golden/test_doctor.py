@@ -20,14 +20,14 @@ import pytest
 from checkpoint_support import put
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
-from safekept.actions.destination import DestinationSetting
 from safekept.actions.doctor.diagnosis import examine
 from safekept.actions.doctor.finding import DoctorRequest
 from safekept.actions.doctor.repairs import carry_out
-from safekept.actions.receipts import PASSED, Receipt, Row, save_receipt
+from safekept.actions.drill.receipts import PASSED, Receipt, Row, save_receipt
+from safekept.actions.offsite.destination import DestinationSetting
 from safekept.core.journal import Record, new_id
-from safekept.home.scan import Selection
-from safekept.vault.lock_file import LockFile
+from safekept.home.scan.scanning import Selection
+from safekept.vault.repo.lock_file import LockFile
 from safekept.vault.storage.base import FileKind
 from snapshots import opened, take
 from states import STATES, aged, drilled, made, tear, told
@@ -153,7 +153,7 @@ def test_where_no_generation_was_verified_that_is_said(here, home):
 
 
 def test_a_generation_that_a_drill_proved_counts_as_verified_and_one_that_failed_does_not(here, home):
-    from safekept.vault.forget import mark_proven
+    from safekept.vault.care.forgetting import mark_proven
 
     proven = take(here, home, check="never")
     take(here, home, check="never")
@@ -216,7 +216,7 @@ def test_deeper_databases_are_looked_at_and_one_that_was_never_used_is_no_damage
 
 
 def test_an_alarm_does_not_advise_a_database_that_nobody_verified(here, home):
-    from safekept.actions.alarms import Alarm, raise_alarm
+    from safekept.actions.alarms.alarms import Alarm, raise_alarm
 
     first = take(here, home, check="never").id
     command = f"safekept snapshot restore {first[:8]} state.db memories --yes"
@@ -234,7 +234,7 @@ def test_an_alarm_does_not_advise_a_database_that_nobody_verified(here, home):
 
 
 def lock_of(repository, **facts):
-    from safekept.vault.files import save_file
+    from safekept.vault.repo.sealed_files import save_file
 
     lock = dataclasses.replace(LockFile.of_this_process(True), **facts)
     return save_file(repository.storage, repository.key, FileKind.LOCK, lock.to_json())
@@ -276,7 +276,7 @@ def kill_half_way(work):
     """A landing in a process that dies when everything is swapped in and nothing is committed."""
     child = os.fork()
     if not child:
-        from safekept.home.landing.swap import Swap
+        from safekept.home.landing.swap.swap import Swap
 
         Swap._check_holders = lambda self: os.kill(os.getpid(), signal.SIGKILL)
         work()
@@ -315,7 +315,7 @@ def test_an_interrupted_rollback_is_finished_by_fix(here, home, tmp_path, monkey
     put(main, "broken\n")
     child = os.fork()
     if not child:
-        import safekept.checkpoints.rollback as rolling
+        import safekept.checkpoints.rollback.rollback as rolling
 
         rolling.go_forward = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         say("rollback", "1", "--dir", project)
@@ -442,7 +442,7 @@ def test_the_only_key_matters_more_where_copies_are_elsewhere(here, home):
     assert one.level == "serious"
     assert found(there, "no-copy-elsewhere") == []
     with opened(here) as repository:
-        from safekept.vault.keys import Secret
+        from safekept.vault.repo.keys import Secret
 
         repository.add_key(Secret("four plain words here"), username="recovery")
     assert found(there, "key-only-here") == []
@@ -465,7 +465,7 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
     assert "rm" not in " ".join(commands(hermes)), "nothing may go that is not in the vault"
     assert loose.text == f"2 older copies of files take 2.1 MB in {home}"
     assert commands(loose)[0] == "safekept snapshot" and commands(loose)[1].startswith("rm ")
-    from safekept.actions.adopt import adopt
+    from safekept.actions.archives.adopt import adopt
 
     adopt(here, here.locate(home))
     (hermes, _) = sorted(found(here, "other-copies"), key=lambda one: "Hermes" not in one.text)
@@ -526,7 +526,7 @@ def test_programs_that_the_settings_need(here, home):
 
 
 def test_room_that_nobody_gave_back_and_a_disk_that_is_nearly_full(here, home, monkeypatch):
-    from safekept.vault.forget import forget
+    from safekept.vault.care.forgetting import forget
 
     old = take(here, home, kind="quick", selection=Selection(quick=True))
     take(here, home)

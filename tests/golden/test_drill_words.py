@@ -13,7 +13,7 @@ from conftest import CHECKOUT
 from drills import flip, place_of_file, put
 from homes import make_hermes_home
 from in_process import spoken
-from safekept.actions.status import look
+from safekept.actions.status.status import look
 from snapshots import take
 from surroundings import throwaway
 
@@ -181,7 +181,7 @@ def test_what_does_not_go_together_is_said(say):
 
 
 def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
-    from safekept.actions import drill_place
+    from safekept.actions.drill import place as drill_place
 
     monkeypatch.setattr(drill_place, "free_bytes", lambda path: 12_345)
     done = say("drill", "--home", home)

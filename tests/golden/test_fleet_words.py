@@ -15,8 +15,8 @@ from drills import flip
 from homes import make_hermes_home
 from in_process import spoken
 from rebuilds import add_sessions
-from safekept.actions.fleet import FleetRequest, look_at_fleet
-from safekept.vault.identity import Identity
+from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
+from safekept.vault.repo.identity import Identity
 from snapshots import take
 from surroundings import throwaway
 
@@ -205,7 +205,7 @@ def test_an_empty_place_is_no_fleet(say, tmp_path):
 
 def test_a_key_file_named_after_its_vault_is_tried_first(fleet, tmp_path, monkeypatch):
     """With a thousand keys and a thousand vaults, trying them in turn would be half a million tries."""
-    from safekept.actions import fleet as action
+    from safekept.actions.offsite import fleet as action
 
     named = []
     for number, path in enumerate(fleet[1], 1):

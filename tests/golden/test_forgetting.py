@@ -10,7 +10,7 @@ import pytest
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.core.journal import Journal
-from safekept.home.scan import Selection
+from safekept.home.scan.scanning import Selection
 from snapshots import is_whole, take
 from surroundings import throwaway
 
@@ -145,7 +145,7 @@ def test_a_prune_forgets_older_quick_snapshots_and_frees_after_the_grace(here, h
 def test_a_prune_waits_for_no_one_who_reads(here, home, say, monkeypatch):
     several(here, home, 2)
     say("snapshot", "forget", "2", "--yes")
-    monkeypatch.setattr("safekept.actions.forgetting.WAIT", 0.1)
+    monkeypatch.setattr("safekept.actions.snapshots.forgetting.WAIT", 0.1)
     from snapshots import opened
 
     with opened(here) as repository, repository.lock():

@@ -19,9 +19,9 @@ import damages
 from conftest import run_safekept
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
-from safekept.actions.alarms import open_alarms
-from safekept.actions.guard import guard
-from safekept.actions.guarded import GuardRequest, kind_for
+from safekept.actions.alarms.alarms import open_alarms
+from safekept.actions.guard.guard import guard
+from safekept.actions.guard.guard_types import GuardRequest, kind_for
 from safekept.core.entries import EntryLost, Outcome, Remark
 from snapshots import take
 from surroundings import throwaway

@@ -90,7 +90,7 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
 
 
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
-    from safekept.cli.commands.helper import stop
+    from safekept.cli.commands.hosts.helper import stop
 
     monkeypatch.setattr(stop, "_SECONDS", 0.0)
     monkeypatch.setattr(stop, "lock_is_held", lambda path: True)

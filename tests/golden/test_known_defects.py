@@ -17,8 +17,8 @@ from drills import flip
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
 from pushes import machine, with_disk
-from safekept.actions.alarms import open_alarms
-from safekept.actions.push import PushRequest, push
+from safekept.actions.alarms.alarms import open_alarms
+from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.locks import AlreadyRunning, process_lock
 from snapshots import take
 from surroundings import throwaway

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from in_process import spoken
-from safekept.actions.record import record
+from safekept.actions.base.record import record
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
 from states import STATES, State, made, told

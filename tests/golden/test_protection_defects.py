@@ -70,7 +70,7 @@ def test_an_unforeseen_error_is_told_even_where_its_details_cannot_be_kept(say, 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safekept.actions.status.recent", broken)
+    monkeypatch.setattr("safekept.actions.status.status.recent", broken)
     monkeypatch.setattr("tempfile.mkstemp", full)
     said = say("status", "--json")
     assert said.code == 1
@@ -83,7 +83,7 @@ def test_an_interrupted_command_still_prints_one_document(say, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("safekept.actions.status.recent", interrupted)
+    monkeypatch.setattr("safekept.actions.status.status.recent", interrupted)
     said = say("status", "--json")
     assert said.code == 130
     assert json.loads(said.out)["error"]["code"] == "interrupted"

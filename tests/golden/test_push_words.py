@@ -10,8 +10,8 @@ import pytest
 
 from in_process import spoken
 from pushes import one_more
-from safekept.actions import keys as actions_keys
-from safekept.vault import keys as vault_keys
+from safekept.actions.vault.keys import keys as actions_keys
+from safekept.vault.repo import keys as vault_keys
 from surroundings import throwaway
 
 

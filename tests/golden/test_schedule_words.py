@@ -220,7 +220,7 @@ def system(tmp_path, monkeypatch, say):
 
 
 def test_root_looks_after_a_user_with_stores_that_the_user_cannot_reach(say, system, monkeypatch):
-    from safekept.archive.sealing.age_keys import AgeIdentity
+    from safekept.archive.sealing.age.keys import AgeIdentity
 
     monkeypatch.setenv("SAFEKEPT_BACKUP_SEAL", str(AgeIdentity.generate().recipient))
     said = say("schedule", "run", "--system", "--user-name", "ada", "--json")

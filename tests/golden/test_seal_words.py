@@ -8,11 +8,11 @@ import pytest
 
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
-from safekept.archive.handle import open_handle
-from safekept.archive.sealing import age_keys
-from safekept.archive.sealing.age_file import AgeFile
-from safekept.archive.sealing.age_keys import AgeIdentity, Passphrase
-from safekept.archive.sealing.age_output import sealed_bytes
+from safekept.archive.container.handle import open_handle
+from safekept.archive.sealing.age import keys as age_keys
+from safekept.archive.sealing.age.file import AgeFile
+from safekept.archive.sealing.age.keys import AgeIdentity, Passphrase
+from safekept.archive.sealing.age.output import sealed_bytes
 from seals import PASSPHRASE, PLAIN, SAFEKEPT, at_terminal
 
 ME, OTHER = AgeIdentity.generate(), AgeIdentity.generate()
@@ -307,7 +307,7 @@ def test_an_identity_of_the_settings_is_tried_unasked(say, user, monkeypatch):
 
 
 def test_a_kind_of_key_that_is_not_known_names_the_tool_that_knows_it(say, user):
-    from safekept.archive.sealing.age_header import Stanza, make_header
+    from safekept.archive.sealing.age.header import Stanza, make_header
 
     file_key = b"sixteen byte key"
     made = make_header([Stanza("piv-p256", ("abc",), b"x" * 48)], file_key) + bytes(16) + bytes(32)

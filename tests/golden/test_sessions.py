@@ -12,7 +12,7 @@ import pytest
 from database_holder import held
 from homes import make_hermes_home
 from in_process import spoken
-from safekept.home.conversation_return import bring_back
+from safekept.home.conversations.returning import bring_back
 from snapshots import take
 from surroundings import throwaway
 
@@ -241,7 +241,7 @@ def test_a_live_table_that_needs_more_than_the_older_one_has_is_refused(here, ho
         target.execute("pragma journal_mode=delete")
     change(copy, "drop trigger messages_fts_insert", "alter table messages rename column role to part")
     drop(state(home), "session-1")
-    from safekept.home.conversation_tables import SchemaDiffers
+    from safekept.home.conversations.tables import SchemaDiffers
 
     with pytest.raises(SchemaDiffers) as caught:
         bring_back(copy, state(home), "session-1")

@@ -13,7 +13,7 @@ import pytest
 
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
-from safekept.home.scan import Selection
+from safekept.home.scan.scanning import Selection
 from safekept.vault.storage import FileKind
 from snapshots import opened, take
 from surroundings import throwaway

@@ -13,9 +13,9 @@ import pytest
 
 from homes import make_hermes_home
 from in_process import spoken
-from safekept.home.scan import Selection
-from safekept.vault.loader import BlobLoader
-from safekept.vault.repo import Repository
+from safekept.home.scan.scanning import Selection
+from safekept.vault.repo.loader import BlobLoader
+from safekept.vault.repo.repository import Repository
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -207,9 +207,9 @@ def test_a_difference_names_files_with_sizes_and_counts_rows(here, home, say, ag
 def test_no_difference_is_said_and_costs_no_database(here, home, say, monkeypatch):
     take(here, home)
     take(here, home)
-    import safekept.actions.difference
+    import safekept.actions.snapshots.difference
 
-    monkeypatch.setattr(safekept.actions.difference, "stored_copy", None)
+    monkeypatch.setattr(safekept.actions.snapshots.difference, "stored_copy", None)
     done = say("snapshot", "diff", "2", "1")
     assert done.code == 0 and done.out.endswith("\nNo file differs\n"), done.out
     assert say("snapshot", "diff", "1").out.endswith("\nNo file differs\n")
@@ -310,7 +310,7 @@ def test_an_unreadable_snapshot_is_named_by_history_and_the_others_are_searched(
     put(home, "memories/USER.md", "newer")
     result = take(here, home, check="never")
     with opened(here) as repository:
-        from safekept.vault.blobs import BlobKind
+        from safekept.vault.format.blobs import BlobKind
 
         place = repository.index.lookup(BlobKind.TREE, result.snapshot.tree)
         name = place.pack.hex()

@@ -14,8 +14,8 @@ import pytest
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from safekept.core.entries import Kind
-from safekept.home.scan import Selection
-from safekept.vault.homes import snapshot_source
+from safekept.home.scan.scanning import Selection
+from safekept.vault.read.homes import snapshot_source
 from safekept.vault.storage import FileKind
 from snapshots import opened, take
 from surroundings import throwaway
@@ -217,13 +217,13 @@ def test_a_restore_goes_on_where_no_undo_point_can_be_taken(here, home, say, mon
     """The landing keeps what it replaces by itself; that the second net is missing is said."""
     take(here, home)
     put(home, "SOUL.md", "changed")
-    import safekept.actions.snapshot
+    import safekept.actions.snapshots.create
     from safekept.vault.errors import VaultLocked
 
     def refuse(*_, **__):
         raise VaultLocked("The vault is in use", kept="-", next_steps=("-",))
 
-    monkeypatch.setattr(safekept.actions.snapshot, "create_snapshot", refuse)
+    monkeypatch.setattr(safekept.actions.snapshots.create, "create_snapshot", refuse)
     done = say("snapshot", "restore", "latest", "--yes")
     assert done.code == 0
     assert "Note: no pre-restore snapshot was taken (The vault is in use)" in done.err
@@ -343,7 +343,7 @@ def lose_blob_of(here, snapshot, path):
     with opened(here) as repository:
         source, _ = snapshot_source(repository, snapshot)
         node = source.node(path)
-        from safekept.vault.blobs import BlobKind
+        from safekept.vault.format.blobs import BlobKind
 
         place = repository.index.lookup(BlobKind.DATA, node.content[:32])
         name = place.pack.hex()
@@ -394,7 +394,7 @@ def test_a_lost_directory_is_named_and_spared_by_an_exact_restore(here, home, sa
     result = take(here, home)
     with opened(here) as repository:
         source, _ = snapshot_source(repository, result.snapshot)
-        from safekept.vault.blobs import BlobKind
+        from safekept.vault.format.blobs import BlobKind
 
         tree = source.node("skills").subtree
         place = repository.index.lookup(BlobKind.TREE, tree)
@@ -442,7 +442,7 @@ def test_a_snapshot_file_that_cannot_be_read_is_named_and_hides_no_other(here, h
 
 def test_a_restore_holds_off_a_prune_and_a_prune_holds_off_a_restore(here, home, say, monkeypatch):
     take(here, home)
-    monkeypatch.setattr("safekept.actions.stored_home._WAIT", 0.1)
+    monkeypatch.setattr("safekept.actions.snapshots.stored_home._WAIT", 0.1)
     with opened(here) as repository, repository.lock(exclusive=True):
         done = say("snapshot", "restore", "latest", "--dry-run")
     assert done.code == 11 and done.err.startswith("error: vault-locked\n"), done.err
@@ -451,7 +451,7 @@ def test_a_restore_holds_off_a_prune_and_a_prune_holds_off_a_restore(here, home,
 def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
     """One memory out of a home with a large database: only its own blob is fetched."""
     take(here, home)
-    from safekept.vault.loader import BlobLoader
+    from safekept.vault.repo.loader import BlobLoader
 
     loaded = []
     decode = BlobLoader._decode
@@ -462,7 +462,7 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
 
     monkeypatch.setattr(BlobLoader, "_decode", counted)
     put(home, "memories/USER.md", "changed")
-    monkeypatch.setattr("safekept.actions.restore.take_undo_point", lambda *_, **__: _no_point())
+    monkeypatch.setattr("safekept.actions.restoring.restore.take_undo_point", lambda *_, **__: _no_point())
     assert say("snapshot", "restore", "latest", "memories/USER.md", "--yes").code == 0
     with opened(here) as repository:
         newest = listed(say)["snapshots"][0]["id"]
@@ -472,7 +472,7 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
 
 
 def _no_point():
-    from safekept.actions.undo_point import UndoPoint
+    from safekept.actions.undo.safety_snapshot import UndoPoint
 
     return UndoPoint()
 

@@ -13,9 +13,9 @@ import zipfile
 import pytest
 
 from homes import make_hermes_home
-from safekept.actions.keys import add_passphrase
-from safekept.actions.vault import open_vault
-from safekept.vault.keys import Secret
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.opening import open_vault
+from safekept.vault.repo.keys import Secret
 from surroundings import throwaway
 
 

@@ -75,12 +75,12 @@ def test_short_is_one_line_that_agrees_with_the_verdict(say, state):
 
 
 def test_short_does_not_open_the_vault(say, state, monkeypatch):
-    import safekept.actions.vault
+    import safekept.actions.vault.opening
 
     def refuse(*words: object, **named: object) -> None:
         raise AssertionError("the vault was opened")
 
-    monkeypatch.setattr(safekept.actions.vault, "open_vault", refuse)
+    monkeypatch.setattr(safekept.actions.vault.opening, "open_vault", refuse)
     assert say("status", "--short").code == 0
 
 
@@ -140,8 +140,8 @@ def broken(state: State, how: str) -> None:
         os.chmod(os.path.join(vault, "config"), 0o600)
         os.truncate(os.path.join(vault, "config"), 10)
     elif how == "newer":
-        from safekept.actions.vault import open_vault
-        from safekept.vault.config import Config
+        from safekept.actions.vault.opening import open_vault
+        from safekept.vault.format.config import Config
 
         with open_vault(here) as repository:
             text = json.loads(Config.generate().to_json())

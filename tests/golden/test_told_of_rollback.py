@@ -11,10 +11,10 @@ import pytest
 
 from checkpoint_support import put
 from hook_support import HOSTS, filled_in, new_user, recorded, schema_of
-from safekept.actions import rollback_news
-from safekept.actions.home_rollback import HomeRollbackRequest, roll_back_home
-from safekept.actions.rollback import RollbackRequest, rollback
-from safekept.actions.undo import UndoRequest, take_back
+from safekept.actions.projects import rollback_news
+from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
+from safekept.actions.projects.rollback import RollbackRequest, rollback
+from safekept.actions.undo.undo import UndoRequest, take_back
 from safekept.integrations.calls import Call
 from safekept.integrations.hosts import handle
 from safekept.integrations.places import Place
@@ -249,8 +249,8 @@ def test_no_store_is_opened_for_a_turn(user, monkeypatch):
     def never(*_, **__):
         raise AssertionError("a store was opened")
 
-    monkeypatch.setattr("safekept.checkpoints.store.Store.open", never)
-    monkeypatch.setattr("safekept.actions.vault.open_vault", never)
+    monkeypatch.setattr("safekept.checkpoints.store.store.Store.open", never)
+    monkeypatch.setattr("safekept.actions.vault.opening.open_vault", never)
     assert told(user)
 
 

@@ -13,9 +13,9 @@ import pytest
 from checkpoint_support import fsck, put
 from homes import make_hermes_home
 from in_process import spoken
-from safekept.checkpoints.maintenance import MaintenanceSettings, run_maintenance
-from safekept.checkpoints.retention import Limits
-from safekept.checkpoints.size import measure
+from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
+from safekept.checkpoints.upkeep.retention import Limits
+from safekept.checkpoints.upkeep.size import measure
 from snapshots import take
 from surroundings import throwaway
 
@@ -26,7 +26,7 @@ DAY = 86400.0
 def a_disk_with_room(monkeypatch):
     """What is kept depends on free space, and these tests must not."""
     monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1 << 40)
-    monkeypatch.setattr("safekept.checkpoints.maintenance._no_room", lambda directory: False)
+    monkeypatch.setattr("safekept.checkpoints.upkeep.maintenance._no_room", lambda directory: False)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def _age_everything(here, seconds):
 
 def test_without_room_nothing_waits(here, say, project, monkeypatch):
     turns(say, project, 2)
-    monkeypatch.setattr("safekept.checkpoints.maintenance._no_room", lambda directory: True)
+    monkeypatch.setattr("safekept.checkpoints.upkeep.maintenance._no_room", lambda directory: True)
     done = say("checkpoints", "clear", "--yes")
     assert "  Kept       gone for good\n" in done.out and commands(done.out) == []
     assert say("checkpoints", "prune", "--undo").out == "Brought back 0 checkpoints\n"
@@ -286,7 +286,7 @@ def test_undo_calls_forgotten_snapshots_back_and_says_which_are_gone(here, home,
 
 
 def test_every_trash_that_is_known_is_emptied_when_its_days_are_over(here, home, say, tmp_path):
-    from safekept.actions.trash import empty_all_trash
+    from safekept.actions.undo.trash import empty_all_trash
 
     out = tmp_path / "out"
     out.mkdir()

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from homes import make_hermes_home
-from safekept.actions.vault import open_vault
+from safekept.actions.vault.opening import open_vault
 from surroundings import throwaway
 
 

@@ -9,8 +9,8 @@ import os
 import pytest
 
 from checkpoint_support import put
-from safekept.actions.chat import Conversation, Reply, dispatch, split
-from safekept.actions.checkpoint import CheckpointPolicy, take_checkpoint
+from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
+from safekept.integrations.chat.chat import Conversation, Reply, dispatch, split
 from surroundings import throwaway
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from safekept.actions.destination import KEYS, DestinationSetting, parse_destination, parse_rate
+from safekept.actions.offsite.destination import KEYS, DestinationSetting, parse_destination, parse_rate
 from safekept.settings import BadSetting, load_settings
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

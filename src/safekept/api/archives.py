@@ -35,8 +35,8 @@ def backup(
     >>> archive.complete, archive.path.endswith("home.zip")
     (True, True)
     """
-    from safekept.actions.backup import BackupRequest, preview_backup
-    from safekept.actions.backup import backup as write
+    from safekept.actions.archives.backup import BackupRequest, preview_backup
+    from safekept.actions.archives.backup import backup as write
 
     user = here()
     settings, said = user.settings, text(output)
@@ -95,7 +95,7 @@ def import_archive(
     >>> safekept.import_archive(archive.path, into="elsewhere").created == archive.files
     True
     """
-    from safekept.actions.import_ import ImportRequest, prepare_import
+    from safekept.actions.restoring.import_ import ImportRequest, prepare_import
 
     user = here()
     request = ImportRequest(

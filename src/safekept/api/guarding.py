@@ -13,9 +13,9 @@ from .here import PathLike, here, one_of, text
 from .values import Guarded
 
 if TYPE_CHECKING:
-    from safekept.actions.guarded import Guarded as ActionGuarded
-    from safekept.actions.restore import RestoreRequest
-    from safekept.actions.surroundings import Surroundings
+    from safekept.actions.base.context import Surroundings
+    from safekept.actions.guard.guard_types import Guarded as ActionGuarded
+    from safekept.actions.restoring.restore import RestoreRequest
 
 
 class LossFound(SafekeptError):
@@ -54,9 +54,9 @@ def guard(
     >>> guarded.restore_command
     'safekept snapshot restore ... state.db --yes'
     """
-    from safekept.actions.guard import guarding
-    from safekept.actions.guarded import GuardRequest
-    from safekept.actions.pre_update import KINDS
+    from safekept.actions.guard.guard import guarding
+    from safekept.actions.guard.guard_types import GuardRequest
+    from safekept.actions.guard.pre_update import KINDS
     from safekept.home.scan import Selection
 
     one_of("kind", kind, KINDS)
@@ -94,8 +94,8 @@ def guard(
 @in_its_own_process
 def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
     """Restore what was lost beyond doubt."""
-    from safekept.actions.guard_check import missed_by
-    from safekept.actions.restore import prepare_restore
+    from safekept.actions.guard.check import missed_by
+    from safekept.actions.restoring.restore import prepare_restore
 
     with prepare_restore(here().surroundings, request) as prepared:
         done = prepared.carry_out()
@@ -104,8 +104,8 @@ def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
 
 def _fill(surroundings: Surroundings, told: Guarded, work: ActionGuarded) -> None:
     """What the check found, in the value that the block holds."""
-    from safekept.actions.guard_check import restore_paths
-    from safekept.actions.loss_watch import restore_command
+    from safekept.actions.alarms.loss_watch import restore_command
+    from safekept.actions.guard.check import restore_paths
 
     told.checked = work.health is not None
     told.unchecked = work.unchecked

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from safekept.actions.checkpoint import CheckpointPolicy
-from safekept.actions.surroundings import Surroundings
+from safekept.actions.base.context import Surroundings
+from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.settings import Settings, load_settings
 from safekept.settings.policies import policy_from

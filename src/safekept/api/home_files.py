@@ -20,7 +20,7 @@ def keep_home_files(
     user: Here, paths: Iterable[str], *, reason: str, session: str, turn: str
 ) -> tuple[list[str], list[str], list[str]]:
     """What is no file of a home, the ids of the points that were taken, and what failed, in sentences."""
-    from safekept.actions.home_points import before_home_change
+    from safekept.actions.projects.home_points.take import before_home_change
 
     others: list[str] = []
     at_home: dict[str, list[str]] = {}
@@ -51,14 +51,14 @@ def keep_home_files(
 
 def home_point_named(user: Here, directory: str, word: str) -> str:
     """The id of the home point that a word means here; nothing where it means a checkpoint."""
-    from safekept.actions.home_timeline import named_point
+    from safekept.actions.projects.home_points.timeline import named_point
 
     return named_point(user.surroundings, directory, word)
 
 
 def home_points_of(user: Here, session: str, turn: str) -> list[Point]:
     """The home points of this user, newest first."""
-    from safekept.actions.home_timeline import home_points
+    from safekept.actions.projects.home_points.timeline import home_points
 
     found = home_points(user.surroundings, session=session, turn=turn)
     return [
@@ -69,7 +69,7 @@ def home_points_of(user: Here, session: str, turn: str) -> list[Point]:
 @in_its_own_process
 def roll_home_back(point: str, files: tuple[str, ...], directory: str, *, dry_run: bool) -> RolledBack:
     """Bring the files of a home point back."""
-    from safekept.actions.home_rollback import HomeRollbackRequest, roll_back_home
+    from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
 
     user = here()
     request = HomeRollbackRequest(
@@ -95,8 +95,8 @@ def roll_home_back(point: str, files: tuple[str, ...], directory: str, *, dry_ru
 
 def _home_of(user: Here, path: str) -> str:
     """The home that a file lies in; nothing where it lies in none, or in a project inside one."""
-    from safekept.actions.home_timeline import home_around
-    from safekept.actions.projects import forbidden_roots
+    from safekept.actions.projects.home_points.timeline import home_around
+    from safekept.actions.projects.project import forbidden_roots
     from safekept.checkpoints.project import find_root
 
     if "\0" in path:

@@ -9,8 +9,8 @@ from .here import Here, words
 from .values import Missing, RestorePlan
 
 if TYPE_CHECKING:
-    from safekept.actions.import_ import PreparedImport
-    from safekept.actions.restore import PreparedRestore
+    from safekept.actions.restoring.import_ import PreparedImport
+    from safekept.actions.restoring.restore import PreparedRestore
     from safekept.core.entries import Remark
     from safekept.home.scan import Selection
 
@@ -50,7 +50,7 @@ def plan_of(prepared: PreparedRestore | PreparedImport) -> RestorePlan:
 
 
 def need_consent(what: str, plan: RestorePlan, yes: bool) -> None:
-    from safekept.actions.consent import ConsentNeeded
+    from safekept.actions.base.consent import ConsentNeeded
 
     if plan.needs_consent and not yes:
         raise ConsentNeeded(

@@ -14,10 +14,10 @@ from .home_files import home_point_named, home_points_of, keep_home_files, roll_
 from .values import Diff, Missing, Point, Protected, RolledBack, Step
 
 if TYPE_CHECKING:
-    from safekept.actions.rollback import RollbackOutcome
+    from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.checkpoints.checkpoint import Checkpoint
     from safekept.checkpoints.checkpoints import Checkpoints as Door
-    from safekept.checkpoints.protection import Protection
+    from safekept.checkpoints.take import Protection
 
 
 class Checkpoints:
@@ -49,7 +49,7 @@ class Checkpoints:
         >>> safekept.Checkpoints(project).take("by hand", files=["parser.py"]).kind
         'manual'
         """
-        from safekept.actions.checkpoint import take_checkpoint
+        from safekept.actions.projects.checkpoint import take_checkpoint
 
         user = here()
         done = take_checkpoint(
@@ -72,7 +72,7 @@ class Checkpoints:
         >>> safekept.Checkpoints(project).list()
         []
         """
-        from safekept.actions.rollback import list_timeline
+        from safekept.actions.projects.rollback import list_timeline
 
         user = here()
         found = list_timeline(
@@ -99,7 +99,7 @@ class Checkpoints:
         >>> checkpoints.diff().files
         ('new.py',)
         """
-        from safekept.actions.rollback import show_difference
+        from safekept.actions.projects.rollback import show_difference
 
         user = here()
         names = texts(files)
@@ -163,7 +163,7 @@ class Checkpoints:
         >>> checkpoints.rollback(1).complete
         True
         """
-        from safekept.actions.projects import checkpoint_directory, forbidden_roots
+        from safekept.actions.projects.project import checkpoint_directory, forbidden_roots
         from safekept.checkpoints.checkpoints import Checkpoints as Door
 
         user = here()
@@ -184,7 +184,7 @@ class Checkpoints:
     def _roll_back(
         self, target: str, files: Iterable[PathLike], overwrite_mine: bool, *, undo: bool, dry_run: bool
     ) -> RolledBack:
-        from safekept.actions.rollback import RollbackRequest, rollback
+        from safekept.actions.projects.rollback import RollbackRequest, rollback
 
         user: Here = here()
         names = texts(files)
@@ -212,7 +212,7 @@ class Turn:
     @property
     def _off(self) -> bool:
         """Whether this session, or whoever started it, wants no checkpoints."""
-        from safekept.actions.host_sessions import switch
+        from safekept.actions.hosts.sessions import switch
 
         here = self._user.surroundings
         return not switch(here.data_directory, here.environment, self._session).on
@@ -268,7 +268,7 @@ def _point(point: Checkpoint, number: int = 0, changed: int | None = None, damag
 
 
 def _rolled_back(outcome: RollbackOutcome) -> RolledBack:
-    from safekept.checkpoints.rollback_plan import LEFT
+    from safekept.checkpoints.points import LEFT
 
     plan, done = outcome.plan, outcome.rolled_back
     pairs = [(step.path, step.action) for step in plan.steps] if done is None else done.done

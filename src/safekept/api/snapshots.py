@@ -11,7 +11,7 @@ from .landing import missing_of, need_consent, plan_of, selection
 from .values import Missing, Restored, Snapshot, Version
 
 if TYPE_CHECKING:
-    from safekept.actions.listing import Listed
+    from safekept.actions.snapshots.listing import Listed
 
 
 #: What a program may say a snapshot is for.
@@ -41,7 +41,7 @@ def snapshot(
     >>> taken.complete, taken.kind, taken.label
     (True, 'manual', 'before the experiment')
     """
-    from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+    from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 
     one_of("kind", kind or "manual", _KINDS)
     user = here()
@@ -75,8 +75,8 @@ def snapshots(home: PathLike | None = None, *, kind: str = "", layout: str = "")
     >>> [one.kind for one in safekept.snapshots(kind="quick")]
     ['quick']
     """
-    from safekept.actions.listing import list_home
-    from safekept.actions.vault import open_vault
+    from safekept.actions.snapshots.listing import list_home
+    from safekept.actions.vault.opening import open_vault
 
     user = here()
     place = user.surroundings.locate(text(home), layout, existing=False)
@@ -98,7 +98,7 @@ def history(
     >>> [version.now for version in safekept.history("SOUL.md")]
     [True]
     """
-    from safekept.actions.history import history as versions_of
+    from safekept.actions.snapshots.history import history as versions_of
 
     user = here()
     place = user.surroundings.locate(text(home), layout, existing=False)
@@ -147,7 +147,7 @@ def restore(
     >>> safekept.restore("latest", ["SOUL.md"], yes=True).replaced
     1
     """
-    from safekept.actions.restore import RestoreRequest, prepare_restore
+    from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 
     user = here()
     request = RestoreRequest(

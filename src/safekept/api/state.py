@@ -9,8 +9,8 @@ from .here import PathLike, here, text
 from .values import Undone
 
 if TYPE_CHECKING:
-    from safekept.actions.status import Status
-    from safekept.actions.undo import Undone as ActionUndone
+    from safekept.actions.status.status import Status
+    from safekept.actions.undo.undo import Undone as ActionUndone
 
 
 def status(home: PathLike | None = None, *, layout: str = "") -> Status:
@@ -25,7 +25,7 @@ def status(home: PathLike | None = None, *, layout: str = "") -> Status:
     >>> safekept.status().verdict.level
     'protected'
     """
-    from safekept.actions.status import look
+    from safekept.actions.status.status import look
 
     user = here()
     hours = user.settings.number("status.stale_hours")
@@ -54,7 +54,7 @@ def undo(
     >>> (home / "SOUL.md").read_text()
     'Somebody else.'
     """
-    from safekept.actions.undo import UndoRequest, take_back
+    from safekept.actions.undo.undo import UndoRequest, take_back
 
     user = here()
     request = UndoRequest(

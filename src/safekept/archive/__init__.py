@@ -4,12 +4,12 @@ Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limi
 `make_seal` and `Identity` for what only another key shall open.
 """
 
-from safekept.archive.identify import identify
-from safekept.archive.limits import HASH_NONE, NO_LIMITS, Limits
-from safekept.archive.names import leaves_target
-from safekept.archive.reading import Archive, open_archive
-from safekept.archive.seal import NOBODY, Identity, Seal, make_seal
-from safekept.archive.writing import Written, write_archive
+from .container.limits import HASH_NONE, NO_LIMITS, Limits
+from .container.names import leaves_target
+from .identify import identify
+from .reading import Archive, open_archive
+from .sealing.seal import NOBODY, Identity, Seal, make_seal
+from .writing import Written, write_archive
 
 __all__ = [
     "HASH_NONE",

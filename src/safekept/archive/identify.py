@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from safekept.archive.handle import Handle, open_handle
-from safekept.archive.manifest import HEAD, HEAD_LIMIT, parse_head
-from safekept.archive.seal import sealed_kind
-from safekept.archive.zip_records import CENTRAL, CENTRAL_SIGNATURE, COMMENT
 from safekept.core.errors import SafekeptError
+
+from .container.handle import Handle, open_handle
+from .container.manifest import HEAD, HEAD_LIMIT, parse_head
+from .sealing.seal import sealed_kind
+from .zip.records import CENTRAL, CENTRAL_SIGNATURE, COMMENT
 
 _NAME = HEAD.encode()
 _ENDS = 4096
@@ -55,8 +56,8 @@ def identify(path: str, sealed: Remembered | None = None) -> dict[str, object] |
 
 def _of_zip(handle: Handle) -> dict[str, object] | None:
     """The manifest is the last member, so the end of the central directory is enough."""
-    from safekept.archive.zip_content import MemberContent
-    from safekept.archive.zip_directory import Directory, Member, read_extra
+    from .zip.content import MemberContent
+    from .zip.directory import Directory, Member, read_extra
 
     directory = Directory(handle)
     if not directory.comment.startswith(COMMENT):
@@ -79,13 +80,13 @@ def _of_zip(handle: Handle) -> dict[str, object] | None:
 
 
 def _of_tar(handle: Handle) -> dict[str, object] | None:
-    from safekept.archive.tar_trailer import read_trailer
+    from .tar.trailer import read_trailer
 
     trailer = read_trailer(handle)
     if trailer is None:
         return None
-    from safekept.archive.streams import frame
-    from safekept.archive.tar_parser import Feed, TarParser
+    from .tar.parser import Feed, TarParser
+    from .tar.streams import frame
 
     offset = sum(trailer.frames[: trailer.manifest])
     data = frame(handle, offset, trailer.frames[trailer.manifest])

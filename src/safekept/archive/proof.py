@@ -12,15 +12,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from safekept.archive.account import Account
-from safekept.archive.errors import NOTHING_WRITTEN, ArchiveNotProven
-from safekept.archive.limits import NO_LIMITS
-from safekept.archive.output import Target
-from safekept.archive.reading import Archive
 from safekept.core.entries import CHUNK, Entry, Kind
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.worker import Worker
+
+from .container.account import Account
+from .container.limits import NO_LIMITS
+from .container.output import Target
+from .errors import NOTHING_WRITTEN, ArchiveNotProven
+from .reading import Archive
 
 
 def prove(output: Target, account: Account, lines: int, listener: Listener) -> None:

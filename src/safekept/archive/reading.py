@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from safekept.archive.errors import NOTHING_CHANGED, ArchiveUnknown
-from safekept.archive.handle import Handle, open_handle
-from safekept.archive.limits import HASH_ALL, Limits
-from safekept.archive.seal import NOBODY, Identity, open_sealed, sealed_kind
-from safekept.archive.zip_directory import has_end
-from safekept.archive.zip_records import END_SIGNATURE, LOCAL_SIGNATURE
 from safekept.core.entries import Entry, Kind, Outcome, Remark, Source
+
+from .container.handle import Handle, open_handle
+from .container.limits import HASH_ALL, Limits
+from .errors import NOTHING_CHANGED, ArchiveUnknown
+from .sealing.seal import NOBODY, Identity, open_sealed, sealed_kind
+from .zip.directory import has_end
+from .zip.records import END_SIGNATURE, LOCAL_SIGNATURE
 
 #: So many of the names beside a home are said.
 _NAMED = 5
@@ -162,9 +163,9 @@ def make_reader(handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> A
     head = handle.some(0, 4)
     if head in (LOCAL_SIGNATURE, END_SIGNATURE):
         return _zip(handle, limits, hash_up_to)
-    from safekept.archive.streams import recognise
-    from safekept.archive.tar_reader import TarReader
-    from safekept.archive.tar_trailer import read_trailer
+    from .tar.reader import TarReader
+    from .tar.streams import recognise
+    from .tar.trailer import read_trailer
 
     codec = recognise(handle)
     if codec is None and read_trailer(handle) is not None:
@@ -177,7 +178,7 @@ def make_reader(handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> A
 
 
 def _zip(handle: Handle, limits: Limits, hash_up_to: int) -> Any:
-    from safekept.archive.zip_reader import ZipReader
+    from .zip.reader import ZipReader
 
     return ZipReader(handle, limits, hash_up_to)
 

@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from safekept.archive.container import SMALL, Container, read_whole, record_of, unreadable
-from safekept.archive.lanes import LargeLane
-from safekept.archive.manifest import PREFIX, Record, make_head, readme
-from safekept.archive.output import Output, Target
-from safekept.archive.proof import prove
-from safekept.archive.seal import Seal
 from safekept.core.entries import Entry, EntryLost, Kind, Outcome, Remark, Source
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import sweep_temporaries
+
+from .container.container import SMALL, Container, read_whole, record_of, unreadable
+from .container.lanes import LargeLane
+from .container.manifest import PREFIX, Record, make_head, readme
+from .container.output import Output, Target
+from .proof import prove
+from .sealing.seal import Seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,11 @@ def write_archive(
 def _container(form: str, output: Target, listener: Listener) -> Container:
     threads = max(1, min(os.cpu_count() or 1, 4))
     if form == "zip":
-        from safekept.archive.zip_writer import ZipContainer
+        from .zip.writer import ZipContainer
 
         return ZipContainer(output, threads, listener)
     if form == "tar.zst":
-        from safekept.archive.tar_writer import TarContainer
+        from .tar.writer import TarContainer
 
         return TarContainer(output, threads, listener)
     raise ValueError(f"no such form of archive: {form}")

@@ -18,13 +18,13 @@ from safekept.core.events import Listener, silent
 from safekept.core.worker import Worker
 
 from .checkpoint import REASONS, Skipped
-from .git import find_git
-from .maintenance import MaintenanceSettings, start_if_due
 from .project import Root, find_root, project_id
-from .protection import Protection, failure_of
 from .state import State, read_state, write_state
-from .store import Store
-from .take import DEFAULTS, Taken, TakeSettings, TooManyFiles, take
+from .store.git import find_git
+from .store.store import Store
+from .take.protection import Protection, failure_of
+from .take.taking import DEFAULTS, Taken, TakeSettings, TooManyFiles, take
+from .upkeep.maintenance import MaintenanceSettings, start_if_due
 
 #: A project with too many files is not walked again before this (nanoseconds).
 _RETRY_NS = 3600 * 10**9

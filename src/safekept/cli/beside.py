@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from safekept.cli.console import Console, harmless, styled
+from .console import Console, harmless, styled
 
 
 class BesideConsole(Console):

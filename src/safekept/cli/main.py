@@ -17,45 +17,67 @@ from typing import NoReturn
 import click
 
 from safekept import __version__
-from safekept.cli.console import Console
-from safekept.cli.groups import LazyGroup
 from safekept.core.errors import SafekeptError
+
+from .console import Console
+from .groups import LazyGroup
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 COMMANDS = {
-    "status": ("safekept.cli.commands.status", "Am I protected? (Also `safekept` alone.)"),
-    "backup": ("safekept.cli.commands.backup", "Carry a home away in one file."),
-    "import": ("safekept.cli.commands.import_", "Bring a home back from a file, with a plan first."),
-    "seal": ("safekept.cli.commands.seal", "Make the keys that sealed archives are opened with."),
-    "snapshot": ("safekept.cli.commands.snapshot", "Keep points in time of a home in the vault."),
-    "history": ("safekept.cli.commands.history", "Every version of one file, and how to bring one back."),
-    "sessions": ("safekept.cli.commands.sessions", "One conversation out of an older state.db."),
+    "status": ("safekept.cli.commands.status.status", "Am I protected? (Also `safekept` alone.)"),
+    "backup": ("safekept.cli.commands.archives.backup", "Carry a home away in one file."),
+    "import": (
+        "safekept.cli.commands.restoring.import_",
+        "Bring a home back from a file, with a plan first.",
+    ),
+    "seal": ("safekept.cli.commands.archives.seal", "Make the keys that sealed archives are opened with."),
+    "snapshot": ("safekept.cli.commands.snapshots.snapshot", "Keep points in time of a home in the vault."),
+    "history": (
+        "safekept.cli.commands.snapshots.history",
+        "Every version of one file, and how to bring one back.",
+    ),
+    "sessions": ("safekept.cli.commands.snapshots.sessions", "One conversation out of an older state.db."),
     "vault": ("safekept.cli.commands.vault", "Make, check and open the vault; its keys and its kit."),
-    "adopt": ("safekept.cli.commands.adopt", "Take the copies that Hermes made into the vault."),
-    "checkpoint": ("safekept.cli.commands.checkpoint", "Keep a project as it is now."),
-    "checkpoints": ("safekept.cli.commands.checkpoints", "Look after the checkpoints of all projects."),
-    "rollback": ("safekept.cli.commands.rollback", "Undo what an agent did to a project."),
-    "run": ("safekept.cli.commands.run", "Keep a project while an agent without hooks works in it."),
-    "connect": ("safekept.cli.commands.connect", "Let an agent call safekept before each change."),
-    "disconnect": ("safekept.cli.commands.disconnect", "Take that out of the agent's settings again."),
-    "guard": ("safekept.cli.commands.guard", "Run a risky command between a snapshot and a check."),
-    "drill": ("safekept.cli.commands.drill", "Prove that a backup restores, by restoring it."),
-    "push": ("safekept.cli.commands.push", "Take copies of the vault and archives off this host."),
-    "pull": ("safekept.cli.commands.pull", "Bring copies back from a destination."),
-    "rebuild": ("safekept.cli.commands.rebuild", "The machine is gone: bring the home back on a bare one."),
-    "destinations": ("safekept.cli.commands.destinations", "The places off this host: see and test them."),
-    "fleet": ("safekept.cli.commands.fleet", "Every host of a destination or a vault at a glance."),
-    "hook": ("safekept.cli.commands.hook", "What an agent's host runs before and after its tools."),
-    "helper": ("safekept.cli.commands.helper", "The process that answers hooks quickly: see it, end it."),
-    "log": ("safekept.cli.commands.log", "See what was done, by whom, and how it ended."),
-    "undo": ("safekept.cli.commands.undo", "Take the last import, restore or rollback back."),
-    "doctor": ("safekept.cli.commands.doctor", "Find what threatens your protection, and the exact fix."),
+    "adopt": ("safekept.cli.commands.archives.adopt", "Take the copies that Hermes made into the vault."),
+    "checkpoint": ("safekept.cli.commands.projects.checkpoint", "Keep a project as it is now."),
+    "checkpoints": (
+        "safekept.cli.commands.projects.checkpoints",
+        "Look after the checkpoints of all projects.",
+    ),
+    "rollback": ("safekept.cli.commands.projects.rollback", "Undo what an agent did to a project."),
+    "run": ("safekept.cli.commands.projects.run", "Keep a project while an agent without hooks works in it."),
+    "connect": ("safekept.cli.commands.hosts.connect", "Let an agent call safekept before each change."),
+    "disconnect": ("safekept.cli.commands.hosts.disconnect", "Take that out of the agent's settings again."),
+    "guard": ("safekept.cli.commands.guard.guard", "Run a risky command between a snapshot and a check."),
+    "drill": ("safekept.cli.commands.drill.drill", "Prove that a backup restores, by restoring it."),
+    "push": ("safekept.cli.commands.offsite.push", "Take copies of the vault and archives off this host."),
+    "pull": ("safekept.cli.commands.offsite.pull", "Bring copies back from a destination."),
+    "rebuild": (
+        "safekept.cli.commands.restoring.rebuild",
+        "The machine is gone: bring the home back on a bare one.",
+    ),
+    "destinations": (
+        "safekept.cli.commands.offsite.destinations",
+        "The places off this host: see and test them.",
+    ),
+    "fleet": ("safekept.cli.commands.offsite.fleet", "Every host of a destination or a vault at a glance."),
+    "hook": ("safekept.cli.commands.hosts.hook", "What an agent's host runs before and after its tools."),
+    "helper": (
+        "safekept.cli.commands.hosts.helper",
+        "The process that answers hooks quickly: see it, end it.",
+    ),
+    "log": ("safekept.cli.commands.undo.log", "See what was done, by whom, and how it ended."),
+    "undo": ("safekept.cli.commands.undo.undo", "Take the last import, restore or rollback back."),
+    "doctor": (
+        "safekept.cli.commands.status.doctor",
+        "Find what threatens your protection, and the exact fix.",
+    ),
     "schedule": ("safekept.cli.commands.schedule", "Do all of it every night, without you."),
-    "notify": ("safekept.cli.commands.notify", "Who hears of it when something is wrong."),
-    "mcp": ("safekept.cli.commands.mcp", "Serve an agent over the Model Context Protocol."),
-    "completion": ("safekept.cli.commands.completion", "Let your shell complete commands and ids."),
-    "manual": ("safekept.cli.commands.manual", "Write the manual pages."),
-    "demo": ("safekept.cli.commands.demo", "See a home broken and brought back, in a throwaway place."),
+    "notify": ("safekept.cli.commands.status.notify", "Who hears of it when something is wrong."),
+    "mcp": ("safekept.cli.commands.hosts.mcp", "Serve an agent over the Model Context Protocol."),
+    "completion": ("safekept.cli.commands.shell.completion", "Let your shell complete commands and ids."),
+    "manual": ("safekept.cli.commands.shell.manual", "Write the manual pages."),
+    "demo": ("safekept.cli.commands.demo.demo", "See a home broken and brought back, in a throwaway place."),
 }
 #: Commands that may carry gigabytes through memory, a piece at a time.
 _HEAVY = frozenset(
@@ -98,7 +120,7 @@ class Interrupted(SafekeptError):
 def cli(ctx: click.Context) -> None:
     """Keeps what an AI agent knows, and undoes what it does."""
     if ctx.invoked_subcommand in _HEAVY:
-        from safekept.cli.memory import keep_freed_memory
+        from .memory import keep_freed_memory
 
         keep_freed_memory()
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from safekept.actions.surroundings import Surroundings
-from safekept.cli.console import Console, path_argument, path_text
-from safekept.cli.sealing import identities_from, passphrase_source, with_terminal
+from safekept.actions.base.context import Surroundings
 from safekept.core.errors import SafekeptError
 from safekept.settings import Settings, load_settings
 from safekept.settings.surrounding import surroundings_of
 
+from .console import Console, path_argument, path_text
+from .sealing import identities_from, passphrase_source, with_terminal
+
 if TYPE_CHECKING:
-    from safekept.vault.keys import Secret
+    from safekept.vault.repo import Secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -145,7 +146,7 @@ def surroundings_from(settings: Settings, *, can_ask: bool = False, source: str 
 
 def ask_for_vault_secret(vault: str, key_file: str) -> Secret:
     """Say why it is asked, and what else could be done, then ask; nothing that is typed is shown."""
-    from safekept.actions.passphrase import secret_from_text
+    from safekept.actions.vault.keys.passphrase import secret_from_text
 
     Console.finish()
     why = f"The key in `{key_file}` does not open the vault at `{vault}`"
@@ -164,7 +165,7 @@ def ask_for_vault_secret(vault: str, key_file: str) -> Secret:
 
 def start(as_json: bool) -> tuple[Settings, Surroundings, Console]:
     """What every command does first."""
-    from safekept.cli.main import program
+    from .main import program
 
     settings = load_settings(os.environ)
     console = Console(as_json=as_json, program=program())

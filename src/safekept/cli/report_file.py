@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 
 import click
 
-from safekept.cli.console import path_text
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, write_all
+
+from .console import path_text
 
 #: Here names stand for devices and open files, also where a regular file is behind one.
 _OF_THE_SYSTEM = ("/dev", "/proc")

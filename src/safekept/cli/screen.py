@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 
-from safekept.cli.console import Console, path_text
+from .console import Console, path_text
 
 #: Where the output goes to a file or a pipe; also what a screen has at least.
 NARROW, WIDE = 80, 100

@@ -99,7 +99,7 @@ def _once(have: Callable[[], str]) -> Ask:
 
 
 def _given(how: str, value: str | int) -> str:
-    from safekept.actions.passphrase import LONGEST, passphrase_from
+    from safekept.actions.vault.keys.passphrase import LONGEST, passphrase_from
 
     if how == "passphrase_command":
         return _printed(str(value), "`--passphrase-command`")
@@ -116,15 +116,16 @@ def _given(how: str, value: str | int) -> str:
 
 
 def _printed(command: str, where: str) -> str:
-    from safekept.actions.passphrase import passphrase_from, printed_by
+    from safekept.actions.vault.keys.passphrase import passphrase_from, printed_by
 
     return passphrase_from(printed_by(command, where), "What the command printed")
 
 
 def _ask(question: str, new: bool) -> str:
     """Ask at the terminal; nothing that is typed is shown, and a new one is typed twice."""
-    from safekept.actions.passphrase import PassphraseMismatch
-    from safekept.cli.console import Console, path_text
+    from safekept.actions.vault.keys.passphrase import PassphraseMismatch
+
+    from .console import Console, path_text
 
     Console.finish()
     text: str = click.prompt(path_text(question), hide_input=True, err=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from safekept.core.errors import SafekeptError
+from .errors import SafekeptError
 
 if TYPE_CHECKING:
     import ctypes

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from safekept.core.files import private_directory, write_all
+from .files import private_directory, write_all
 
 VERSION = 1
 #: A line beyond this is none of ours, and is passed over.

@@ -12,8 +12,8 @@ import os
 import time
 from collections.abc import Iterator
 
-from safekept.core.errors import SafekeptError
-from safekept.core.files import private_directory
+from .errors import SafekeptError
+from .files import private_directory
 
 #: Bytes for the name of whoever holds a lock.
 _HOLDER = 200

@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from safekept.core.files import (
+from .files import (
     durable_write,
     free_bytes,
     fsync_directory,

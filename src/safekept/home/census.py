@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safekept.core.entries import DatabaseFacts
-from safekept.home.layout import Layout
-from safekept.home.rules import Count
-from safekept.home.yaml_nodes import compose, leaves, members
+
+from .layout.layout import Layout
+from .layout.rules import Count
+from .yaml_nodes import compose, leaves, members
 
 #: A document beyond this is not counted: no real one comes near, and parsing it would cost memory.
 LARGEST = 8 << 20

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.events import Listener, silent
-from safekept.home.census import Census
-from safekept.home.layout import Layout
-from safekept.home.opener import HEADER, Opener
+
+from .census import Census
+from .layout.layout import Layout
+from .scan.opener import HEADER, Opener
 
 if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from safekept.home.yaml_nodes import compose, members
+from .yaml_nodes import compose, members
 
 QUICK, FULL, OFF = "quick", "full", "off"
 KEEP = 5

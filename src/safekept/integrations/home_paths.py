@@ -55,7 +55,7 @@ def sorted_paths(call: Call, place: Place) -> tuple[list[str], AtHome, tuple[Unc
 
 def keep_home_paths(call: Call, place: Place, at_home: AtHome) -> HomeKept:
     """A quick snapshot of each home before its files change; what cannot be kept so comes back by name."""
-    from safekept.actions.home_points import before_home_change
+    from safekept.actions.projects.home_points.take import before_home_change
 
     points: list[str] = []
     unkept: list[str] = []
@@ -82,7 +82,7 @@ def keep_home_paths(call: Call, place: Place, at_home: AtHome) -> HomeKept:
 
 def snapshot_before(call: Call, place: Place, at_home: AtHome) -> None:
     """A home is about to change: a snapshot with its databases, by another process, when one is due."""
-    from safekept.actions.home_points import snapshot_is_due
+    from safekept.actions.projects.home_points.take import snapshot_is_due
 
     from .apart import run_apart
 
@@ -95,7 +95,7 @@ def snapshot_before(call: Call, place: Place, at_home: AtHome) -> None:
 
 def snapshot_at_end(call: Call, place: Place) -> tuple[Problem, ...]:
     """A session ended: a snapshot of the agent's home, when one is due."""
-    from safekept.actions.home_points import snapshot_if_due
+    from safekept.actions.projects.home_points.take import snapshot_if_due
 
     home = _meant(call, place)
     if home is None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import SafekeptError
 
 if TYPE_CHECKING:
-    from safekept.actions.checkpoint import CheckpointPolicy
-    from safekept.actions.surroundings import Surroundings
+    from safekept.actions.base.context import Surroundings
+    from safekept.actions.projects.checkpoint import CheckpointPolicy
     from safekept.settings import Settings
 
 #: later(key, work): do it off the caller's path; of two with one key that wait, one is enough.
@@ -83,7 +83,7 @@ class Place:
     @cached_property
     def forbidden(self) -> tuple[str, ...]:
         """Directories that are never a project."""
-        from safekept.actions.projects import forbidden_roots
+        from safekept.actions.projects.project import forbidden_roots
 
         return forbidden_roots(self.surroundings)
 

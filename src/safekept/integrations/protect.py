@@ -18,7 +18,7 @@ from .places import Place
 
 if TYPE_CHECKING:
     from safekept.checkpoints.checkpoints import Checkpoints
-    from safekept.checkpoints.protection import Protection
+    from safekept.checkpoints.take import Protection
 
 __all__ = ["Call", "Outcome", "Place", "Problem", "Uncovered", "protect"]
 #: Names and sentences that a host gives are cut to this.
@@ -47,8 +47,8 @@ def _protect(call: Call, place: Place) -> Outcome:
     if off is not None:
         return off
     if call.kind == "turn":
-        from safekept.actions.host_sessions import begin_turn
-        from safekept.actions.rollback_news import take_news
+        from safekept.actions.hosts.sessions import begin_turn
+        from safekept.actions.projects.rollback_news import take_news
 
         all_ended(place.data_directory, call.session)
         begin_turn(place.data_directory, call.session, call.turn)
@@ -64,7 +64,7 @@ def _protect(call: Call, place: Place) -> Outcome:
 
 def _switched_off(call: Call, place: Place) -> Outcome | None:
     """What to answer where nobody wants checkpoints; told once in a session."""
-    from safekept.actions.host_sessions import SWITCH, switch
+    from safekept.actions.hosts.sessions import SWITCH, switch
 
     found = switch(place.data_directory, place.environment, call.session)
     if found.on and not found.strange:
@@ -84,7 +84,7 @@ def _switched_off(call: Call, place: Place) -> Outcome | None:
 
 def _begin_session(call: Call, place: Place) -> Outcome:
     """Whether it can be relied on, as far as that can be told before anything is to be protected."""
-    from safekept.actions.host_calls import read_host_calls
+    from safekept.actions.hosts.calls import read_host_calls
 
     for host in read_host_calls(place.surroundings):
         if host.host == call.host and host.failing:
@@ -162,7 +162,7 @@ def _afterwards(call: Call, place: Place) -> Outcome:
     if call.kind == "after" and not call.shell:
         return Outcome()  # the end of the turn marks it; which file it was is known
     if call.kind == "after":
-        from safekept.actions.rollback_news import drop_own_news
+        from safekept.actions.projects.rollback_news import drop_own_news
 
         drop_own_news(place.data_directory, call.session, call.goes_back)
     if call.kind != "after":
@@ -211,13 +211,13 @@ def _turn(call: Call, place: Place) -> str:
     """The turn's name: the host's own, else the one that it got when it began."""
     if call.turn or not call.session:
         return call.turn
-    from safekept.actions.host_sessions import read_session
+    from safekept.actions.hosts.sessions import read_session
 
     return read_session(place.data_directory, call.session).turn
 
 
 def _door(place: Place) -> Checkpoints:
-    from safekept.actions.projects import checkpoint_directory
+    from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.checkpoints import Checkpoints
 
     return Checkpoints(
@@ -241,7 +241,7 @@ def _told(call: Call, place: Place, outcome: Outcome) -> Outcome:
 
 def _remember_place(call: Call, place: Place) -> None:
     """For a line of a chat that is about this session, after whoever asks was started anew."""
-    from safekept.actions.host_sessions import worked_in
+    from safekept.actions.hosts.sessions import worked_in
 
     if call.session and os.path.isabs(call.directory):
         _later(place, lambda: worked_in(place.data_directory, call.session, call.directory))
@@ -249,7 +249,7 @@ def _remember_place(call: Call, place: Place) -> None:
 
 def _remember(call: Call, place: Place, outcome: Outcome) -> None:
     """For whoever asks whether this host protects; off the caller's path where that can be."""
-    from safekept.actions.host_calls import record_host_call
+    from safekept.actions.hosts.calls import record_host_call
 
     if call.kind == "nothing" or not call.host:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safekept.actions.short_status import short_status
+from safekept.actions.status.short_status import short_status
 
 from .places import Place
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from safekept.schedule.cadence import Cadence
+from .cadence import Cadence
 
 RUN, LIGHT, WAIT = "run", "light", "wait"
 DAY = 86_400.0

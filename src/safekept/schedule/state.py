@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from safekept.core.files import durable_write
-from safekept.schedule.tasks import Past
+
+from .tasks import Past
 
 VERSION = 1
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from safekept.schedule.cadence import HOUR, Cadence
+from .cadence import HOUR, Cadence
 
 SNAPSHOT = "snapshot"
 ARCHIVE = "archive"

@@ -69,7 +69,7 @@ def _check_schedule(name: str, value: object, where: str) -> None:
     if name in SECRET and value and not str(value).startswith(("http://", "https://")):
         raise bad(f"{where} sets `{name}` to something that is no URL", "It starts with `https://`")
     if name == "notify.events" and isinstance(value, list):
-        from safekept.actions.notify import EVENTS
+        from safekept.actions.alarms.notify import EVENTS
 
         if strange := [str(item) for item in value if item not in EVENTS]:
             raise bad(f"{where} sets `{name}` to {', '.join(strange)}", f"Use some of: {', '.join(EVENTS)}")

@@ -15,7 +15,7 @@ from .checking import bad, checked, parsed
 from .table import SETTINGS
 
 if TYPE_CHECKING:
-    from safekept.actions.destination import DestinationSetting
+    from safekept.actions.offsite.destination import DestinationSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _from_file(path: str) -> dict[str, object]:
 
 def _destinations(tables: object, path: str) -> tuple[DestinationSetting, ...]:
     """Every `[[destination]]`; what is wrong is an error that names the table."""
-    from safekept.actions.destination import parse_destination
+    from safekept.actions.offsite.destination import parse_destination
 
     step = "See the table of destinations in `docs/reference/settings.md`"
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):

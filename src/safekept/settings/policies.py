@@ -13,8 +13,8 @@ from .loading import Settings
 from .table import BY_NAME
 
 if TYPE_CHECKING:
-    from safekept.actions.checkpoint import CheckpointPolicy
-    from safekept.actions.surroundings import Surroundings
+    from safekept.actions.base.context import Surroundings
+    from safekept.actions.projects.checkpoint import CheckpointPolicy
 
 
 def with_hermes(settings: Settings, home: str) -> Settings:
@@ -45,10 +45,9 @@ def with_hermes(settings: Settings, home: str) -> Settings:
 
 def checkpoint_policy(settings: Settings, home: str = "") -> CheckpointPolicy:
     """What holds for checkpoints; `home` is a Hermes home whose section is honoured where ours is silent."""
-    from safekept.actions.checkpoint import CheckpointPolicy
-    from safekept.checkpoints.maintenance import MaintenanceSettings
-    from safekept.checkpoints.retention import Limits
+    from safekept.actions.projects.checkpoint import CheckpointPolicy
     from safekept.checkpoints.take import TakeSettings
+    from safekept.checkpoints.upkeep import Limits, MaintenanceSettings
 
     if home:
         settings = with_hermes(settings, home)

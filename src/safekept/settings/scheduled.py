@@ -9,7 +9,7 @@ from .checking import BadSetting
 from .loading import SYSTEM_USER, Settings
 
 if TYPE_CHECKING:
-    from safekept.actions.notify import NotifyTargets
+    from safekept.actions.alarms.notify import NotifyTargets
     from safekept.schedule.plan import Plan
 
 #: Where the sealed archives of a system timer lie, a directory for each kind of agent.
@@ -21,7 +21,7 @@ def notify_targets(settings: Settings) -> NotifyTargets | None:
     names = ("notify.ping", "notify.ntfy", "notify.webhook", "notify.email", "notify.command")
     if not any(settings.values[name] for name in names):
         return None
-    from safekept.actions.notify import EVENTS, NotifyTargets
+    from safekept.actions.alarms.notify import EVENTS, NotifyTargets
 
     return NotifyTargets(
         ping=settings.text("notify.ping"),

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from safekept.actions.surroundings import Surroundings
+from safekept.actions.base.context import Surroundings
 
 from .layouts import LayoutsOnDemand
 from .loading import Settings
 from .scheduled import notify_targets, schedule_plan
 
 if TYPE_CHECKING:
-    from safekept.vault.keys import Secret
+    from safekept.vault.repo import Secret
 
 _LONGEST_ACTOR = 60
 
@@ -71,7 +71,7 @@ def _vault_secret(settings: Settings) -> Callable[[], Secret] | None:
         return None
 
     def run() -> Secret:
-        from safekept.actions.passphrase import secret_from_command
+        from safekept.actions.vault.keys.passphrase import secret_from_command
 
         return secret_from_command(command)
 

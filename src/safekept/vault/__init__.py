@@ -3,8 +3,8 @@
 Import from the modules; nothing is imported here, so that a command pays only for what it uses.
 
     from safekept.vault.storage import LocalStorage, MemoryStorage      the Storage contract: storage/base.py
-    from safekept.vault.keys import Secret, generate_secret
-    from safekept.vault.repo import Repository
+    from safekept.vault.repo.keys import Secret, generate_secret
+    from safekept.vault.repo.repository import Repository
 
 Open, and write one snapshot:
 

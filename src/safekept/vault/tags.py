@@ -13,8 +13,8 @@ import datetime
 import re
 import time
 
-from safekept.vault.snapshot import Snapshot
-from safekept.vault.times import parse_time
+from .format.snapshot import Snapshot
+from .format.times import parse_time
 
 QUICK = "quick"
 MANUAL = "manual"

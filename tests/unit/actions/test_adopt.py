@@ -11,13 +11,13 @@ import zipfile
 import pytest
 
 from homes import make_hermes_home, tree_facts
-from safekept.actions.adopt import FAILED, NEW, PRESENT, SKIPPED, TAKEN, adopt, plan_adoption
-from safekept.actions.vault import open_vault
+from safekept.actions.archives.adopt import FAILED, NEW, PRESENT, SKIPPED, TAKEN, adopt, plan_adoption
+from safekept.actions.vault.opening import open_vault
 from safekept.core.entries import Kind
-from safekept.vault.homes import snapshot_source
+from safekept.vault.format.times import parse_time
+from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import is_incomplete, kind_of, label_of, state_of
-from safekept.vault.times import parse_time
 from surroundings import throwaway
 
 
@@ -218,7 +218,7 @@ def test_a_wrapped_zip_and_files_outside_the_home_go_to_their_places(here, place
 
 def test_an_adopted_copy_speaks_only_for_what_it_holds(here, place):
     """An exact restore of Hermes's quick set must not remove the memories that it never had."""
-    from safekept.actions.scope import spared
+    from safekept.actions.base.scope import spared
 
     quick(place.home, "20260102-030405", None)
     adopt(here, place)

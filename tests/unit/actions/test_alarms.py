@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from safekept.actions.alarms import (
+from safekept.actions.alarms.alarms import (
     Alarm,
     NoSuchAlarm,
     acknowledge,
@@ -15,7 +15,7 @@ from safekept.actions.alarms import (
     raise_alarm,
 )
 from safekept.core.journal import Record, new_id
-from safekept.home.losses import Shrinkage
+from safekept.home.health.losses import Shrinkage
 from surroundings import throwaway
 
 

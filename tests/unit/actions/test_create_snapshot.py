@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import pytest
 
-import safekept.actions.snapshot as action
-import safekept.vault.intake
-import safekept.vault.memory
+import safekept.actions.snapshots.create as action
+import safekept.vault.write.intake
+import safekept.vault.write.memory
 from safekept.core.entries import Outcome
 from safekept.core.sqlite.check import Check
-from safekept.home.scan import Selection
+from safekept.home.scan.scanning import Selection
 from safekept.vault.errors import VaultLocked
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at
@@ -52,8 +52,8 @@ def home(tmp_path):
 
 @pytest.fixture
 def trusting(monkeypatch):
-    monkeypatch.setattr(safekept.vault.memory, "RACY_NS", 0)
-    monkeypatch.setattr(safekept.vault.intake, "RACY_NS", 0)
+    monkeypatch.setattr(safekept.vault.write.memory, "RACY_NS", 0)
+    monkeypatch.setattr(safekept.vault.write.intake, "RACY_NS", 0)
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def test_a_damaged_database_is_stored_and_said_each_time(here, home, trusting):
 
 
 def test_a_database_that_vanishes_is_no_error(here, home, monkeypatch):
-    from safekept.home.opener import Opener
+    from safekept.home.scan.opener import Opener
 
     real = Opener.database
 

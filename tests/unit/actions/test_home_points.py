@@ -14,31 +14,33 @@ import time
 import pytest
 
 from homes import make_hermes_home, tree_facts
-from safekept.actions import home_point_memory, home_point_paths, home_points
-from safekept.actions.choosing import choose, latest
-from safekept.actions.home_point import HomePoint
-from safekept.actions.home_point_paths import HomePointTooLarge, OutsideHome, unknown_paths
-from safekept.actions.home_points import before_home_change, snapshot_if_due
-from safekept.actions.home_rollback import (
+from safekept.actions.base.context import Place, Surroundings
+from safekept.actions.projects.home_points import memory as home_point_memory
+from safekept.actions.projects.home_points import paths as home_point_paths
+from safekept.actions.projects.home_points import take as home_points
+from safekept.actions.projects.home_points.paths import HomePointTooLarge, OutsideHome, unknown_paths
+from safekept.actions.projects.home_points.point import HomePoint
+from safekept.actions.projects.home_points.rollback import (
     HomeRollback,
     HomeRollbackRequest,
     NotInHomePoint,
     last_home_rollback,
     roll_back_home,
 )
-from safekept.actions.home_timeline import home_around, home_timeline, named_point
-from safekept.actions.home_timeline import home_points as listed_points
-from safekept.actions.listing import list_home
-from safekept.actions.recent import recent
-from safekept.actions.snapshot import SnapshotRequest, create_snapshot
-from safekept.actions.surroundings import Place, Surroundings
-from safekept.actions.undo import UndoRequest, take_back
-from safekept.actions.vault import open_vault
+from safekept.actions.projects.home_points.take import before_home_change, snapshot_if_due
+from safekept.actions.projects.home_points.timeline import home_around, home_timeline, named_point
+from safekept.actions.projects.home_points.timeline import home_points as listed_points
+from safekept.actions.snapshots.choosing import choose, latest
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.snapshots.listing import list_home
+from safekept.actions.status.recent import recent
+from safekept.actions.undo.undo import UndoRequest, take_back
+from safekept.actions.vault.opening import open_vault
 from safekept.core.objects.errors import PlaceUnreachable
+from safekept.vault.care.retention import DEFAULT_POLICIES, plan_forget
 from safekept.vault.errors import NoSuchSnapshot, VaultLocked, VaultUnreachable
-from safekept.vault.homes import snapshot_source
-from safekept.vault.retention import DEFAULT_POLICIES, plan_forget
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
 from surroundings import throwaway
 
@@ -275,7 +277,7 @@ def test_what_would_hold_a_tool_call_up_is_refused_and_said(
 
 
 def test_no_database_is_opened_that_nobody_named(user: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safekept.home.opener import Opener
+    from safekept.home.scan.opener import Opener
 
     def refuse(*given: object) -> None:
         raise AssertionError("a database was opened before a tool call")
@@ -437,8 +439,8 @@ def test_a_busy_agent_pushes_out_no_snapshot_of_a_persons(user: Surroundings) ->
 def test_points_are_thinned_even_where_no_regular_snapshot_is_ever_taken(
     user: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from safekept.vault import retention
-    from safekept.vault.policy import Policy
+    from safekept.vault.care import retention
+    from safekept.vault.care.policy import Policy
 
     monkeypatch.setattr(home_points, "_THIN_EVERY", 4)
     monkeypatch.setattr(retention, "DEFAULT_POLICIES", {"pre-change": Policy(last=3)})

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from safekept.actions import host_sessions
-from safekept.actions.host_calls import HostCalls, read_host_calls, record_host_call
-from safekept.actions.host_sessions import (
+from safekept.actions.hosts import sessions as host_sessions
+from safekept.actions.hosts.calls import HostCalls, read_host_calls, record_host_call
+from safekept.actions.hosts.sessions import (
     begin_turn,
     read_session,
     sessions_off,

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from archive_support import file, write
-from safekept.actions.import_ import ImportRequest, prepare_import
-from safekept.home.landing.proving import RestoreNotProven
+from safekept.actions.restoring.import_ import ImportRequest, prepare_import
+from safekept.home.landing.stage.proving import RestoreNotProven
 from surroundings import throwaway
 
 

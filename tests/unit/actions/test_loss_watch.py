@@ -12,11 +12,11 @@ import sqlite3
 import pytest
 
 from homes import make_hermes_home
-from safekept.actions.alarms import acknowledge, open_alarms
-from safekept.actions.listing import list_home
-from safekept.actions.snapshot import SnapshotRequest, create_snapshot
-from safekept.home.losses import Shrinkage, shrunk
-from safekept.home.scan import Selection
+from safekept.actions.alarms.alarms import acknowledge, open_alarms
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.snapshots.listing import list_home
+from safekept.home.health.losses import Shrinkage, shrunk
+from safekept.home.scan.scanning import Selection
 from snapshots import opened, take
 from surroundings import throwaway
 
@@ -194,7 +194,7 @@ def test_a_pin_that_holds_longer_is_not_shortened(here, home):
 
 
 def test_a_vault_in_use_delays_no_snapshot_and_lets_nothing_go(here, home, monkeypatch):
-    monkeypatch.setattr("safekept.actions.loss_watch._WAIT", 0.0)
+    monkeypatch.setattr("safekept.actions.alarms.loss_watch._WAIT", 0.0)
     first = take(here, home, kind="pre-update")
     for _ in range(5):
         take(here, home, kind="pre-update")

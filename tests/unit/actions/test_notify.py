@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.actions.notify import EVENTS, Notice, NotifyTargets, deliver, notify
-from safekept.actions.notify_local import Local
+from safekept.actions.alarms.notify import EVENTS, Notice, NotifyTargets, deliver, notify
+from safekept.actions.alarms.notify_local import Local
 from surroundings import throwaway
 from web_server import WebServer
 

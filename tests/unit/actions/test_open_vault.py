@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.actions.key_file import KeyMissing, KeyUnwritable, write_key_once
-from safekept.actions.passphrase import BadKey
-from safekept.actions.vault import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
+from safekept.actions.vault.keys.key_file import KeyMissing, KeyUnwritable, write_key_once
+from safekept.actions.vault.keys.passphrase import BadKey
+from safekept.actions.vault.opening import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
 from safekept.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, WrongKey
-from safekept.vault.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
-from safekept.vault.repo import Repository
+from safekept.vault.repo.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
+from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
 from surroundings import throwaway
 from vaults import CHEAP

@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from homes import make_hermes_home
-from safekept.actions import pre_update
-from safekept.actions.pre_update import DONE, FAILED, OPTED_OUT, protect_before
-from safekept.actions.update_zip import rotate
+from safekept.actions.guard import pre_update
+from safekept.actions.guard.pre_update import DONE, FAILED, OPTED_OUT, protect_before, rotate
 from safekept.core.files import NoRoom
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.tags import kind_of

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
-from safekept.actions import drill_landing
-from safekept.actions.drill_source import LocalDamage, choose_small
-from safekept.actions.drill_subject import is_archive
-from safekept.actions.proof.blanking import blanked
-from safekept.actions.proof.essentials import _brackets_match
-from safekept.actions.proof.hermes import find_python
+from safekept.actions.drill import landing as drill_landing
+from safekept.actions.drill.checks.essentials import _brackets_match
+from safekept.actions.drill.checks.hermes import find_python
+from safekept.actions.drill.checks.without_secrets import blanked
+from safekept.actions.drill.source import LocalDamage, choose_small
+from safekept.actions.drill.subject import is_archive
 from safekept.core.entries import Content, Entry, EntryList, EntryLost, Kind, no_content
-from safekept.home.layout import load_layouts
+from safekept.home.layout.layout import load_layouts
 from safekept.home.yaml_nodes import compose
 from snapshots import take
 from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
@@ -81,7 +81,7 @@ def test_a_secret_in_a_closed_home_is_not_exposed(built, tmp_path):
 
 
 def test_what_was_left_out_on_purpose_is_no_loss(built, tmp_path):
-    from safekept.home.scan import Selection
+    from safekept.home.scan.scanning import Selection
 
     here, home = with_copied_home(built, str(tmp_path))
     chosen = Selection(exclude=("/SOUL.md", "profiles"), secrets=False)
@@ -107,7 +107,7 @@ def test_a_small_drill_takes_the_state_files_and_some_of_the_rest():
 
 
 def test_a_small_drill_counts_only_what_it_restored(built, tmp_path, monkeypatch):
-    from safekept.actions import drill_source
+    from safekept.actions.drill import source as drill_source
 
     monkeypatch.setattr(drill_source, "_SAMPLE_FILES", 0)
     here = with_copied_vault(built, str(tmp_path))

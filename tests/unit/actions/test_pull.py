@@ -10,16 +10,16 @@ import pytest
 
 from faulty_objects import FaultyObjects
 from pushes import NOW, machine, proven_copy, with_disk
-from safekept.actions import vault_place
-from safekept.actions.pull import PullRequest, PullTargetTaken, pull
-from safekept.actions.push import PushRequest, push
-from safekept.actions.vault import VaultInsideHome, open_vault
+from safekept.actions.offsite.pull import PullRequest, PullTargetTaken, pull
+from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.vault import place as vault_place
+from safekept.actions.vault.opening import VaultInsideHome, open_vault
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.local import LocalObjects
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import forget
+from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import NoSuchVault
-from safekept.vault.forget import forget
-from safekept.vault.prune import carry_out, plan_prune
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.base import FileKind
 from surroundings import throwaway

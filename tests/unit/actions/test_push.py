@@ -12,11 +12,10 @@ import pytest
 
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from pushes import machine, one_more, proven_copy, with_disk
-from safekept.actions import destination_place as place_module
-from safekept.actions import keys as actions_keys
-from safekept.actions import second_way
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.destination_place import (
+from safekept.actions.offsite import place as place_module
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.destinations import last_push
+from safekept.actions.offsite.place import (
     MARKER,
     DestinationAbsent,
     DestinationEmptied,
@@ -24,23 +23,24 @@ from safekept.actions.destination_place import (
     DestinationIsVault,
     NoSuchDestination,
 )
-from safekept.actions.key_file import KeyMissing
-from safekept.actions.keys import add_passphrase
-from safekept.actions.kit import make_kit, restic_name, write_kit
-from safekept.actions.kit_page import as_text
-from safekept.actions.last_push import last_push
-from safekept.actions.push import PushRequest, push
-from safekept.actions.second_way import NoKitYet, NoSecondWay, acknowledge_kit
-from safekept.actions.vault import make_vault, open_vault
-from safekept.actions.vault_place import SeveralVaults
+from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.vault.keys import keys as actions_keys
+from safekept.actions.vault.keys import recovery_access as second_way
+from safekept.actions.vault.keys.key_file import KeyMissing
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.keys.kit import make_kit, restic_name, write_kit
+from safekept.actions.vault.keys.kit_page import as_text
+from safekept.actions.vault.keys.recovery_access import NoKitYet, NoSecondWay, acknowledge_kit
+from safekept.actions.vault.opening import make_vault, open_vault
+from safekept.actions.vault.place import SeveralVaults
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning
 from safekept.core.objects.memory import MemoryObjects
 from safekept.core.worker import Worker
-from safekept.vault import keys as vault_keys
-from safekept.vault.keys import Secret
-from safekept.vault.locks import Lock
-from safekept.vault.mirror import MirrorRefused
+from safekept.vault.mirror.mirror import MirrorRefused
+from safekept.vault.repo import keys as vault_keys
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.locks import Lock
 from safekept.vault.storage.base import FileKind
 from surroundings import throwaway
 from vaults import save_files, some_files

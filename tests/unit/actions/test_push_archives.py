@@ -9,19 +9,19 @@ import pytest
 
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from pushes import with_disk
-from safekept.actions import destination_place as place_module
-from safekept.actions import pull as pull_module
-from safekept.actions.archive_fitness import ArchiveUnsealed, NotAnArchiveFile, is_sealed
-from safekept.actions.archives_there import (
+from safekept.actions.offsite import place as place_module
+from safekept.actions.offsite import pull as pull_module
+from safekept.actions.offsite.archive_fitness import ArchiveUnsealed, NotAnArchiveFile, is_sealed
+from safekept.actions.offsite.archives_there import (
     ArchiveAltered,
     ArchiveTaken,
     NoSuchArchive,
     host_directory,
     list_archives,
 )
-from safekept.actions.last_push import last_push
-from safekept.actions.pull import PullRequest, pull
-from safekept.actions.push import PushRequest, push
+from safekept.actions.offsite.destinations import last_push
+from safekept.actions.offsite.pull import PullRequest, pull
+from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record, new_id
 from safekept.core.objects.memory import MemoryObjects

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.actions import receipts
-from safekept.actions.receipts import (
+from safekept.actions.drill import receipts
+from safekept.actions.drill.receipts import (
     ARCHIVE,
     CHECKPOINTS,
     FAILED,

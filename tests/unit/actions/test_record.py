@@ -8,13 +8,13 @@ import pytest
 
 from homes import make_hermes_home
 from in_process import spoken
-from safekept.actions.backup import BackupRequest, backup
-from safekept.actions.record import record, recording_failure
-from safekept.actions.surroundings import Surroundings
+from safekept.actions.archives.backup import BackupRequest, backup
+from safekept.actions.base.context import Surroundings
+from safekept.actions.base.record import record, recording_failure
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, silent
 from safekept.core.journal import Record
-from safekept.home.places import HomeEmpty
+from safekept.home.layout.places import HomeEmpty
 from surroundings import throwaway
 
 

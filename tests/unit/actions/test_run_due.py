@@ -16,13 +16,21 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.actions import schedule_steps
-from safekept.actions.alarms import acknowledge, open_alarms
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.destination_place import remember_place
-from safekept.actions.notify import NotifyTargets
-from safekept.actions.schedule import ClockNotSet, RunRequest, last_run, next_run, pasts, plan_due, run_due
-from safekept.actions.schedule_steps import ABSENT, DONE, INCOMPLETE, Ended
+from safekept.actions.alarms.alarms import acknowledge, open_alarms
+from safekept.actions.alarms.notify import NotifyTargets
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.place import remember_place
+from safekept.actions.schedule import steps as schedule_steps
+from safekept.actions.schedule.schedule import (
+    ClockNotSet,
+    RunRequest,
+    last_run,
+    next_run,
+    pasts,
+    plan_due,
+    run_due,
+)
+from safekept.actions.schedule.steps import ABSENT, DONE, INCOMPLETE, Ended
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning, process_lock
 from safekept.schedule.cadence import Cadence
@@ -289,8 +297,8 @@ import os, signal, sys
 sys.path[:0] = {sys.path!r}
 from dataclasses import replace
 from safekept.actions import schedule_steps
-from safekept.actions.destination import DestinationSetting
-from safekept.actions.schedule import run_due
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.schedule.schedule import run_due
 from surroundings import throwaway
 steps = schedule_steps._STEPS
 steps["snapshot"] = lambda work, task: schedule_steps.Ended("done")

@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from safekept.actions.schedule_host import Machine, NoHost, find_host, plan_installation
-from safekept.actions.schedule_install import FileTaken, HostRefused, install, installed, rediscovered, remove
+from safekept.actions.schedule.host import Machine, NoHost, find_host, plan_installation
+from safekept.actions.schedule.install import FileTaken, HostRefused, install, installed, rediscovered, remove
 from safekept.schedule.hosts.call import Call
 from surroundings import throwaway
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from in_process import spoken
-from safekept.actions.fleet import FleetRequest, look_at_fleet
-from safekept.actions.shared_vault import VaultIsCopy, join_vault
-from safekept.actions.vault import make_vault, open_vault
-from safekept.vault.check import check
+from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
+from safekept.actions.vault.opening import make_vault, open_vault
+from safekept.actions.vault.shared_vault import VaultIsCopy, join_vault
+from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultExists, WrongKey
-from safekept.vault.identity import Identity
-from safekept.vault.keys import Secret
+from safekept.vault.repo.identity import Identity
+from safekept.vault.repo.keys import Secret
 from snapshots import take
 from surroundings import throwaway
 

@@ -9,16 +9,16 @@ import time
 import pytest
 
 from in_process import spoken
-from safekept.actions.ages import moment, seconds_text
-from safekept.actions.coverage import coverage_of
-from safekept.actions.growth import by_day, growth_of
-from safekept.actions.log import parse_since
-from safekept.actions.recent import MOST_BYTES, recent
-from safekept.actions.record import record
-from safekept.actions.status import look
+from safekept.actions.base.record import record
+from safekept.actions.status.coverage import coverage_of
+from safekept.actions.status.growth import by_day, growth_of
+from safekept.actions.status.recent import MOST_BYTES, recent
+from safekept.actions.status.status import look
+from safekept.actions.undo.log import parse_since
+from safekept.core.ages import moment, seconds_text
 from safekept.core.events import silent
 from safekept.core.journal import Record
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.snapshot import Snapshot
 from states import DAY, empty, fresh, write
 from surroundings import throwaway
 
@@ -149,8 +149,8 @@ def test_dates_of_since_are_those_of_this_machine():
 
 
 def test_a_look_takes_no_lock_and_opens_no_index(tmp_path, monkeypatch):
-    from safekept.vault.index import Index
-    from safekept.vault.repo import Repository
+    from safekept.vault.repo.index import Index
+    from safekept.vault.repo.repository import Repository
 
     state = fresh(tmp_path)
     monkeypatch.setattr(Repository, "lock", lambda *a, **k: pytest.fail("a lock was taken"))

@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
-from safekept.actions.alarms import Alarm
-from safekept.actions.coverage import Coverage, coverage_of
-from safekept.actions.destination_status import DestinationStatus
-from safekept.actions.home_status import HomeStatus
-from safekept.actions.kept_projects import KeptProject, KeptProjects
-from safekept.actions.keys import GENERATED, ListedKey
-from safekept.actions.last_copies import Failure, LastSnapshot
-from safekept.actions.receipts import Receipt, Row
-from safekept.actions.vault_status import OPEN, SHUT, Checked, VaultStatus
-from safekept.actions.verdict import Verdict, judge
-from safekept.home.landing.leftovers import Leftover
+from safekept.actions.alarms.alarms import Alarm
+from safekept.actions.drill.receipts import Receipt, Row
+from safekept.actions.status.coverage import Coverage, coverage_of
+from safekept.actions.status.destination_status import DestinationStatus
+from safekept.actions.status.home_status import HomeStatus
+from safekept.actions.status.home_summary import Failure, LastSnapshot
+from safekept.actions.status.project_summaries import KeptProject, KeptProjects
+from safekept.actions.status.vault_status import OPEN, SHUT, Checked, VaultStatus
+from safekept.actions.status.verdict import Verdict, judge
+from safekept.actions.vault.keys.keys import GENERATED, ListedKey
+from safekept.home.landing.leftover import Leftover
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -350,7 +350,7 @@ def test_member_replaced_in_our_zip_afterwards(tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_manifest_of_a_newer_version(form, tmp_path, monkeypatch):
-    import safekept.archive.manifest as manifest
+    import safekept.archive.container.manifest as manifest
 
     path = tmp_path / "a"
     monkeypatch.setattr(manifest, "VERSION", 2)

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from safekept.archive.container.handle import open_handle
 from safekept.archive.errors import ArchiveDamaged
-from safekept.archive.handle import open_handle
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ def test_directory_in_the_place_of_the_archive_is_said(tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_write_error_is_typed_and_leaves_nothing(form, tmp_path, monkeypatch):
-    import safekept.archive.output as output
+    import safekept.archive.container.output as output
 
     def full(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")

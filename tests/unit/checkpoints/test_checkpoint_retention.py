@@ -8,8 +8,8 @@ import random
 import pytest
 
 from safekept.checkpoints.checkpoint import Checkpoint
-from safekept.checkpoints.presence import ORPHAN, UNREACHABLE, Presence
-from safekept.checkpoints.retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
+from safekept.checkpoints.project import ORPHAN, UNREACHABLE, Presence
+from safekept.checkpoints.upkeep.retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
 
 NOW = 1_800_000_000 * 1_000_000_000
 HOUR = DAY_NS // 24

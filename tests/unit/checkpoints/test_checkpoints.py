@@ -11,8 +11,8 @@ import pytest
 from checkpoint_support import contents_in_store, fsck, put, tree_on_disk
 from safekept.checkpoints.checkpoints import NO_GIT, Checkpoints
 from safekept.checkpoints.state import read_state
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import TakeSettings
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_too_many_files_fall_back_to_named_ones_and_say_so_once(tmp_path, projec
 
 def test_without_git_there_is_one_notice_and_no_error(agent, project, monkeypatch):
     monkeypatch.setattr("safekept.checkpoints.checkpoints.find_git", lambda: None)
-    monkeypatch.setattr("safekept.checkpoints.ignore.find_git", lambda: None)
+    monkeypatch.setattr("safekept.checkpoints.scan.ignore.find_git", lambda: None)
     done = agent.before([f"{project}/a.py"])
     assert (done.notices, done.failures) == ([NO_GIT], [])
     put(f"{project}/a.py", "2")

@@ -11,26 +11,26 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put, run_plain_git
 from children import children
-from safekept.checkpoints import tidy as tidy_module
-from safekept.checkpoints.dropped import drop_checkpoints, held_by_grace
-from safekept.checkpoints.git import find_git
-from safekept.checkpoints.inventory import take_inventory
-from safekept.checkpoints.maintenance import (
+from safekept.checkpoints.store.git import find_git
+from safekept.checkpoints.store.quarantine import Quarantine
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.store.writers import nobody_writes, writing
+from safekept.checkpoints.take.taking import take
+from safekept.checkpoints.upkeep import tidy as tidy_module
+from safekept.checkpoints.upkeep.dropping import drop_checkpoints, held_by_grace
+from safekept.checkpoints.upkeep.inventory import take_inventory
+from safekept.checkpoints.upkeep.maintenance import (
     GitMissing,
     MaintenanceSettings,
     read_upkeep,
     run_maintenance,
     start_if_due,
 )
-from safekept.checkpoints.pack_refs import pack_refs
-from safekept.checkpoints.quarantine import Quarantine
-from safekept.checkpoints.retention import Drop, Limits, RetentionPlan
-from safekept.checkpoints.size import add_written, measure
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.survey import make_plan, survey
-from safekept.checkpoints.take import take
-from safekept.checkpoints.tidy import Tidy
-from safekept.checkpoints.writing import nobody_writes, writing
+from safekept.checkpoints.upkeep.packed_refs import pack_refs
+from safekept.checkpoints.upkeep.retention import Drop, Limits, RetentionPlan
+from safekept.checkpoints.upkeep.size import add_written, measure
+from safekept.checkpoints.upkeep.surveying import make_plan, survey
+from safekept.checkpoints.upkeep.tidy import Tidy
 from safekept.core.locks import AlreadyRunning, process_lock
 
 NOW = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0)
@@ -301,7 +301,7 @@ def test_two_runs_never_work_at_once(store, project):
 
 def test_repeated_failures_are_counted_and_the_next_success_clears_them(store, project, monkeypatch):
     turns(store, project, 1)
-    monkeypatch.setattr("safekept.checkpoints.git.find_git", lambda: None)
+    monkeypatch.setattr("safekept.checkpoints.store.git.find_git", lambda: None)
     for count in (1, 2):
         with pytest.raises(GitMissing):
             run_maintenance(store.directory, NOW)
@@ -353,7 +353,9 @@ def test_a_damaged_loose_object_stops_nothing(store, project, content):
 
 def started(directory: str, settings: MaintenanceSettings, monkeypatch, **options) -> bool:
     runs = []
-    monkeypatch.setattr("safekept.checkpoints.maintenance.start_detached", lambda *words: runs.append(words))
+    monkeypatch.setattr(
+        "safekept.checkpoints.upkeep.maintenance.start_detached", lambda *words: runs.append(words)
+    )
     start_if_due(directory, settings, **options)
     return bool(runs)
 

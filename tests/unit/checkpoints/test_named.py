@@ -10,10 +10,10 @@ import pytest
 
 from checkpoint_support import contents_in_store, fsck, put
 from safekept.checkpoints.checkpoints import Checkpoints
-from safekept.checkpoints.named_record import NAME
-from safekept.checkpoints.rollback import plan_rollback, roll_back, undo_rollback
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back, undo_rollback
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.named import NAME
+from safekept.checkpoints.take.taking import TakeSettings, take
 
 QUICK = TakeSettings(durable=False)
 FEW = TakeSettings(durable=False, max_files=3)
@@ -238,7 +238,7 @@ def test_an_index_that_cannot_be_read_is_no_trouble(store, project):
 
 def test_the_index_is_asked_for_only_when_something_changed(store, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("safekept.checkpoints.making.Ignore.tracked", lambda self: asked.append(1) or [])
+    monkeypatch.setattr("safekept.checkpoints.take.making.Ignore.tracked", lambda self: asked.append(1) or [])
     place = str(tmp_path / "tracking")
     put(f"{place}/conf", "1")
     git(str(tmp_path), "init", "-q", place)

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from safekept.checkpoints.presence import LIVE, ORPHAN, UNREACHABLE, presence, remember_place
+from safekept.checkpoints.project import LIVE, ORPHAN, UNREACHABLE, presence, remember_place
 
 
 @pytest.fixture

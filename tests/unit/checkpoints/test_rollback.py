@@ -9,9 +9,9 @@ import stat
 import pytest
 
 from rollback_support import Project
-from safekept.checkpoints.ground import ProjectReplaced
-from safekept.checkpoints.rollback import NothingToUndo, plan_rollback, roll_back
-from safekept.checkpoints.take import ProjectGone
+from safekept.checkpoints.rollback.project_tree import ProjectReplaced
+from safekept.checkpoints.rollback.rollback import NothingToUndo, plan_rollback, roll_back
+from safekept.checkpoints.take.taking import ProjectGone
 
 
 @pytest.fixture

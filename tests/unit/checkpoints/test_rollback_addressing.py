@@ -7,9 +7,9 @@ import os
 import pytest
 
 from rollback_support import Project
-from safekept.checkpoints.addressing import FileNotInCheckpoint, FileOutsideProject, find_checkpoint
 from safekept.checkpoints.checkpoint import NoSuchCheckpoint
-from safekept.checkpoints.moment import numbered
+from safekept.checkpoints.points.addressing import FileNotInCheckpoint, FileOutsideProject, find_checkpoint
+from safekept.checkpoints.points.reconstructed_state import numbered
 
 
 @pytest.fixture

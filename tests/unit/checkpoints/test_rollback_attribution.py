@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rollback_support import Project
-from safekept.checkpoints.take import take
+from safekept.checkpoints.take.taking import take
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_kept_edit_stays_kept_at_the_next_rollback(project):
 
 
 def test_looking_at_a_plan_and_going_away_does_not_make_the_users_edit_the_agents(project):
-    from safekept.checkpoints.rollback import plan_rollback
+    from safekept.checkpoints.rollback.rollback import plan_rollback
 
     point = project.before()
     project.write("agent.txt", "agent\n")

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from rollback_support import Project
-from safekept.checkpoints import changes
-from safekept.checkpoints.changes import count_changes, pairs_between, text_difference
+from safekept.checkpoints.points import differences as changes
+from safekept.checkpoints.points.differences import count_changes, pairs_between, text_difference
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rollback_support import Project, Tree
-from safekept.checkpoints.rollback_plan import parents
+from safekept.checkpoints.points.rollback_plan import parents
 
 NAMES = ["a", "b", "A", "ä", "odd \n name", "x.py", "d", "e", os.fsdecode(b"\xff\xfe"), "-rf"]
 UNCOVERED = [".env", "node_modules/m.js", "big.bin", "sub/.env.local", ".git/HEAD"]

@@ -8,7 +8,7 @@ import pytest
 
 from rollback_support import Project
 from safekept.checkpoints.checkpoints import Checkpoints
-from safekept.checkpoints.take import TakeSettings
+from safekept.checkpoints.take.taking import TakeSettings
 
 
 class Agent:

@@ -95,7 +95,7 @@ def test_a_deleted_project_comes_back_with_plain_rollback(project):
 def test_a_rollback_that_cannot_be_planned_leaves_no_empty_project(project):
     project.before()
     shutil.rmtree(project.path)
-    from safekept.checkpoints.addressing import FileNotInCheckpoint
+    from safekept.checkpoints.points.addressing import FileNotInCheckpoint
 
     with pytest.raises(FileNotInCheckpoint):
         project.back("1", "nobody-knows-it", recreate=True)

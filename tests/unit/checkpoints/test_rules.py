@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safekept.checkpoints import meta
-from safekept.checkpoints.names import meta_name, real_meta_name, real_name, stored_name
 from safekept.checkpoints.project import MARKERS
-from safekept.checkpoints.rules import DIRECTORIES, FILES, NO_SECRETS, SECRET_DIRECTORIES, SECRET_FILES, Rules
+from safekept.checkpoints.scan.rules import (
+    DIRECTORIES,
+    FILES,
+    NO_SECRETS,
+    SECRET_DIRECTORIES,
+    SECRET_FILES,
+    Rules,
+)
+from safekept.checkpoints.store import meta
+from safekept.checkpoints.store.names import meta_name, real_meta_name, real_name, stored_name
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "reference", "checkpoints.md")
 SIZE = st.integers(0, 2**50)

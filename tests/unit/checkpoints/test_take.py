@@ -24,9 +24,9 @@ from checkpoint_support import (
     tree_on_disk,
 )
 from safekept.checkpoints.checkpoint import Checkpoint
-from safekept.checkpoints.pack_record import read_record
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import ProjectGone, TakeSettings, TooManyFiles, take
+from safekept.checkpoints.scan.trust import read_record
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import ProjectGone, TakeSettings, TooManyFiles, take
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_every_checkpoint_is_the_tree_that_was_there(telling, rounds):
     """
     with pytest.MonkeyPatch.context() as patch:
         if not telling:
-            patch.setattr("safekept.checkpoints.walk.names_are_told", lambda device: False)
+            patch.setattr("safekept.checkpoints.scan.walk.names_are_told", lambda device: False)
         follow_edits(rounds)
 
 
@@ -180,7 +180,7 @@ def test_only_what_changed_is_read(store, project):
 
 
 def test_what_is_read_again_for_being_fresh_is_not_stored_again(store, project, monkeypatch):
-    monkeypatch.setattr("safekept.checkpoints.content.settled", lambda *times: False)
+    monkeypatch.setattr("safekept.checkpoints.scan.content.settled", lambda *times: False)
     for number in range(30):
         put(f"{project}/f{number}", os.urandom(4000))
     first = take(store, project)
@@ -424,7 +424,7 @@ def test_rules_of_the_repository_itself_are_asked_without_running_it(store, proj
 
 
 def test_without_git_a_checkpoint_is_taken_and_says_what_could_not_be_asked(store, project, monkeypatch):
-    monkeypatch.setattr("safekept.checkpoints.ignore.find_git", lambda: None)
+    monkeypatch.setattr("safekept.checkpoints.scan.ignore.find_git", lambda: None)
     put(f"{project}/.gitignore", "x\n")
     put(f"{project}/x", "1")
     done = take(store, project)
@@ -562,7 +562,7 @@ def open_bytes(path):
 @pytest.mark.parametrize("back_ns", [3600 * 10**9, 3 * 10**9, 1])
 def test_points_stay_in_order_when_the_clock_is_set_back(store, project, monkeypatch, back_ns):
     clock = [time.time_ns()]
-    monkeypatch.setattr("safekept.checkpoints.take.time.time_ns", lambda: clock[0])
+    monkeypatch.setattr("safekept.checkpoints.take.taking.time.time_ns", lambda: clock[0])
     made = []
     for number in range(40):
         put(f"{project}/a", f"{number}")

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from checkpoint_support import put, tree_on_disk
-from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import take
-from safekept.checkpoints.unpacking import size_of, unpack
+from safekept.checkpoints.rollback.unpacking import size_of, unpack
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import take
 
 
 @pytest.fixture

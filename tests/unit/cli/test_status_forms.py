@@ -8,13 +8,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from safekept.actions.destination_status import DestinationStatus
-from safekept.actions.home_status import HomeStatus
-from safekept.actions.status import Status, look
-from safekept.cli.growth_svg import growth_svg
-from safekept.cli.prometheus import exposition
+from safekept.actions.status.destination_status import DestinationStatus
+from safekept.actions.status.home_status import HomeStatus
+from safekept.actions.status.status import Status, look
 from safekept.cli.screen import folded
-from safekept.cli.spark import plot, spark
+from safekept.cli.status.growth_svg import growth_svg
+from safekept.cli.status.prometheus import exposition
+from safekept.cli.status.spark import plot, spark
 from states import State, alarmed
 from surroundings import throwaway
 

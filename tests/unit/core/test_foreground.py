@@ -9,12 +9,7 @@ import sys
 
 import pytest
 
-from safekept.core.foreground import (
-    CommandNotExecutable,
-    CommandNotFound,
-    find_program,
-    run_in_foreground,
-)
+from safekept.core.foreground import CommandNotExecutable, CommandNotFound, find_program, run_in_foreground
 from terminals import Terminal
 
 #: Runs its arguments in the foreground, and says how that ended.

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from safekept.core.events import silent
-from safekept.core.sqlite import lean_pages
-from safekept.core.sqlite.lean import LeanFacts, NotRebuilt, lean, read_facts, rebuild
-from safekept.core.sqlite.lean_wish import LeanWish, Recipe
-from safekept.core.sqlite.pin import pin
+from safekept.core.sqlite.hold.pin import pin
+from safekept.core.sqlite.lean import pages as lean_pages
+from safekept.core.sqlite.lean.lean import LeanFacts, NotRebuilt, lean, read_facts, rebuild
+from safekept.core.sqlite.lean.request import LeanWish, Recipe
 
 WORDS = "harbour lantern copper violet thunder meadow saddle quartz ember willow falcon marble".split()
 SPLIT = "CREATE VIRTUAL TABLE own USING fts5(body)"

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from safekept.home.census import count_document
-from safekept.home.rules import Count
-from safekept.home.scan import Selection
+from safekept.home.layout.rules import Count
+from safekept.home.scan.scanning import Selection
 from scanned import HERMES, consume, look, plant, plant_database, read
 from unprivileged import as_nobody, nobodys
 

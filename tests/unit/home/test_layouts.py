@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from safekept.home.layout import load_layouts
-from safekept.home.layout_file import BadLayout
-from safekept.home.patterns import BadPattern
+from safekept.home.layout.layout import load_layouts
+from safekept.home.layout.layout_file import BadLayout
+from safekept.home.layout.patterns import BadPattern
 
 HERMES = load_layouts()["hermes"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safekept.home.patterns import BadPattern, Matcher, parse_pattern
+from safekept.home.layout.patterns import BadPattern, Matcher, parse_pattern
 
 
 def covers(pattern: str, path: str, directory: bool = False) -> bool:

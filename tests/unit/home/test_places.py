@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from safekept.home.layout import find_home, load_layouts, locate_home, recognise
-from safekept.home.places import (
+from safekept.home.layout.layout import find_home, load_layouts, locate_home, recognise
+from safekept.home.layout.places import (
     HomeEmpty,
     HomeNotDirectory,
     HomeNotFound,

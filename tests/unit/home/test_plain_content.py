@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from safekept.core.entries import CHUNK, ZEROS, EntryLost, Outcome
-from safekept.home import content as module
-from safekept.home.content import WHOLE, open_plain
+from safekept.home.scan import content as module
+from safekept.home.scan.content import WHOLE, open_plain
 from scanned import look, plant, read
 
 

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from safekept.core.entries import Kind, Outcome
-from safekept.home.scan import Selection
+from safekept.home.scan.scanning import Selection
 from scanned import HERMES, consume, look, paths, plant, read, remarks
 from unprivileged import as_nobody, nobodys
 
@@ -191,7 +191,7 @@ def test_trees_that_prove_what_they_are_stay_out_at_any_depth(tmp_path: object) 
 def test_counting_what_is_left_out_stops_after_a_moment(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safekept.home.tally._MOST_ENTRIES", 5)
+    monkeypatch.setattr("safekept.home.scan.frame._MOST_ENTRIES", 5)
     home = plant(tmp_path, {"config.yaml": "x", **{f"hermes-agent/{number}/x": "x" for number in range(20)}})
     source = look(home)
     list(source)
@@ -472,7 +472,7 @@ def test_events_tell_how_far_the_scan_is(tmp_path: object) -> None:
 
 
 def test_layouts_without_profiles_have_none(tmp_path: object) -> None:
-    from safekept.home.layout import load_layouts
+    from safekept.home.layout.layout import load_layouts
 
     home = plant(tmp_path, {"profiles/x/.credentials.json": "k", ".credentials.json": "k"})
     layout = load_layouts()["claude-code"]

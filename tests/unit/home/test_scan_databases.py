@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from safekept.core.entries import Kind, Outcome
-from safekept.home.headers import HeaderReader
-from safekept.home.scan import Selection
+from safekept.home.scan.headers import HeaderReader
+from safekept.home.scan.scanning import Selection
 from scanned import consume, look, paths, plant, plant_database, read, remarks
 
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from safekept.core.entries import Kind, Outcome
-from safekept.home.patterns import BadPattern
-from safekept.home.scan import NoSuchProfile, NothingSelected, Selection
+from safekept.home.layout.patterns import BadPattern
+from safekept.home.scan.scanning import NoSuchProfile, NothingSelected, Selection
 from scanned import look, paths, plant, remarks
 
 HOME = {

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from connected import connect, disconnect, program_in, read, write
-from safekept.actions.connections import connections
 from safekept.actions.doctor.diagnosis import examine
 from safekept.actions.doctor.finding import DoctorRequest
-from safekept.actions.host_calls import record_host_call
-from safekept.actions.host_status import HostStatus
-from safekept.actions.status import look
-from safekept.integrations.connecting.hosts import HOSTS
+from safekept.actions.hosts.calls import record_host_call
+from safekept.actions.hosts.connections import connections
+from safekept.actions.status.host_status import HostStatus
+from safekept.actions.status.status import look
+from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.connecting.overview import host_statuses
 from surroundings import throwaway
 

@@ -8,10 +8,10 @@ import stat
 import pytest
 
 from connected import JSON_HOSTS, connect, disconnect, program_in, read, write
-from safekept.actions.connections import connections
+from safekept.actions.hosts.connections import connections
 from safekept.core.files import TEMPORARY_PREFIX
 from safekept.integrations.connecting import carrying_out
-from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.connecting.planning import plan_connect
 from safekept.integrations.connecting.program import Program
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone, SettingsNotWritten

@@ -15,8 +15,8 @@ import pytest
 from checkpoint_support import contents_in_store
 from helper_support import PATIENT, Unchanging, helper_thread, throwaway
 from safekept.checkpoints.project import project_id
-from safekept.checkpoints.project_lock import project_lock
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import project_lock
 from safekept.core.locks import AlreadyRunning
 from safekept.integrations.calls import Call
 from safekept.integrations.helper import client, server

@@ -15,7 +15,7 @@ import pytest
 
 from checkpoint_support import fsck
 from helper_support import PATIENT, SOURCE, helper_process, program, throwaway
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 from safekept.core.errors import SafekeptError
 from safekept.integrations import entry
 from safekept.integrations.helper import client

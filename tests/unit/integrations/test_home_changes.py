@@ -9,9 +9,9 @@ import pytest
 
 from checkpoint_support import put
 from helper_support import throwaway
-from safekept.actions.home_timeline import home_points
-from safekept.actions.listing import list_home
-from safekept.actions.vault import open_vault
+from safekept.actions.projects.home_points.timeline import home_points
+from safekept.actions.snapshots.listing import list_home
+from safekept.actions.vault.opening import open_vault
 from safekept.integrations.calls import Call
 from safekept.integrations.protect import Place, protect
 
@@ -83,7 +83,7 @@ def test_a_change_that_could_not_be_kept_starts_nothing(user, started, monkeypat
     def refuse(*given, **more):
         raise SafekeptError("no room", kept="Nothing was changed", next_steps=())
 
-    monkeypatch.setattr("safekept.actions.home_points.before_home_change", refuse)
+    monkeypatch.setattr("safekept.actions.projects.home_points.take.before_home_change", refuse)
     _, outcome = change(user, Place.load(user.environment))
     assert [one.what for one in outcome.failures] == ["no room"] and started == []
 

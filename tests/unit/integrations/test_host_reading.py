@@ -12,8 +12,8 @@ from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.commands import named_by
 from safekept.integrations.hosts.event import Event, one_line, reason
 from safekept.integrations.hosts.handling import find_host
-from safekept.integrations.hosts.patch_text import paths_in
-from safekept.integrations.hosts.said import Said
+from safekept.integrations.hosts.shown_messages import Said
+from safekept.integrations.hosts.tools import paths_in
 from safekept.integrations.places import Place
 
 

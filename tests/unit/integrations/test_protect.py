@@ -9,10 +9,10 @@ import pytest
 
 from checkpoint_support import contents_in_store, put
 from helper_support import throwaway
-from safekept.actions import home_points
-from safekept.actions.host_calls import read_host_calls
-from safekept.actions.host_sessions import read_session, set_switch
-from safekept.checkpoints.store import Store
+from safekept.actions.hosts.calls import read_host_calls
+from safekept.actions.hosts.sessions import read_session, set_switch
+from safekept.actions.projects.home_points import take as home_points
+from safekept.checkpoints.store.store import Store
 from safekept.integrations import home_paths
 from safekept.integrations import protect as protecting
 from safekept.integrations.calls import KINDS, Call
@@ -239,7 +239,7 @@ def test_a_home_that_the_vault_cannot_take_is_kept_by_name(user, monkeypatch):
     def refuse(*words: object, **more: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safekept.actions.home_points.before_home_change", refuse)
+    monkeypatch.setattr("safekept.actions.projects.home_points.take.before_home_change", refuse)
     outcome = protect(Call("before", "claude-code", "Write", (note,), session="s"), place)
     assert [one.what for one in outcome.failures] == ["No space left on device"]
     assert outcome.home_point == "" and len(outcome.checkpoints) == 1

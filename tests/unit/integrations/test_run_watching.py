@@ -11,7 +11,7 @@ import pytest
 
 from checkpoint_support import put
 from safekept.checkpoints.checkpoints import Checkpoints
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store.store import Store
 from safekept.integrations.run import sources
 from safekept.integrations.run.relevance import Relevance
 from safekept.integrations.run.rhythm import Rhythm

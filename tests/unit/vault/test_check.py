@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from safekept.vault.blobs import BlobKind, blob_id
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultDamaged
-from safekept.vault.files import save_file
-from safekept.vault.index_file import encode_index
-from safekept.vault.keys import Secret
-from safekept.vault.repo import Repository
+from safekept.vault.format.blobs import BlobKind, blob_id
+from safekept.vault.format.index_file import encode_index
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.repository import Repository
+from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import CHEAP, SECRET, new_vault, read_files, save_files
 

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safekept.vault.crypto import OVERHEAD, Key, Unauthentic
+from safekept.vault.format.crypto import OVERHEAD, Key, Unauthentic
 
 # D. J. Bernstein, "The Poly1305-AES message-authentication code", appendix B: k, r, nonce, message, tag.
 POLY1305_AES = [

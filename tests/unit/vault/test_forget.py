@@ -6,12 +6,20 @@ import dataclasses
 
 import pytest
 
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import (
+    SnapshotPinned,
+    forget,
+    forget_by_policy,
+    pin,
+    settle,
+    unforget,
+    unpin,
+)
+from safekept.vault.care.policy import Policy
+from safekept.vault.care.retention import plan_forget, states_in
 from safekept.vault.errors import NoSuchSnapshot, VaultLocked
-from safekept.vault.forget import SnapshotPinned, forget, forget_by_policy, pin, settle, unforget, unpin
-from safekept.vault.policy import Policy
-from safekept.vault.repo import Repository
-from safekept.vault.retention import plan_forget, states_in
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned

@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from safekept.vault.config import BadConfig, Config, irreducible, random_polynomial
-from safekept.vault.crypto import Key
 from safekept.vault.errors import (
     KeyInUse,
     NoSuchKey,
@@ -19,7 +17,9 @@ from safekept.vault.errors import (
     VaultUnsupported,
     WrongKey,
 )
-from safekept.vault.keys import (
+from safekept.vault.format.config import BadConfig, Config, irreducible, random_polynomial
+from safekept.vault.format.crypto import Key
+from safekept.vault.repo.keys import (
     FOR_GENERATED,
     FOR_PASSPHRASE,
     BadKeyFile,
@@ -29,7 +29,7 @@ from safekept.vault.keys import (
     generate_secret,
     make_key_file,
 )
-from safekept.vault.repo import Repository
+from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import CHEAP, SECRET, new_vault
 

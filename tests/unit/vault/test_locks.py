@@ -11,15 +11,15 @@ import time
 
 import pytest
 
-from safekept.vault import locks as locks_module
-from safekept.vault.blobs import BlobKind
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
 from safekept.vault.errors import LockLost, VaultLocked
-from safekept.vault.files import save_file
-from safekept.vault.lock_file import LockFile, read_locks
-from safekept.vault.locks import unlock
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.repo import locks as locks_module
+from safekept.vault.repo.lock_file import LockFile, read_locks
+from safekept.vault.repo.locks import unlock
+from safekept.vault.repo.repository import Repository
+from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import SECRET, new_vault, save_files, some_files
 

@@ -11,24 +11,24 @@ from safekept.core.errors import SafekeptError
 from safekept.core.objects.errors import PlaceWrong, wrong
 from safekept.core.objects.memory import MemoryObjects
 from safekept.core.worker import Worker
-from safekept.vault import pack as pack_module
-from safekept.vault import transfer
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import forget, pin
+from safekept.vault.care.prune import carry_out as carry_out_prune
+from safekept.vault.care.prune import plan_prune
 from safekept.vault.errors import VaultLocked
-from safekept.vault.forget import forget, pin
-from safekept.vault.keys import Secret
-from safekept.vault.mirror import (
+from safekept.vault.format import pack as pack_module
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.mirror import transfer
+from safekept.vault.mirror.mirror import (
     CONFIG_LAST,
     MirrorRefused,
     carry_out,
     plan_mirror,
     refuse_other_vault,
 )
-from safekept.vault.mirror_prune import MirrorPruneRefused, prune_mirror, refuse_prune
-from safekept.vault.prune import carry_out as carry_out_prune
-from safekept.vault.prune import plan_prune
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.mirror.prune import MirrorPruneRefused, prune_mirror, refuse_prune
+from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind

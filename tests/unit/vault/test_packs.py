@@ -10,8 +10,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safekept.vault.blobs import BlobKind, PackEntry, blob_id
-from safekept.vault.compression import (
+from safekept.vault.format.blobs import BlobKind, PackEntry, blob_id
+from safekept.vault.format.compression import (
     BadCompression,
     compress_many,
     decompress,
@@ -19,11 +19,18 @@ from safekept.vault.compression import (
     pack_unpacked,
     unpack_unpacked,
 )
-from safekept.vault.crypto import Key
-from safekept.vault.index import Index
-from safekept.vault.index_cache import IndexCache
-from safekept.vault.index_file import BadIndex, decode_index, encode_index
-from safekept.vault.pack import BadPack, PackBuilder, decode_header, encode_header, pack_size, read_header
+from safekept.vault.format.crypto import Key
+from safekept.vault.format.index_file import BadIndex, decode_index, encode_index
+from safekept.vault.format.pack import (
+    BadPack,
+    PackBuilder,
+    decode_header,
+    encode_header,
+    pack_size,
+    read_header,
+)
+from safekept.vault.repo.index import Index
+from safekept.vault.repo.index_cache import IndexCache
 
 KEY = Key.generate()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from safekept.vault.forget import forget_by_policy, mark_proven
-from safekept.vault.policy import Policy
-from safekept.vault.retention import plan_forget, states_in_file
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.care.forgetting import forget_by_policy, mark_proven
+from safekept.vault.care.policy import Policy
+from safekept.vault.care.retention import plan_forget, states_in_file
+from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import kind_tag, proven_at, proven_tag, state_tag, with_tag

@@ -7,24 +7,25 @@ import os
 import pytest
 
 from safekept.core.files import NoRoom
-from safekept.vault import index_file, prune_packs
-from safekept.vault import pack as pack_module
-from safekept.vault.blobs import BlobKind, blob_id
-from safekept.vault.check import check
-from safekept.vault.crypto import OVERHEAD
+from safekept.vault.care import prune_packs
+from safekept.vault.care.checking import check
+from safekept.vault.care.forgetting import forget, pin
+from safekept.vault.care.prune import GRACE, PruneRefused, carry_out, plan_prune
 from safekept.vault.errors import VaultLocked, VaultReadOnly
-from safekept.vault.files import save_file
-from safekept.vault.forget import forget, pin
-from safekept.vault.index_file import encode_index
-from safekept.vault.pack import PackBuilder
-from safekept.vault.prune import GRACE, PruneRefused, carry_out, plan_prune
-from safekept.vault.references import references
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format import index_file
+from safekept.vault.format import pack as pack_module
+from safekept.vault.format.blobs import BlobKind, blob_id
+from safekept.vault.format.crypto import OVERHEAD
+from safekept.vault.format.index_file import encode_index
+from safekept.vault.format.pack import PackBuilder
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.format.tree import BadTree, Node, encode_tree
+from safekept.vault.read.references import references
+from safekept.vault.repo.repository import Repository
+from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage, MemoryStorage
 from safekept.vault.storage.base import FileKind
-from safekept.vault.tree import BadTree, Node, encode_tree
 from vaults import SECRET, new_vault, read_all, read_files, save_directory, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from faulty_storage import FaultyStorage, Stopped
-from safekept.vault.blobs import BlobKind
-from safekept.vault.check import check
+from safekept.vault.care.checking import check
+from safekept.vault.care.prune import carry_out, plan_prune
+from safekept.vault.care.repair import carry_out_repair, plan_repair
 from safekept.vault.errors import VaultReadOnly
-from safekept.vault.locks import unlock
-from safekept.vault.prune import carry_out, plan_prune
-from safekept.vault.repair import carry_out_repair, plan_repair
-from safekept.vault.repo import Repository
+from safekept.vault.format.blobs import BlobKind
+from safekept.vault.repo.locks import unlock
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind

@@ -11,12 +11,7 @@ import pytest
 
 from faulty_storage import FaultyStorage
 from safekept.core.files import NoRoom
-from safekept.vault import pack as pack_module
-from safekept.vault import packer as packer_module
-from safekept.vault import saver as saver_module
-from safekept.vault.blobs import BlobKind, blob_id
-from safekept.vault.check import check
-from safekept.vault.crypto import Key
+from safekept.vault.care.checking import check
 from safekept.vault.errors import (
     AmbiguousSnapshot,
     LockLost,
@@ -25,9 +20,14 @@ from safekept.vault.errors import (
     VaultDamaged,
     VaultReadOnly,
 )
-from safekept.vault.reader import SnapshotSource
-from safekept.vault.repo import Repository
-from safekept.vault.snapshot import BadSnapshot, Snapshot
+from safekept.vault.format import pack as pack_module
+from safekept.vault.format.blobs import BlobKind, blob_id
+from safekept.vault.format.crypto import Key
+from safekept.vault.format.snapshot import BadSnapshot, Snapshot
+from safekept.vault.read.reader import SnapshotSource
+from safekept.vault.repo import packer as packer_module
+from safekept.vault.repo import saver as saver_module
+from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots
 from safekept.vault.storage import FileKind, MemoryStorage
 from vaults import SECRET, new_vault, read_all, read_files, save_directory, save_files, some_files

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from safekept.vault.policy import Policy, Span, apply_policy
-from safekept.vault.retention import DEFAULT_POLICIES, for_every_kind, plan_forget
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.care.policy import Policy, Span, apply_policy
+from safekept.vault.care.retention import DEFAULT_POLICIES, for_every_kind, plan_forget
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.format.times import parse_time
 from safekept.vault.tags import KINDS
-from safekept.vault.times import parse_time
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR

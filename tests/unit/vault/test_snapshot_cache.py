@@ -14,10 +14,10 @@ from contextlib import closing
 import pytest
 
 from safekept.core.entries import Entry
-from safekept.home.opener import Opener
-from safekept.vault import memory as memory_module
-from safekept.vault.memory import RACY_NS
+from safekept.home.scan.opener import Opener
 from safekept.vault.storage import FileKind
+from safekept.vault.write import memory as memory_module
+from safekept.vault.write.memory import RACY_NS
 from scanned import plant, plant_database
 from snapshots import cache_files, drop_cache, home_tree, is_whole, opened, rows, stored_files, take
 from surroundings import throwaway
@@ -54,7 +54,7 @@ def home(tmp_path):
 def trusting(monkeypatch):
     """Trust a status of any age, so that a test need not wait two seconds for each file it makes."""
     monkeypatch.setattr(memory_module, "RACY_NS", 0)
-    import safekept.vault.intake as intake
+    import safekept.vault.write.intake as intake
 
     monkeypatch.setattr(intake, "RACY_NS", 0)
 
@@ -174,8 +174,8 @@ def test_blobs_that_were_pruned_meanwhile_are_stored_again(here, home, trusting)
 def test_index_files_rewritten_by_maintenance_do_not_cost_a_reading(here, home, trusting, monkeypatch):
     take(here, home)
     with opened(here) as repository:
-        from safekept.vault.files import save_file
-        from safekept.vault.index_file import encode_index
+        from safekept.vault.format.index_file import encode_index
+        from safekept.vault.repo.sealed_files import save_file
 
         names = [name for name, _ in repository.storage.list(FileKind.INDEX)]
         packs = [(pack, entries) for pack, entries in repository.index.by_pack()]
@@ -213,8 +213,8 @@ def drop_index_cache(here) -> None:
 
 
 def all_indexed(repository, tree: bytes) -> bool:
-    from safekept.vault.blobs import BlobKind
-    from safekept.vault.reader import walk
+    from safekept.vault.format.blobs import BlobKind
+    from safekept.vault.read.reader import walk
 
     remarks: list = []
     for _, node in walk(repository, tree, remarks):
@@ -264,7 +264,7 @@ def test_metadata_alone_changes_the_tree_without_reading(here, home, trusting, m
     second = take(here, home)
     assert home_tree(here, first.snapshot) != home_tree(here, second.snapshot)
     with opened(here) as repository:
-        from safekept.vault.homes import snapshot_source
+        from safekept.vault.read.homes import snapshot_source
 
         source, _ = snapshot_source(repository, second.snapshot)
         found = {entry.path: entry for entry in source}
@@ -294,7 +294,7 @@ def test_random_changes_with_and_without_a_cache_give_one_tree(here, home, trust
             with closing(sqlite3.connect(os.path.join(home, "state.db"))) as connection, connection:
                 connection.execute("insert into messages(text) values (hex(randomblob(3000)))")
         quick = source.random() < 0.3
-        from safekept.home.scan import Selection
+        from safekept.home.scan.scanning import Selection
 
         options = {"selection": Selection(quick=quick), "kind": "quick" if quick else "manual"}
         with_cache, without = take(here, home, **options), take(bare, home, **options)

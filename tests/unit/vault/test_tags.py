@@ -8,9 +8,9 @@ import pytest
 
 from safekept.vault import tags
 from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
-from safekept.vault.snapshot import Snapshot
+from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.format.times import parse_time
 from safekept.vault.snapshots import one_of_each, pick, public_id, shown
-from safekept.vault.times import parse_time
 
 DAY = 86400 * 10**9
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safekept.vault.quoting import json_text, quote, unquote
-from safekept.vault.times import format_time, parse_time
-from safekept.vault.tree import EMPTY, BadTree, Node, decode_tree, encode_tree, go_mode, unix_mode
+from safekept.vault.format.quoting import json_text, quote, unquote
+from safekept.vault.format.times import format_time, parse_time
+from safekept.vault.format.tree import EMPTY, BadTree, Node, decode_tree, encode_tree, go_mode, unix_mode
 
 ANY_NAME = st.binary(min_size=1, max_size=40).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
 NODE_NAME = ANY_NAME.filter(lambda name: name not in (".", "..") and "/" not in name and "\x00" not in name)

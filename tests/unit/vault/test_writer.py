@@ -9,14 +9,14 @@ import random
 import pytest
 
 from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
-from safekept.vault.blocks import SEGMENT, BlockStore, block_size, pieces
-from safekept.vault.chunks import WHOLE, cut
-from safekept.vault.memory import KnownDatabase
-from safekept.vault.node_text import NodeTexts
+from safekept.vault.format.node_text import NodeTexts
+from safekept.vault.format.tree import Node, encode_node
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
-from safekept.vault.tree import Node, encode_node
-from safekept.vault.writer import Description, write_snapshot
+from safekept.vault.write.chunks import WHOLE, cut
+from safekept.vault.write.databases import SEGMENT, BlockStore, block_size, pieces
+from safekept.vault.write.memory import KnownDatabase
+from safekept.vault.write.writer import Description, write_snapshot
 from vaults import new_vault, read_files
 
 

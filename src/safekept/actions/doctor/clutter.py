@@ -6,15 +6,15 @@ import fnmatch
 import os
 from collections.abc import Iterator
 
-from safekept.actions.adopt import PRESENT, plan_adoption
-from safekept.actions.surroundings import Place
 from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shell_line
 from safekept.core.trash import weight
-from safekept.home.content import amount
 from safekept.home.copies import QUICK, ZIP
 from safekept.home.layout import Layout
+from safekept.home.scan import amount
 
+from ..archives.adopt import PRESENT, plan_adoption
+from ..base.context import Place
 from .finding import ADVICE, Case, Finding
 
 #: Below this nobody wins anything.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from safekept.actions.host_status import PARTLY, SWITCHED_OFF, UNREADABLE
-
+from ..status.host_status import PARTLY, SWITCHED_OFF, UNREADABLE
 from .finding import ADVICE, Case, Finding
 
 

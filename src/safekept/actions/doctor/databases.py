@@ -11,25 +11,22 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from safekept.actions.listing import Listed, list_home
-from safekept.actions.receipts import ARCHIVE, read_receipts
-from safekept.actions.scratch import scratch
-from safekept.actions.stored_home import open_stored
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_status import OPEN
 from safekept.core.errors import SafekeptError
 from safekept.core.sqlite.capture import CaptureOptions
-from safekept.home.finding import Examination
-from safekept.home.finding import Finding as Loss
-from safekept.home.health_databases import judge
+from safekept.home.health import Examination, Recorded, Since, judge
+from safekept.home.health import Finding as Loss
 from safekept.home.layout import Layout
-from safekept.home.recorded import Recorded, Since
-from safekept.vault.blobs import BlobKind
-from safekept.vault.presence import doubt_lost_packs
-from safekept.vault.repo import Repository
-from safekept.vault.retention import SOUND, states_in
+from safekept.vault.care import SOUND, states_in
+from safekept.vault.format import BlobKind
+from safekept.vault.repo import Repository, doubt_lost_packs
 from safekept.vault.tags import proven_at
 
+from ..base.scratch import scratch
+from ..drill.receipts import ARCHIVE, read_receipts
+from ..snapshots.listing import Listed, list_home
+from ..snapshots.stored_home import open_stored
+from ..status.vault_status import OPEN
+from ..vault.opening import open_vault
 from .finding import ADVICE, SERIOUS, Case, Finding
 from .permissions import files_where
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from safekept.actions.status import Status, look
-from safekept.actions.surroundings import Surroundings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 
+from ..base.context import Surroundings
+from ..status.status import Status, look
 from .clutter import look_at_clutter
 from .connected import look_at_connections
 from .databases import look_at_databases

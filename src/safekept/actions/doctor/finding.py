@@ -14,9 +14,9 @@ from safekept.core.events import Listener, silent
 from safekept.core.spelling import shell_line
 
 if TYPE_CHECKING:
-    from safekept.actions.host_status import HostStatus
-    from safekept.actions.status import Status
-    from safekept.actions.surroundings import Surroundings
+    from ..base.context import Surroundings
+    from ..status.host_status import HostStatus
+    from ..status.status import Status
 
 SERIOUS, ADVICE = "serious", "advice"
 

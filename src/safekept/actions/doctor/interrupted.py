@@ -7,18 +7,18 @@ import os
 import time
 from collections.abc import Iterator
 
-from safekept.actions.ages import seconds_text
-from safekept.actions.changes import rolled_back_projects
-from safekept.actions.projects import checkpoint_directory
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_status import OPEN
-from safekept.checkpoints.refs import STALE
-from safekept.checkpoints.rollback_journal import RollbackJournal
+from safekept.checkpoints.points import RollbackJournal
+from safekept.checkpoints.store import STALE
+from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.files import process_alive
 from safekept.core.locks import lock_is_held
-from safekept.vault.lock_file import LockFile, read_locks
+from safekept.vault.repo import LockFile, read_locks
 
+from ..projects.project import checkpoint_directory
+from ..status.vault_status import OPEN
+from ..undo.changes import rolled_back_projects
+from ..vault.opening import open_vault
 from .finding import ADVICE, SERIOUS, Case, Finding, Repair
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from safekept.actions.ages import moment, seconds_text
-from safekept.actions.vault_status import OPEN
-from safekept.actions.verdict import Reason
-from safekept.actions.verdict_levels import ALARM
+from safekept.core.ages import moment, seconds_text
 from safekept.core.spelling import shell_words
 
+from ..status.vault_status import OPEN
+from ..status.verdict import Reason
+from ..status.verdict_levels import ALARM
 from .databases import unverified_databases
 from .finding import ADVICE, SERIOUS, Case, Finding
 

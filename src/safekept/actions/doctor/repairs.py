@@ -12,13 +12,13 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from safekept.actions.record import record
-from safekept.actions.recovery import make_right
-from safekept.actions.surroundings import Surroundings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 
+from ..base.context import Surroundings
+from ..base.record import record
+from ..base.recovery import make_right
 from .finding import Finding, Repair
 
 
@@ -77,13 +77,14 @@ def _mend(surroundings: Surroundings, repair: Repair, listener: Listener) -> Non
     elif repair.kind == "landing":
         make_right(surroundings, repair.path, listener)
     elif repair.kind == "rollback":
-        from safekept.actions.rollback import checkpoint_store
         from safekept.checkpoints.rollback import recover
+
+        from ..projects.rollback import checkpoint_store
 
         with checkpoint_store(surroundings, listener) as store:
             recover(store, repair.path, listener=listener)
     elif repair.kind == "git-lock":
-        from safekept.checkpoints.refs import sweep_stale_lock
+        from safekept.checkpoints.store import sweep_stale_lock
 
         sweep_stale_lock(repair.path)
     elif repair.kind == "vault-locks":
@@ -121,10 +122,10 @@ def put_modes_back(fixes: object, *, dry_run: bool = False) -> tuple[list[str], 
 
 def _unlock(surroundings: Surroundings) -> None:
     """Only locks of processes of this machine that are provably gone; others may belong to a living one."""
-    from safekept.actions.vault import open_vault
-    from safekept.vault.lock_file import read_locks
-    from safekept.vault.storage.base import FileKind, NotStored
+    from safekept.vault.repo import read_locks
+    from safekept.vault.storage import FileKind, NotStored
 
+    from ..vault.opening import open_vault
     from .interrupted import dead_here
 
     with open_vault(surroundings) as repository:

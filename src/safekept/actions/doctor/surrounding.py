@@ -8,17 +8,17 @@ import shlex
 import shutil
 from collections.abc import Iterator
 
-from safekept.actions.ages import moment, seconds_text
-from safekept.actions.projects import checkpoint_directory
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_status import OPEN
+from safekept.core.ages import moment, seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shell_word
 from safekept.core.trash import GRACE, room_to_keep
-from safekept.home.content import amount
+from safekept.home.scan import amount
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.tags import forgotten_at
 
+from ..projects.project import checkpoint_directory
+from ..status.vault_status import OPEN
+from ..vault.opening import open_vault
 from .finding import ADVICE, SERIOUS, Case, Finding
 
 _HOUR, _DAY = 3600.0, 86400.0

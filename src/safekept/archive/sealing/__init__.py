@@ -5,3 +5,21 @@ authenticated by itself and can be read at any place, which no Python binding of
 `docs/design/sealing.md`). OpenPGP is left to `gpg`, and what comes out of it is released only after the
 whole message was proven.
 """
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .age.keys import AgeIdentity, Passphrase
+    from .age.output import sealed_bytes
+    from .seal import SUFFIXES, Identity, Seal, make_seal, needs_key_file, unsealed_name
+
+__getattr__ = doors(
+    __name__,
+    {
+        "age.keys": "AgeIdentity Passphrase",
+        "age.output": "sealed_bytes",
+        "seal": "SUFFIXES Identity Seal make_seal needs_key_file unsealed_name",
+    },
+)

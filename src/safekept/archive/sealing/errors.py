@@ -6,8 +6,9 @@ the wrong half of a pair, or a passphrase, and errors go into the journal.
 
 from __future__ import annotations
 
-from safekept.archive.errors import NOTHING_CHANGED, NOTHING_WRITTEN
 from safekept.core.errors import SafekeptError
+
+from ..errors import NOTHING_CHANGED, NOTHING_WRITTEN
 
 KINDS_OF_RECIPIENT = (
     "Give an age recipient (`age1…`), an SSH public key or its `.pub` file (ssh-ed25519, ssh-rsa), a file "

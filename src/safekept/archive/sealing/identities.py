@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from safekept.archive.errors import NOTHING_CHANGED
-from safekept.archive.handle import Handle
 from safekept.core.errors import SafekeptError
 
-from .age_file import AgeFile
-from .age_header import FAMILY, Header, NotAHeader, Stanza
-from .age_keys import AgeIdentity, Passphrase, parse_identity
-from .armor import BEGIN
-from .errors import (
-    BadIdentity,
-    IdentityDoesNotFit,
-    IdentityNeeded,
-    bad_identity,
-    wrong_passphrase,
-)
+from ..container.handle import Handle
+from ..errors import NOTHING_CHANGED
+from .age.armor import BEGIN
+from .age.file import AgeFile
+from .age.header import FAMILY, Header, NotAHeader, Stanza
+from .age.keys import AgeIdentity, Passphrase, parse_identity
+from .age.ssh_keys import KINDS, SshIdentity, default_files
+from .age.ssh_private import BEGIN_OPENSSH, BEGIN_RSA, load_private
+from .errors import BadIdentity, IdentityDoesNotFit, IdentityNeeded, bad_identity, wrong_passphrase
 from .identity import Identity
-from .ssh_keys import KINDS, SshIdentity, default_files
-from .ssh_private import BEGIN_OPENSSH, BEGIN_RSA, load_private
 
 _LIMIT = 1 << 20
 Key = AgeIdentity | SshIdentity
@@ -102,7 +96,7 @@ def _parsed(path: str, data: bytes, identity: Identity) -> Iterator[Key]:
 
 def _unprotected(path: str, identity: Identity) -> bytes:
     """An identity file that is itself sealed with a passphrase, opened in memory."""
-    from safekept.archive.handle import open_handle
+    from ..container.handle import open_handle
 
     handle = open_handle(path)
     try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from safekept.archive.errors import NOTHING_CHANGED
-
+from ..errors import NOTHING_CHANGED
 from .errors import IdentityNeeded
 
 #: ask(question, new) -> a passphrase; a new one is asked for twice.

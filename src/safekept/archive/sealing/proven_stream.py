@@ -14,8 +14,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol
 
-from safekept.archive.errors import damaged
-from safekept.archive.handle import Handle
+from ..container.handle import Handle
+from ..errors import damaged
 
 SEGMENT = 1 << 20
 _HEAD = 64 << 10

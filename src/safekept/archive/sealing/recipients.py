@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from safekept.archive.errors import NOTHING_WRITTEN
-
-from .age_keys import AgeRecipient, parse_recipient
+from ..errors import NOTHING_WRITTEN
+from .age.keys import AgeRecipient, parse_recipient
+from .age.ssh_keys import SshRecipient, parse_public
 from .errors import RecipientsMixed, RecipientsUnreadable, bad_recipient
-from .ssh_keys import SshRecipient, parse_public
 
 PASSPHRASE, GPG_SYMMETRIC, GPG = "passphrase", "gpg-symmetric", "gpg:"
 _SSH = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+ ")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from safekept.core.objects.address import Options, is_address, open_objects
-from safekept.core.objects.base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
+from .address import Options, is_address, open_objects
+from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
 
 __all__ = [
     "Abilities",

@@ -17,8 +17,8 @@ import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from safekept.core.objects.base import ObjectStore
-from safekept.core.objects.errors import BadAddress
+from .base import ObjectStore
+from .errors import BadAddress
 
 SCHEMES = ("file:", "sftp://", "s3://", "rclone:")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -63,7 +63,7 @@ def open_objects(url: str, *, environment: Mapping[str, str], options: Options |
 
 
 def _local(url: str) -> ObjectStore:
-    from safekept.core.objects.local import LocalObjects
+    from .local import LocalObjects
 
     rest = url.removeprefix("file:")
     if rest.startswith("//"):
@@ -77,8 +77,8 @@ def _local(url: str) -> ObjectStore:
 
 
 def _sftp(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
-    from safekept.core.objects.sftp import SftpObjects
-    from safekept.core.objects.ssh import Host
+    from .sftp.place import SftpObjects
+    from .sftp.ssh import Host
 
     user, host, port, path = _parts(url)
     # ssh takes what begins with a dash for an option.
@@ -101,8 +101,8 @@ def _sftp(url: str, environment: Mapping[str, str], options: Options) -> ObjectS
 
 
 def _s3(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
-    from safekept.core.objects.s3 import S3Objects
-    from safekept.core.objects.s3_credentials import s3_access
+    from .s3.credentials import s3_access
+    from .s3.place import S3Objects
 
     user, bucket, port, path = _parts(url)
     if not bucket or user or port:
@@ -128,7 +128,7 @@ def _s3(url: str, environment: Mapping[str, str], options: Options) -> ObjectSto
 
 
 def _rclone(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
-    from safekept.core.objects.rclone import RcloneObjects
+    from .rclone.place import RcloneObjects
 
     remote = url.removeprefix("rclone:")
     if ":" not in remote.removeprefix(":") or "]" in remote:
@@ -145,8 +145,8 @@ def _rclone(url: str, environment: Mapping[str, str], options: Options) -> Objec
 
 def _patient(place: ObjectStore, options: Options, limited: bool = False) -> ObjectStore:
     """With retries, and with the rate limit where the place does not keep it itself."""
-    from safekept.core.objects.rate import Rate
-    from safekept.core.objects.retry import Patience, PatientObjects
+    from .rate import Rate
+    from .retry import Patience, PatientObjects
 
     return PatientObjects(place, Patience(options.patience), Rate(0 if limited else options.rate_limit))
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from safekept.core.files import TEMPORARY_PREFIX
+from ..files import TEMPORARY_PREFIX
 
 #: What can be written: bytes, or a file opened for reading, which is taken from where it stands to its end.
 Content = bytes | bytearray | memoryview | BinaryIO
@@ -138,7 +138,7 @@ class ObjectStore(ABC):
 
     def below(self, prefix: str) -> ObjectStore:
         """The same place, seen from a directory in it; closing the view does not close the place."""
-        from safekept.core.objects.below import Below
+        from .below import Below
 
         return Below(self, prefix)
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from safekept.core.objects.base import (
-    Abilities,
-    Content,
-    NotThere,
-    ObjectStore,
-    Stored,
-    Taken,
-    checked,
-    checked_prefix,
-)
+from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
 
 
 class Below(ObjectStore):

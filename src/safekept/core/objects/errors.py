@@ -15,7 +15,7 @@ secret. `kept` is always the same truth: a write is whole or did not happen.
 
 from __future__ import annotations
 
-from safekept.core.errors import SafekeptError
+from ..errors import SafekeptError
 
 #: How the system, ssh and rclone say that nobody is there.
 _NOBODY = (

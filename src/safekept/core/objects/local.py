@@ -14,27 +14,10 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 
-from safekept.core.errors import SafekeptError
-from safekept.core.files import (
-    TEMPORARY_PREFIX,
-    NoRoom,
-    fsync_directory,
-    link_once,
-    temporary_name,
-    write_all,
-)
-from safekept.core.objects.base import (
-    CHUNK,
-    Abilities,
-    Content,
-    NotThere,
-    ObjectStore,
-    Stored,
-    Taken,
-    checked,
-    checked_prefix,
-)
-from safekept.core.objects.errors import WHOLE, PlaceMissing, refused, unreachable
+from ..errors import SafekeptError
+from ..files import TEMPORARY_PREFIX, NoRoom, fsync_directory, link_once, temporary_name, write_all
+from .base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
+from .errors import WHOLE, PlaceMissing, refused, unreachable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -6,17 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from safekept.core.objects.base import (
-    CHUNK,
-    Abilities,
-    Content,
-    NotThere,
-    ObjectStore,
-    Stored,
-    Taken,
-    checked,
-    checked_prefix,
-)
+from .base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
 
 
 class MemoryObjects(ObjectStore):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from safekept.core.objects.base import Abilities, ObjectStore, Taken
-from safekept.core.objects.errors import PlaceRefused
+from .base import Abilities, ObjectStore, Taken
+from .errors import PlaceRefused
 
 #: Names of probes start like this; one that could not be deleted stays.
 PROBE = "safekept-probe-"

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
-from safekept.core.objects.base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
-from safekept.core.objects.errors import PlaceUnreachable
-from safekept.core.objects.rate import Rate
+from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
+from .errors import PlaceUnreachable
+from .rate import Rate
 
 _T = TypeVar("_T")
 _ATTEMPTS = 8

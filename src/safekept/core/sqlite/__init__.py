@@ -6,13 +6,13 @@ Known by their header, not by their name. See `pin` for how each state of a data
 
 from __future__ import annotations
 
-from safekept.core.sqlite.capture import CaptureOptions, capture, look
-from safekept.core.sqlite.check import verify
-from safekept.core.sqlite.fold import DatabaseDamaged, fold
-from safekept.core.sqlite.format import HEADER, SIDECARS, is_database
-from safekept.core.sqlite.holders import Holder, holders
-from safekept.core.sqlite.restore import DatabaseHeld, DatabaseLocked, restore_into
-from safekept.core.sqlite.watch import Watch, watching
+from .capture import CaptureOptions, capture, look
+from .check import verify
+from .fold import DatabaseDamaged, fold
+from .format import HEADER, SIDECARS, is_database
+from .holders import Holder, holders
+from .restore import DatabaseHeld, DatabaseLocked, restore_into
+from .watch import Watch, watching
 
 __all__ = [
     "HEADER",

@@ -7,18 +7,43 @@ a lock is waited for with a deadline; a damaged source is stored and marked, not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from safekept.core.entries import Content, DatabaseFacts, Outcome, Remark
-from safekept.core.events import Event, Listener, silent
+from ..entries import Content, DatabaseFacts, Outcome, Remark
+from ..events import Event, Listener, silent
+from .lean.tables import TREES
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from .check import Check
-    from .lean import LeanFacts
-    from .lean_wish import LeanWish
-    from .pinned import Pinned
+    from .hold.pinned import Pinned
+    from .lean.lean import LeanFacts
+    from .lean.request import LeanWish
+
+
+# Whether the damage that a check found lies in what is left out, and so is not stored.
+
+
+def only_left_out(connection: sqlite3.Connection, tables: Sequence[str]) -> bool:
+    """Whether every table that is kept passes the check by itself.
+
+    The free list and pages that two tables claim were looked at when the lean image was laid.
+    """
+    import sqlite3
+
+    out = {table + suffix for table in tables for suffix in TREES}
+    try:
+        rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+        for name in [str(name) for (name,) in rows if name not in out]:
+            quoted = name.replace("'", "''")
+            if connection.execute(f"PRAGMA quick_check('{quoted}')").fetchall() != [("ok",)]:
+                return False
+    except sqlite3.Error:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +80,9 @@ def capture_here(
     path: str, name: str, options: CaptureOptions, queries: Mapping[str, str], listener: Listener
 ) -> DatabaseContent:
     """The same in this process, which must have no other handle on the database."""
-    from .backup import through_backup
-    from .live import Live
-    from .pin import pin
+    from .hold.backup import through_backup
+    from .hold.live import Live
+    from .hold.pin import pin
 
     pinned = pin(path, name, options.scratch, options.deadline, listener)
     try:
@@ -66,7 +91,7 @@ def capture_here(
             pinned = through_backup(pinned, options.scratch, options.deadline, listener)
         left: LeanFacts | None = None
         if options.lean is not None:
-            from .lean import lean
+            from .lean.lean import lean
 
             pinned, left = lean(pinned, options.lean)
     except BaseException:
@@ -171,7 +196,6 @@ class DatabaseContent(Content):
         connection, left, check = self._pinned.connection, self._left, self._check
         if connection is None or check is None or left is None or not left.tables or self._pinned.trouble:
             return False
-        from .lean_damage import only_left_out
 
         if not only_left_out(connection, [one.table for one in left.tables]):
             return False

@@ -10,9 +10,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from safekept.core.entries import DatabaseFacts
-from safekept.core.worker import Worker
-
+from ..entries import DatabaseFacts
+from ..worker import Worker
 from .format import CORRUPT, NOTADB, connect, error_code
 
 if TYPE_CHECKING:

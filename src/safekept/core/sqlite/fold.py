@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 
-from safekept.core.errors import SafekeptError
-from safekept.core.files import temporary_name
-
+from ..errors import SafekeptError
+from ..files import temporary_name
 from .format import SIDECARS, connect
-from .spool import copy_range
+from .hold.spool import copy_range
 
 
 class DatabaseDamaged(SafekeptError):

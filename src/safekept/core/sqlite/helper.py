@@ -12,13 +12,12 @@ import os
 import sys
 import threading
 
-from safekept.core.entries import EntryLost, Outcome, Remark
-from safekept.core.events import Event
-from safekept.core.files import write_all
-
+from ..entries import EntryLost, Outcome, Remark
+from ..events import Event
+from ..files import write_all
 from .capture import CaptureOptions, capture_here
 from .isolated import FRAME
-from .lean_wish import wish_from
+from .lean.request import wish_from
 
 
 def main() -> None:

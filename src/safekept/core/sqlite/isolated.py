@@ -16,10 +16,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from safekept.core.entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
-from safekept.core.events import Event, Listener
-from safekept.core.files import sweep_temporaries, write_all
-
+from ..entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
+from ..events import Event, Listener
+from ..files import sweep_temporaries, write_all
 from .capture import CaptureOptions
 
 if TYPE_CHECKING:

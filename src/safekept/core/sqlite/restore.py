@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from safekept.core.errors import SafekeptError
-
+from ..errors import SafekeptError
 from .check import examine, verify
 from .descriptors import in_use
 from .fold import DatabaseDamaged

@@ -4,58 +4,38 @@ Plan, stage on the target's filesystem, prove, swap in under a record, keep what
 recovery a home is exactly the old one or exactly the new one, whatever happened on the way.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
+from safekept.core.doors import doors
+
 if TYPE_CHECKING:
-    from .items import refuse_empty
+    from .area import LandingNotPermitted, existing_areas, is_area, not_permitted, owner_of
+    from .items import Item, database_of, refuse_empty
     from .landing import Landed, land
-    from .plan import LandingPlan, plan_landing
+    from .leftover import Leftover, leftovers
+    from .plan import LandingPlan, existing, plan_landing
+    from .record import Root
     from .recovery import PastLanding, Recovered, expire, landings, recover
-    from .targets import Targets
-    from .undo_plan import LandingUndo, plan_undo
-    from .undoing import undo
+    from .removals import Removals
+    from .swap.holding import HeldDatabase, describe, who_holds
+    from .swap.moving import discard
+    from .targets import Targets, UnsafeTarget
+    from .undoing import LandingUndo, NothingToUndo, UndoNotPossible, plan_undo, undo
 
-__all__ = [
-    "Landed",
-    "LandingPlan",
-    "LandingUndo",
-    "PastLanding",
-    "Recovered",
-    "Targets",
-    "expire",
-    "land",
-    "landings",
-    "plan_landing",
-    "plan_undo",
-    "recover",
-    "refuse_empty",
-    "undo",
-]
-
-#: Imported when asked for: a command that only looks whether there is anything to recover pays for that.
-_PLACES = {
-    "Landed": "landing",
-    "LandingPlan": "plan",
-    "LandingUndo": "undo_plan",
-    "PastLanding": "recovery",
-    "Recovered": "recovery",
-    "Targets": "targets",
-    "expire": "recovery",
-    "land": "landing",
-    "landings": "recovery",
-    "plan_landing": "plan",
-    "plan_undo": "undo_plan",
-    "recover": "recovery",
-    "refuse_empty": "items",
-    "undo": "undoing",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+__getattr__ = doors(
+    __name__,
+    {
+        "area": "LandingNotPermitted existing_areas is_area not_permitted owner_of",
+        "items": "Item database_of refuse_empty",
+        "landing": "Landed land",
+        "leftover": "Leftover leftovers",
+        "plan": "LandingPlan existing plan_landing",
+        "record": "Root",
+        "recovery": "PastLanding Recovered expire landings recover",
+        "removals": "Removals",
+        "swap.holding": "HeldDatabase describe who_holds",
+        "swap.moving": "discard",
+        "targets": "Targets UnsafeTarget",
+        "undoing": "LandingUndo NothingToUndo UndoNotPossible plan_undo undo",
+    },
+)

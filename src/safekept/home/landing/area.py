@@ -29,7 +29,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, private_directory
 from safekept.core.locks import process_lock
 
-from .moving import discard
+from .swap.moving import discard
 
 SUFFIX = ".safekept"
 INTENT, LANDED, TAKEN_BACK = "plan.jsonl", "landed.jsonl", "taken-back.jsonl"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from safekept.core.entries import Entry, Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.sqlite import SIDECARS
-from safekept.home.layout import Layout
 
+from ..layout.layout import Layout
 from .area import is_area
 from .targets import Places, refuse_outside
 

@@ -20,17 +20,17 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, free_bytes, sync_filesystem
 
 from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, not_permitted, open_area, place_of
-from .ground import Ground
+from .desired_state import Builder, Steps, Unchanged, Wanted, Wish
+from .landing_trees import Ground
 from .plan import SPARE, LandingPlan, existing
-from .proving import prove, prover
-from .rebuilding import rebuild_lean
 from .record import AWAY, LandingRecord, Root, write_record
 from .recovery import clear_away, settle
-from .staging import Staging, stage
-from .swap import swap
-from .takeback import take_back
+from .stage.proving import prove, prover
+from .stage.rebuilding import rebuild_lean
+from .stage.staging import Staging, stage
+from .swap.swap import swap
+from .swap.takeback import take_back
 from .tree import Tree, through_link
-from .wish import Builder, Steps, Unchanged, Wanted, Wish
 
 
 class LandingFailed(SafekeptError):

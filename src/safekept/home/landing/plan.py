@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from safekept.core.entries import Kind, Source
 from safekept.core.files import free_bytes
 from safekept.core.spelling import shell_word
-from safekept.home.layout import Layout
-from safekept.home.places import HomeNotDirectory
 
-from .comparing import already_there
-from .holding import describe, is_database_file, who_holds
+from ..layout.layout import Layout
+from ..layout.places import HomeNotDirectory
 from .items import Item, collect, database_of
-from .mounts import mount_points, mount_sentence
 from .record import Root
 from .removals import Removals, find_removals, never
+from .stage.comparing import already_there
+from .swap.holding import describe, is_database_file, who_holds
+from .swap.mounts import mount_points, mount_sentence
 from .targets import Places, Targets
 from .tree import LandingThroughLink, StillTree, Tree
 

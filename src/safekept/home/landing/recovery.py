@@ -24,7 +24,7 @@ from .area import (
     real_home,
 )
 from .record import LandingRecord, read_header
-from .takeback import LandingNotTakenBack, take_back
+from .swap.takeback import LandingNotTakenBack, take_back
 
 
 @dataclass(frozen=True, slots=True)

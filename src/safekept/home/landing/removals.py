@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from safekept.core.entries import Kind
-from safekept.home.layout import Layout
 
+from ..layout.layout import Layout
 from .area import is_area
 from .items import Chosen
 
@@ -60,7 +60,8 @@ def find_removals(
 
 def _selected(home: str, layout: Layout) -> list[tuple[str, Kind]]:
     from safekept.core.sqlite import CaptureOptions
-    from safekept.home.scan import Selection, scan
+
+    from ..scan.scanning import Selection, scan
 
     if not os.listdir(home):
         return []

@@ -10,7 +10,9 @@ import contextlib
 import os
 import time
 
-from safekept.actions.connections import (
+from safekept.actions.base.context import Surroundings
+from safekept.actions.base.record import record, recording_failure
+from safekept.actions.hosts.connections import (
     ConnectedFile,
     Connection,
     connection_of,
@@ -19,8 +21,6 @@ from safekept.actions.connections import (
     lock_path,
     remember_connection,
 )
-from safekept.actions.record import record, recording_failure
-from safekept.actions.surroundings import Surroundings
 from safekept.core.events import Listener, silent
 from safekept.core.files import sweep_temporaries
 from safekept.core.journal import Record, new_id

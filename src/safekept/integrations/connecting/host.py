@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from safekept.actions.surroundings import Surroundings
+from safekept.actions.base.context import Surroundings
 
 from .hook_entries import Handler, NotHooks, Wanted, our_handlers, put_in, take_out
 from .json_edit import written

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.connections import Connection, connections
-from safekept.actions.host_status import (
+from safekept.actions.base.context import Surroundings
+from safekept.actions.hosts.connections import Connection, connections
+from safekept.actions.status.host_status import (
     GONE,
     NO_PROGRAM,
     PARTLY,
@@ -15,11 +16,10 @@ from safekept.actions.host_status import (
     HostStatus,
     with_calls,
 )
-from safekept.actions.surroundings import Surroundings
 from safekept.core.spelling import shown
 
 from .host import Host, HostFile
-from .hosts import HOSTS
+from .hosts.every_host import HOSTS
 from .program import Program, runs
 from .settings_file import Unfit, read_settings
 

@@ -5,8 +5,8 @@ Nothing is written here. A file that cannot be edited safely ends the plan with 
 
 from __future__ import annotations
 
-from safekept.actions.connections import Connection, connection_of, read_copy
-from safekept.actions.surroundings import Surroundings
+from safekept.actions.base.context import Surroundings
+from safekept.actions.hosts.connections import Connection, connection_of, read_copy
 from safekept.core.spelling import shown
 
 from .host import Host, HostFile

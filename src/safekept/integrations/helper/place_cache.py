@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from safekept.integrations.places import Later, Place
-
+from ..places import Later, Place
 from .client import counts
 
 _MOST = 16

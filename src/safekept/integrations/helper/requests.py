@@ -6,9 +6,8 @@ import json
 import os
 from collections.abc import Callable, Mapping
 
-from safekept.integrations.calls import Call
-from safekept.integrations.places import Place
-
+from ..calls import Call
+from ..places import Place
 from .place_cache import PlaceCache
 
 Answer = tuple[dict[str, str], bytes]
@@ -27,7 +26,7 @@ def answer(header: Mapping[str, str], body: bytes, places: PlaceCache) -> Answer
 
 
 def _hook(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
-    from safekept.integrations.hosts import handle
+    from ..hosts import handle
 
     found = handle(header.get("host", ""), body, place, _directory(header))
     return {
@@ -37,7 +36,7 @@ def _hook(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 
 def _call(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
-    from safekept.integrations.protect import protect
+    from ..protect import protect
 
     document = json.loads(body)
     if not isinstance(document, dict):
@@ -47,7 +46,7 @@ def _call(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 
 def _chat(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
-    from safekept.actions.chat import Conversation, dispatch
+    from ..chat.chat import Conversation, dispatch
 
     document = json.loads(body)
     if not isinstance(document, dict):
@@ -67,7 +66,7 @@ def _chat(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 
 def _short(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
-    from safekept.integrations.short import short_line
+    from ..short import short_line
 
     if place.troubles:
         raise place.troubles[0]
@@ -76,7 +75,7 @@ def _short(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 def _worked_in(place: Place, session: str) -> str:
     """Where a session last changed something, for a front end that was started anew since."""
-    from safekept.actions.host_sessions import read_session
+    from safekept.actions.hosts.sessions import read_session
 
     return read_session(place.data_directory, session).directory if session else ""
 

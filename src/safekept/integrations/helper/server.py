@@ -61,9 +61,9 @@ class Server:
 
     def warm(self) -> None:
         """Load what the first caller would wait for."""
-        import safekept.actions.host_calls
-        import safekept.actions.host_sessions
-        import safekept.actions.short_status
+        import safekept.actions.hosts.calls
+        import safekept.actions.hosts.sessions
+        import safekept.actions.status.short_status
         import safekept.checkpoints.checkpoints
         import safekept.integrations.home_paths
         import safekept.integrations.hosts

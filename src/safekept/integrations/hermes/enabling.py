@@ -11,7 +11,7 @@ import copy
 import functools
 from typing import Any
 
-from safekept.integrations.connecting.settings_file import Unfit
+from ..connecting.settings_file import Unfit
 
 NAME = "safekept"
 LINES = f"plugins:\n  enabled:\n    - {NAME}\n"

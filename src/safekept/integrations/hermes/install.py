@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from safekept import __version__
-from safekept.integrations.connecting.program import Program
-from safekept.integrations.connecting.settings_file import Unfit
 
+from ..connecting.program import Program
+from ..connecting.settings_file import Unfit
 from .enabling import LINES, disabled, enabled, is_enabled
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from .event import one_line
 
 if TYPE_CHECKING:
-    from safekept.integrations.calls import Call
-    from safekept.integrations.outcomes import Outcome, Problem, Uncovered
+    from ..calls import Call
+    from ..outcomes import Outcome, Problem, Uncovered
 
 #: Of one sentence: a path of any length may be in it.
 _SENTENCE = 400

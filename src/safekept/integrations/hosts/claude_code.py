@@ -8,8 +8,7 @@ answered with words for the person; what the agent itself has to know goes into 
 
 from __future__ import annotations
 
-from safekept.integrations.calls import Call
-
+from ..calls import Call
 from .answers import SILENT, Answer, as_json, with_context
 from .event import Event, fit_path
 from .host import Host, agent_of

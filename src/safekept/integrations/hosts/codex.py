@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from safekept.integrations.calls import Call
-
+from ..calls import Call
 from . import claude_code
 from .answers import SILENT, Answer, as_json, with_context
 from .event import Event

@@ -12,7 +12,7 @@ import re
 import stat
 from collections.abc import Iterable
 
-from safekept.integrations.hermes.plugin.elsewhere import OF_THE_SYSTEM, named_projects, project_of
+from ..hermes.plugin.elsewhere import OF_THE_SYSTEM, named_projects, project_of
 
 _WORD = re.compile(r"""[^\s'"`;|&<>()$=,]+""")
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}")

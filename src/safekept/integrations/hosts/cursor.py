@@ -15,8 +15,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from safekept.integrations.calls import Call
-
+from ..calls import Call
 from .answers import Answer, to_stderr
 from .event import Event, fit_path, reason
 from .host import Host

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from safekept.integrations.calls import Call
-
+from ..calls import Call
 from .answers import Answer, as_json, with_context
 from .event import Event, fit_path
 from .host import Host

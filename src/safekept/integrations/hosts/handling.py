@@ -10,16 +10,14 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from safekept.integrations.calls import Call
-
+from ..calls import Call
 from .answers import SILENT, Answer, sentences, spoken
 from .event import LARGEST, Event, Unreadable, read_event
 from .names import HOSTS
-from .said import Said
+from .shown_messages import Said
 
 if TYPE_CHECKING:
-    from safekept.integrations.places import Place
-
+    from ..places import Place
     from .host import Host
 
 
@@ -46,7 +44,7 @@ def find_host(name: str) -> Host | None:
 
 
 def _handled(host: Host, raw: bytes, place: Place, cwd: str) -> Answer:
-    from safekept.integrations.protect import protect
+    from ..protect import protect
 
     try:
         event = read_event(raw)
@@ -107,7 +105,7 @@ def _in_a_turn(call: Call, place: Place) -> Call:
     """With a turn to belong to, where neither the host names one nor a prompt was seen."""
     if call.kind != "before" or call.turn or not call.session:
         return call
-    from safekept.actions.host_sessions import read_session
+    from safekept.actions.hosts.sessions import read_session
 
     if not read_session(place.data_directory, call.session).turn:
         _start_turn(call, place)
@@ -115,7 +113,7 @@ def _in_a_turn(call: Call, place: Place) -> Call:
 
 
 def _start_turn(call: Call, place: Place) -> str:
-    from safekept.actions.host_sessions import begin_turn
+    from safekept.actions.hosts.sessions import begin_turn
 
     return begin_turn(place.data_directory, call.session) if call.session else ""
 
@@ -133,7 +131,7 @@ def _unknown(host: Host, event: Event) -> str:
 
 def _keep_trouble(place: Place, host: Host, what: str) -> None:
     """For `status`: a hook that understands nothing protects nothing."""
-    from safekept.actions.host_calls import record_host_call
+    from safekept.actions.hosts.calls import record_host_call
 
     with contextlib.suppress(Exception):
         record_host_call(place.data_directory, host.name, kept=False, failure=what)

@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from safekept.integrations.calls import Call
-from safekept.integrations.hermes.plugin.places import MEANS_NOTHING, in_words, skill
-from safekept.integrations.hermes.plugin.tools import Touch, reason, touched
-
+from ..calls import Call
+from ..hermes.plugin.places import MEANS_NOTHING, in_words, skill
+from ..hermes.plugin.tools import Touch, reason, touched
 from .answers import Answer, as_json, to_stderr
 from .event import Event, fit_path
 from .host import Host

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from safekept.integrations.calls import Call
-from safekept.integrations.hermes.plugin.tools import goes_back
-
+from ..calls import Call
+from ..hermes.plugin.tools import goes_back
 from .answers import Answer
 from .event import Event, one_line, reason
 from .tools import Tools

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from safekept.integrations.calls import Call
-
+from ..calls import Call
 from .answers import SILENT, Answer, as_json
 from .event import Event, fit_path
 from .host import Host

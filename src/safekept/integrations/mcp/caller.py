@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from safekept.actions.checkpoint import CheckpointPolicy
-from safekept.actions.own_places import known_homes
-from safekept.actions.surroundings import Place, Surroundings
+from safekept.actions.base.context import Place, Surroundings
+from safekept.actions.base.own_places import known_homes
+from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.settings import Settings, load_settings

@@ -14,10 +14,10 @@ from safekept.core.sqlite.format import HEADER, SIDECARS, is_database
 from .tokens import fingerprint_of
 
 if TYPE_CHECKING:
-    from safekept.actions.home_rollback import HomeRollback
-    from safekept.actions.restore import PreparedRestore
-    from safekept.actions.undo import Undone
-    from safekept.checkpoints.rollback_plan import RollbackPlan
+    from safekept.actions.projects.home_points.rollback import HomeRollback
+    from safekept.actions.restoring.restore import PreparedRestore
+    from safekept.actions.undo.undo import Undone
+    from safekept.checkpoints.points import RollbackPlan
 
 
 def of_rollback(plan: RollbackPlan) -> str:
@@ -73,7 +73,7 @@ def of_undo(undone: Undone) -> str:
 
 
 def _rollback(plan: RollbackPlan) -> list[object]:
-    from safekept.checkpoints.rollback_plan import substance
+    from safekept.checkpoints.points import substance
 
     steps: list[object] = []
     for step in plan.steps:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.actions.ages import seconds_text
+from safekept.core.ages import seconds_text
 from safekept.core.spelling import shown
 
 from .answers import Answer
@@ -14,13 +14,13 @@ from .caller import Caller
 from .fingerprints import of_home_rollback
 
 if TYPE_CHECKING:
-    from safekept.actions.home_rollback import HomeRollback, HomeRollbackRequest
+    from safekept.actions.projects.home_points.rollback import HomeRollback, HomeRollbackRequest
 
 
 def roll_home_back(caller: Caller, place: str, point: str, files: Sequence[str], confirm: str) -> Answer:
     """The plan, or with the token of that plan the deed."""
-    from safekept.actions.home_rollback import HomeRollbackRequest, roll_back_home
-    from safekept.actions.home_timeline import home_points
+    from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
+    from safekept.actions.projects.home_points.timeline import home_points
 
     for one in home_points(caller.surroundings, every=True):
         if one.id == point:

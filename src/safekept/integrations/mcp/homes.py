@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.actions.ages import seconds_text
+from safekept.core.ages import seconds_text
 from safekept.core.spelling import shown
 
 from .answers import Answer, clipped
@@ -14,8 +14,8 @@ from .caller import Caller
 from .fingerprints import of_restore
 
 if TYPE_CHECKING:
-    from safekept.actions.listing import Listed
-    from safekept.actions.restore import PreparedRestore, Restored
+    from safekept.actions.restoring.restore import PreparedRestore, Restored
+    from safekept.actions.snapshots.listing import Listed
 
 
 #: Lines of one difference between two versions.
@@ -24,7 +24,7 @@ _PATCH = 200
 
 def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
     """Take a point in time of a home into the vault."""
-    from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+    from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
     from safekept.home.scan import Selection
 
     settings = caller.settings
@@ -65,8 +65,8 @@ def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
 
 def list_snapshots(caller: Caller, home: str, limit: int) -> Answer:
     """The snapshots of a home, newest first."""
-    from safekept.actions.listing import list_home
-    from safekept.actions.vault import open_vault
+    from safekept.actions.snapshots.listing import list_home
+    from safekept.actions.vault.opening import open_vault
 
     place = caller.home(home, existing=False)
     with open_vault(caller.surroundings, listener=caller.listener) as repository:
@@ -101,7 +101,7 @@ def _row(one: Listed) -> str:
 
 def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
     """Every version of one file of a home."""
-    from safekept.actions.history import history as versions_of
+    from safekept.actions.snapshots.history import history as versions_of
 
     place = caller.home(home, existing=False)
     found = versions_of(caller.surroundings, place, path, with_patches=diff, listener=caller.listener)
@@ -137,7 +137,7 @@ def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
 
 def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, confirm: str) -> Answer:
     """Bring paths of a home back from a snapshot: the plan, or with its token the deed."""
-    from safekept.actions.restore import RestoreRequest, prepare_restore
+    from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 
     place, settings = caller.home(home, existing=False), caller.settings
     request = RestoreRequest(
@@ -206,7 +206,7 @@ def _restored(done: Restored) -> Answer:
 
 def status(caller: Caller, home: str) -> Answer:
     """Am I protected?"""
-    from safekept.actions.status import look
+    from safekept.actions.status.status import look
 
     if home:
         home = caller.home(home, existing=False).home

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.actions.ages import seconds_text
+from safekept.core.ages import seconds_text
 from safekept.core.spelling import shown
 
 from .answers import Answer, clipped
@@ -16,8 +16,8 @@ from .fingerprints import of_rollback
 from .home_points import roll_home_back
 
 if TYPE_CHECKING:
-    from safekept.actions.rollback import RollbackOutcome, RollbackRequest
-    from safekept.checkpoints.rollback_plan import RollbackPlan
+    from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest
+    from safekept.checkpoints.points import RollbackPlan
 
 #: Lines of a diff in one answer, unless more are asked for.
 LINES = 400
@@ -25,8 +25,8 @@ LINES = 400
 
 def project_of(caller: Caller, directory: str) -> tuple[str, str]:
     """The directory that is meant, resolved, and its project with checkpoints; both within the roots."""
-    from safekept.actions.projects import need_project
-    from safekept.actions.rollback import checkpoint_store
+    from safekept.actions.projects.project import need_project
+    from safekept.actions.projects.rollback import checkpoint_store
 
     place = caller.roots.directory(directory)
     with checkpoint_store(caller.surroundings) as store:
@@ -37,8 +37,8 @@ def project_of(caller: Caller, directory: str) -> tuple[str, str]:
 
 def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) -> Answer:
     """What can be gone back to in a project, newest first."""
-    from safekept.actions.projects import find_project
-    from safekept.actions.rollback import checkpoint_store, list_timeline
+    from safekept.actions.projects.project import find_project
+    from safekept.actions.projects.rollback import checkpoint_store, list_timeline
 
     place = caller.roots.directory(directory)
     with checkpoint_store(caller.surroundings) as store:
@@ -85,7 +85,7 @@ def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) ->
 
 def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[str], lines: int) -> Answer:
     """What changed in a project since a checkpoint, as text."""
-    from safekept.actions.rollback import show_difference
+    from safekept.actions.projects.rollback import show_difference
 
     place, _ = project_of(caller, directory)
     found = show_difference(
@@ -116,7 +116,7 @@ def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[
 
 def take_checkpoint(caller: Caller, directory: str, reason: str, files: Sequence[str]) -> Answer:
     """Keep a project as it is now."""
-    from safekept.actions import checkpoint
+    from safekept.actions.projects import checkpoint
 
     place = caller.roots.directory(directory)
     project = checkpoint.project_around(caller.surroundings, place, named=bool(files))
@@ -158,8 +158,8 @@ def roll_back(
     confirm: str,
 ) -> Answer:
     """Go back to a checkpoint: the plan, or with the token of that plan the deed."""
-    from safekept.actions.home_timeline import named_point
-    from safekept.actions.rollback import RollbackRequest, rollback
+    from safekept.actions.projects.home_points.timeline import named_point
+    from safekept.actions.projects.rollback import RollbackRequest, rollback
 
     place = caller.roots.directory(directory)
     if point := named_point(caller.surroundings, place, checkpoint or "1"):
@@ -188,7 +188,7 @@ def roll_back(
 
 def rollback_plan(plan: RollbackPlan) -> Answer:
     """A plan in words and data."""
-    from safekept.checkpoints.rollback_plan import ACTIONS
+    from safekept.checkpoints.points import ACTIONS
 
     answer = Answer(data={"plan": plan.as_dict()})
     point = plan.target

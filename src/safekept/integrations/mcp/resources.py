@@ -133,7 +133,7 @@ class TimelineServer(MCPServer[Any]):
 
 def _known_projects(caller: Caller) -> Answer:
     """Path and id of every project within the roots."""
-    from safekept.actions.rollback import checkpoint_store
+    from safekept.actions.projects.rollback import checkpoint_store
 
     with checkpoint_store(caller.surroundings) as store:
         known = [path for path in store.projects() if caller.roots.holds(path)]

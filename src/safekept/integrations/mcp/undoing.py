@@ -14,8 +14,8 @@ from .fingerprints import of_undo
 from .projects import rollback_plan, rolled_back
 
 if TYPE_CHECKING:
-    from safekept.actions.changes import Change
-    from safekept.actions.undo import Undone, UndoRequest
+    from safekept.actions.undo.changes import Change
+    from safekept.actions.undo.undo import Undone, UndoRequest
 
 
 class NotUndoneHere(SafekeptError):
@@ -24,7 +24,7 @@ class NotUndoneHere(SafekeptError):
 
 def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str) -> Answer:
     """Take an operation back: the plan, or with the token of that plan the deed."""
-    from safekept.actions.undo import UndoRequest, take_back
+    from safekept.actions.undo.undo import UndoRequest, take_back
 
     place = caller.roots.directory(directory) if directory else ""
     home = caller.home(home, existing=False).home if home and not place else ""
@@ -59,7 +59,7 @@ def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, 
 
     Without any word it is the last change that still stands and that this session may touch.
     """
-    from safekept.actions.changes import changes
+    from safekept.actions.undo.changes import changes
 
     if not operation and (place or home):
         return operation, place, home

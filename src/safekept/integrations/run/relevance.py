@@ -12,8 +12,7 @@ import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator
 
-from safekept.checkpoints.ignore import Ignore
-from safekept.checkpoints.rules import Rules
+from safekept.checkpoints.scan import Ignore, Rules
 
 _RULES_FILE = ".gitignore"
 #: More changed paths than this at once are not asked about one by one: some of them will count.

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from safekept.actions.checkpoint import CheckpointPolicy
-from safekept.actions.record import error_facts, record, recording_failure
-from safekept.actions.run_account import RunAccount, account_of_run, mark_end_of_run
-from safekept.actions.surroundings import Place, Surroundings
+from safekept.actions.base.context import Place, Surroundings
+from safekept.actions.base.record import error_facts, record, recording_failure
+from safekept.actions.projects.checkpoint import CheckpointPolicy
+from safekept.actions.projects.run_account import RunAccount, account_of_run, mark_end_of_run
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.foreground import Ended, find_program, run_in_foreground
@@ -236,7 +236,7 @@ def _take_snapshot(surroundings: Surroundings, ran: Ran, place: Place, listener:
 
 
 def _snapshot(surroundings: Surroundings, place: Place, agent: str, listener: Listener) -> str:
-    from safekept.actions.snapshot import SnapshotRequest, create_snapshot
+    from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
     from safekept.home.scan import Selection
 
     wanted = SnapshotRequest(place, "quick", f"before {agent}"[:40], Selection(quick=True))

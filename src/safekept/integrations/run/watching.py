@@ -18,7 +18,7 @@ from .sources import CannotWatch, Looking, Source, Stop, best_source
 
 if TYPE_CHECKING:
     from safekept.checkpoints.checkpoints import Checkpoints
-    from safekept.checkpoints.protection import Protection
+    from safekept.checkpoints.take import Protection
 
 #: Seconds after which the watch looks whether the project is still the directory that it watches.
 _LOOK = 5.0

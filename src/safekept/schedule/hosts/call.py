@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from safekept.schedule.cadence import Cadence
+from ..cadence import Cadence
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"

@@ -1,9 +1,21 @@
 """Where a vault's files live: one small contract, and the places that keep it."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from safekept.vault.storage.base import AlreadyStored, FileKind, NotStored, Storage
-from safekept.vault.storage.local import LocalStorage
-from safekept.vault.storage.memory import MemoryStorage
+from safekept.core.doors import doors
 
-__all__ = ["AlreadyStored", "FileKind", "LocalStorage", "MemoryStorage", "NotStored", "Storage"]
+if TYPE_CHECKING:
+    from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, stored_name
+    from .local import RESERVE, LocalStorage
+    from .memory import MemoryStorage
+    from .remote import RemoteStorage
+
+__getattr__ = doors(
+    __name__,
+    {
+        "base": "DIRECTORIES AlreadyStored FileKind NotStored Storage stored_name",
+        "local": "RESERVE LocalStorage",
+        "memory": "MemoryStorage",
+        "remote": "RemoteStorage",
+    },
+)

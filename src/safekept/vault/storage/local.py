@@ -19,16 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, fsync_directory, link_once, process_alive, write_all
-from safekept.vault.errors import UNTOUCHED, VaultDamaged, VaultUnreachable
-from safekept.vault.storage.base import (
-    DIRECTORIES,
-    AlreadyStored,
-    FileKind,
-    NotStored,
-    Storage,
-    is_name,
-    stored_name,
-)
+
+from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
+from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
 
 _HOST = hashlib.sha256(os.uname().nodename.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 _TEMPORARY = re.compile(r"(?:config|safekept-reserve|[0-9a-f]{64})-tmp-(\d+)-([0-9a-f]{8})-[0-9a-f]+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from safekept.vault.storage.base import AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
+from .base import AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
 
 
 class MemoryStorage(Storage):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
-from safekept.vault.storage.base import AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
+
+from .base import AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
 
 _FEW = 16  # so many looks cost less than a listing
 

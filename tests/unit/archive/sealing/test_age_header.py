@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from safekept.archive.sealing import bech32
-from safekept.archive.sealing.age_header import NotAHeader, Stanza, make_header, parse_header
-from safekept.archive.sealing.age_keys import (
+from safekept.archive.sealing.age import bech32
+from safekept.archive.sealing.age.header import NotAHeader, Stanza, make_header, parse_header
+from safekept.archive.sealing.age.keys import (
     AgeIdentity,
     Passphrase,
     parse_identity,

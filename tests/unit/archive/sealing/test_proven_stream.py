@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from safekept.archive.container.handle import open_handle
 from safekept.archive.errors import ArchiveDamaged, ArchiveTooLarge, too_large
-from safekept.archive.handle import open_handle
 from safekept.archive.sealing import proven_stream
 from safekept.archive.sealing.proven_stream import SEGMENT, Proof, ProvenHandle, prove_stream
 

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from safekept.archive.sealing.age_keys import AgeIdentity, Passphrase
-from safekept.archive.sealing.age_output import sealed_bytes
+from safekept.archive.sealing.age.keys import AgeIdentity, Passphrase
+from safekept.archive.sealing.age.output import sealed_bytes
+from safekept.archive.sealing.age.ssh_keys import parse_public
 from safekept.archive.sealing.errors import BadIdentity, BadRecipient, RecipientsMixed, RecipientsUnreadable
 from safekept.archive.sealing.identities import load_identities
 from safekept.archive.sealing.recipients import parse_recipients
-from safekept.archive.sealing.ssh_keys import parse_public
 from seals import PASSPHRASE, PLAIN, opener
 
 ME = AgeIdentity.generate()

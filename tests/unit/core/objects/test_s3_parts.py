@@ -6,11 +6,11 @@ import hashlib
 import io
 import os
 
-from safekept.core.objects.last_read import LastRead
-from safekept.core.objects.s3_answers import understood
-from safekept.core.objects.s3_client import S3Client
-from safekept.core.objects.s3_credentials import S3Access
-from safekept.core.objects.s3_parts import Parts, fill_buffer, remaining
+from safekept.core.objects.s3.answers import understood
+from safekept.core.objects.s3.client import S3Client
+from safekept.core.objects.s3.credentials import S3Access
+from safekept.core.objects.s3.parts import Parts, fill_buffer, remaining
+from safekept.core.objects.s3.reading import LastRead
 
 
 def test_the_etag_of_parts_is_that_of_s3():

@@ -18,12 +18,12 @@ from database_holder import held
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.events import Event
 from safekept.core.sqlite import CaptureOptions, capture, is_database, verify
-from safekept.core.sqlite import locks as sqlite_locks
-from safekept.core.sqlite import pin as sqlite_pin
-from safekept.core.sqlite.backup import through_backup
-from safekept.core.sqlite.live import NotLive
-from safekept.core.sqlite.pin import pin
-from safekept.core.sqlite.rest import settled
+from safekept.core.sqlite.hold import locks as sqlite_locks
+from safekept.core.sqlite.hold import pin as sqlite_pin
+from safekept.core.sqlite.hold.backup import through_backup
+from safekept.core.sqlite.hold.live import NotLive
+from safekept.core.sqlite.hold.pin import pin
+from safekept.core.sqlite.hold.rest import settled
 
 ROWS = 2000
 COUNT = {"rows": "SELECT count(*) FROM item", "absent": "SELECT count(*) FROM nowhere"}
@@ -285,7 +285,7 @@ def test_a_stranded_log_is_folded_into_the_copy_and_left_where_it_is(home, tmp_p
 def test_a_stranded_log_without_room_for_a_copy_is_reported(home, tmp_path, monkeypatch):
     make(home / "x.db")
     killed(home / "x.db", "PRAGMA wal_autocheckpoint=0", add(321))
-    monkeypatch.setattr("safekept.core.sqlite.spool.free_bytes", lambda directory: 0)
+    monkeypatch.setattr("safekept.core.sqlite.hold.spool.free_bytes", lambda directory: 0)
     with pytest.raises(EntryLost) as lost:
         Taken(home / "x.db", tmp_path / "s")
     assert lost.value.remark.outcome is Outcome.UNREADABLE
@@ -340,7 +340,7 @@ def test_without_room_a_rollback_database_is_read_under_the_lock_and_that_is_sai
     home, tmp_path, monkeypatch
 ):
     make(home / "x.db", mode="delete")
-    monkeypatch.setattr("safekept.core.sqlite.spool.free_bytes", lambda directory: 0)
+    monkeypatch.setattr("safekept.core.sqlite.hold.spool.free_bytes", lambda directory: 0)
     taken = Taken(home / "x.db", tmp_path / "s")
     assert taken.bytes == (home / "x.db").read_bytes()
     assert taken.facts.state == "sound"
@@ -568,7 +568,7 @@ def test_where_there_are_no_locks_to_take_sqlite_itself_holds_the_database(
 def test_the_backup_of_a_pinned_source_does_not_begin_anew_with_every_commit(home, tmp_path, monkeypatch):
     make(home / "x.db", rows=20_000)
     (tmp_path / "s").mkdir()
-    monkeypatch.setattr("safekept.core.sqlite.backup._STEP", 10)
+    monkeypatch.setattr("safekept.core.sqlite.hold.backup._STEP", 10)
     left: list[int] = []
     with held(home / "x.db", "SELECT 1 FROM item") as writer:
         pinned = pin(str(home / "x.db"), "x.db", str(tmp_path / "s"), 5.0, lambda event: None)

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from safekept.core.sqlite import spool as spool_module
-from safekept.core.sqlite.spool import NoSpoolRoom, Spool
+from safekept.core.sqlite.hold import spool as spool_module
+from safekept.core.sqlite.hold.spool import NoSpoolRoom, Spool
 
 
 @pytest.mark.parametrize("before", [0, 100, 700_000, 3_000_000])

@@ -332,7 +332,7 @@ def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scr
 
 
 def test_a_database_opened_in_the_last_instant_is_noticed(home, scratch, monkeypatch):
-    from safekept.home.landing import swap as swapping
+    from safekept.home.landing.swap import swap as swapping
 
     database(f"{home}/state.db", 10, journal="delete")
     before = facts(home)

@@ -129,7 +129,7 @@ def test_names_of_255_bytes_land(home):
 
 def vanish(monkeypatch, path, before):
     """Remove a path at the last instant before `before` of the swap does its work."""
-    from safekept.home.landing import swap as swapping
+    from safekept.home.landing.swap import swap as swapping
 
     real = getattr(swapping.Swap, before)
 
@@ -158,8 +158,8 @@ def test_a_directory_that_vanishes_under_a_landing_is_named_whole(home, monkeypa
 
 
 def test_a_directory_made_anew_while_a_landing_is_taken_back_gets_its_files_again(home, monkeypatch):
-    from safekept.home.landing import swap as swapping
-    from safekept.home.landing import takeback
+    from safekept.home.landing.swap import swap as swapping
+    from safekept.home.landing.swap import takeback
 
     real, times = takeback._Back._return, []
 
@@ -308,7 +308,7 @@ def test_an_undo_that_cannot_switch_the_journal_mode_back_says_so(home, tmp_path
 def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     """Inside a landing names are relative to open directories; `1` is a name that nobody knows."""
     from safekept.home.landing.area import not_permitted
-    from safekept.home.landing.moving import rename
+    from safekept.home.landing.swap.moving import rename
     from safekept.home.landing.tree import Tree
     from unprivileged import as_nobody
 

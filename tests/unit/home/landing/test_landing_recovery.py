@@ -35,7 +35,7 @@ def home(tmp_path):
 
 def kill_before_commit(home, entries):
     """A landing that is killed when everything is in place and only the mark is missing."""
-    from safekept.home.landing import swap as swapping
+    from safekept.home.landing.swap import swap as swapping
 
     def die(*_):
         import signal

@@ -408,7 +408,7 @@ def test_a_declared_place_that_is_a_link_is_not_followed(home, tmp_path):
 
 
 def test_a_file_that_appears_during_the_landing_is_kept(home, monkeypatch):
-    from safekept.home.landing import swap as swapping
+    from safekept.home.landing.swap import swap as swapping
 
     real = swapping.Swap.carry_out
 

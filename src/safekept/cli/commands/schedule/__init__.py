@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from safekept.cli.groups import LazyGroup
+from ...groups import LazyGroup
 
 COMMANDS = {
     "install": ("safekept.cli.commands.schedule.install", "Ask this machine to wake safekept; shown first."),

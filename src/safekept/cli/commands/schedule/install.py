@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.cli.commands.schedule.options import begin, machine_of, require_root, whose_options
-from safekept.cli.console import Console, path_text
-from safekept.cli.options import common_options
 from safekept.settings import SETTINGS, SYSTEM_USER, Settings
 
+from ...console import Console, path_text
+from ...options import common_options
+from .options import begin, machine_of, require_root, whose_options
+
 if TYPE_CHECKING:
-    from safekept.actions.schedule_install import Installation
-    from safekept.actions.surroundings import Surroundings
+    from safekept.actions.base.context import Surroundings
+    from safekept.actions.schedule.install import Installation
     from safekept.schedule.hosts.call import Call
 
 #: What a run needs to find the same places as this command did.
@@ -57,8 +58,8 @@ def command(
     Every file and command is shown first. With `--system --user-name NAME` root looks after the home of
     that user, with a vault below /var/lib/safekept that the user, and his agent, cannot delete.
     """
-    from safekept.actions.schedule_host import find_host, plan_installation
-    from safekept.actions.schedule_install import install, installed, refuse_taken
+    from safekept.actions.schedule.host import find_host, plan_installation
+    from safekept.actions.schedule.install import install, installed, refuse_taken
 
     settings, surroundings, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)
@@ -92,7 +93,7 @@ def _whose(system: bool, user_name: str) -> list[str]:
 def _consent(
     console: Console, host: str | None, system: bool, user_name: str, home: str, layout: str
 ) -> None:
-    from safekept.cli.points import consent
+    from ...words.points import consent
 
     words = ["schedule", "install", *(["--host", host] if host else []), *_whose(system, user_name)]
     words += [*(["--home", home] if home else []), *(["--layout", layout] if layout else [])]

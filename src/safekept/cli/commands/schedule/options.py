@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from safekept.cli.console import Console
-from safekept.cli.options import surroundings_from
 from safekept.core.errors import SafekeptError
 from safekept.settings import SYSTEM_USER, Settings, load_settings
 
+from ...console import Console
+from ...options import surroundings_from
+
 if TYPE_CHECKING:
-    from safekept.actions.schedule_host import Machine
-    from safekept.actions.surroundings import Surroundings
+    from safekept.actions.base.context import Surroundings
+    from safekept.actions.schedule.host import Machine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,8 +40,9 @@ def begin(
     as_json: bool, system: bool, user_name: str, home: str = ""
 ) -> tuple[Settings, Surroundings, Console]:
     """What every command does first; with `--system` everything of safekept's is the system's."""
-    from safekept.cli.main import program
     from safekept.schedule.plan import Plan
+
+    from ...main import program
 
     if bool(user_name) != system:
         raise click.UsageError("--system and --user-name go together.")
@@ -57,7 +59,7 @@ def begin(
 def machine_of(settings: Settings) -> Machine:
     import pwd
 
-    from safekept.actions.schedule_host import Machine
+    from safekept.actions.schedule.host import Machine
 
     environment = settings.environment
     config = environment.get("XDG_CONFIG_HOME") or os.path.join(settings.user_home, ".config")

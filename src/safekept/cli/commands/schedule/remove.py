@@ -6,10 +6,10 @@ import os
 
 import click
 
-from safekept.cli.commands.schedule.options import begin, machine_of, require_root, whose_options
-from safekept.cli.console import count_text, path_text
-from safekept.cli.options import common_options
-from safekept.cli.points import consent
+from ...console import count_text, path_text
+from ...options import common_options
+from ...words.points import consent
+from .options import begin, machine_of, require_root, whose_options
 
 
 @click.command("remove")
@@ -24,8 +24,8 @@ def command(
 
     A file that was changed since is left where it is, and named; exit code 3 then.
     """
-    from safekept.actions.schedule_host import find_leftovers
-    from safekept.actions.schedule_install import NotInstalled, installed, remove
+    from safekept.actions.schedule.host import find_leftovers
+    from safekept.actions.schedule.install import NotInstalled, installed, remove
 
     settings, surroundings, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)

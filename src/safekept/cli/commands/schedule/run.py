@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.cli.commands.schedule.options import begin, whose_options
-from safekept.cli.console import Console, path_text, time_text
-from safekept.cli.options import common_options
-from safekept.cli.scheduled import run_request
 from safekept.core.events import Event
 
+from ...console import Console, path_text, time_text
+from ...options import common_options
+from .options import begin, whose_options
+from .settings import run_request
+
 if TYPE_CHECKING:
-    from safekept.actions.schedule import Run
+    from safekept.actions.schedule.schedule import Run
     from safekept.schedule.tasks import Task
 
 
@@ -41,7 +42,7 @@ def command(
     second one ends at once. Exit code 0: all went well, or nothing was due; 3: something beside the
     snapshot failed or is not complete; 1: a snapshot failed.
     """
-    from safekept.actions.schedule import plan_due, run_due
+    from safekept.actions.schedule.schedule import plan_due, run_due
     from safekept.core.locks import AlreadyRunning
     from safekept.schedule.priority import step_back
 

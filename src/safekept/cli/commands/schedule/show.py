@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.cli.commands.schedule.options import begin, whose_options
-from safekept.cli.commands.schedule.run import moment_text
-from safekept.cli.console import Console, path_text, time_text
-from safekept.cli.options import common_options
-from safekept.cli.scheduled import run_request
+from ...console import Console, path_text, time_text
+from ...options import common_options
+from .options import begin, whose_options
+from .run import moment_text
+from .settings import run_request
 
 if TYPE_CHECKING:
-    from safekept.actions.schedule_install import Installed
+    from safekept.actions.schedule.install import Installed
     from safekept.schedule.state import RunNote
     from safekept.schedule.tasks import Past, Task
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @common_options
 def command(system: bool, user_name: str, home: str, layout: str, as_json: bool) -> int:
     """What is installed, when it last ran and how that ended, and when each piece of work is due next."""
-    from safekept.actions.schedule import last_run, pasts, plan_due
-    from safekept.actions.schedule_install import installed
+    from safekept.actions.schedule.install import installed
+    from safekept.actions.schedule.schedule import last_run, pasts, plan_due
 
     settings, surroundings, console = begin(as_json, system, user_name, home)
     request = run_request(settings, surroundings, home=home, layout=layout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from safekept.cli.groups import LazyGroup
+from ...groups import LazyGroup
 
 #: name -> (module, one line for --help); each is loaded only when called.
 TABLE = {

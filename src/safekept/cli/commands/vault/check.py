@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_check import Checked, check_vault
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import Console, count_text, path_text, size_text, time_text
-from safekept.cli.options import source_options, start
+from safekept.actions.vault.check import Checked, check_vault
+from safekept.actions.vault.opening import open_vault
+
+from ...console import Console, count_text, path_text, size_text, time_text
+from ...options import source_options, start
+from .options import json_option
 
 _LISTED = 10
 

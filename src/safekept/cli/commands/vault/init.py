@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.vault import initialise
-from safekept.cli.commands.vault.options import json_option, new_passphrase, passphrase_options
-from safekept.cli.console import Console, path_text
-from safekept.cli.options import place_or_file, start
+from safekept.actions.vault.opening import initialise
+
+from ...console import Console, path_text
+from ...options import place_or_file, start
+from .options import json_option, new_passphrase, passphrase_options
 
 if TYPE_CHECKING:
-    from safekept.actions.surroundings import Surroundings
-    from safekept.vault.keys import Secret
+    from safekept.actions.base.context import Surroundings
+    from safekept.vault.repo import Secret
 
 
 @click.command("init")
@@ -81,8 +82,9 @@ def _given(console: Console, command: str, file: str, descriptor: int | None) ->
 def _join(
     console: Console, surroundings: Surroundings, shared: str, key_file: str, given: Secret | None, yes: bool
 ) -> int:
-    from safekept.actions.shared_vault import join_vault
-    from safekept.cli.landing_plan import ask_consent
+    from safekept.actions.vault.shared_vault import join_vault
+
+    from ...words.landing_plan import ask_consent
 
     place = place_or_file(shared, ())
     opens_with = os.path.abspath(os.path.expanduser(key_file)) if key_file else ""

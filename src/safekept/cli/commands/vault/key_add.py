@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.keys import add_passphrase
-from safekept.actions.vault import open_vault
-from safekept.cli.commands.vault.options import json_option, new_passphrase, passphrase_options
-from safekept.cli.console import path_text
-from safekept.cli.options import start
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.opening import open_vault
+
+from ...console import path_text
+from ...options import start
+from .options import json_option, new_passphrase, passphrase_options
 
 
 @click.command("add")

@@ -6,11 +6,12 @@ import os
 
 import click
 
-from safekept.actions.keys import export_key, write_exported_key
-from safekept.actions.vault import open_vault
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import path_text
-from safekept.cli.options import start
+from safekept.actions.vault.keys.keys import export_key, write_exported_key
+from safekept.actions.vault.opening import open_vault
+
+from ...console import path_text
+from ...options import start
+from .options import json_option
 
 
 @click.command("export")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.keys import listed_keys
-from safekept.actions.vault import open_vault
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import count_text, path_text
-from safekept.cli.options import source_options, start
+from safekept.actions.vault.keys.keys import listed_keys
+from safekept.actions.vault.opening import open_vault
+
+from ...console import count_text, path_text
+from ...options import source_options, start
+from .options import json_option
 
 
 @click.command("list")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.consent import ConsentNeeded
-from safekept.actions.keys import key_to_remove, remove_key
-from safekept.actions.vault import open_vault
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import path_text
-from safekept.cli.options import start
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.vault.keys.keys import key_to_remove, remove_key
+from safekept.actions.vault.opening import open_vault
+
+from ...console import path_text
+from ...options import start
+from .options import json_option
 
 
 @click.command("remove")

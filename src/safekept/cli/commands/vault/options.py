@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from safekept.cli.console import Console
+from ...console import Console
 
 if TYPE_CHECKING:
-    from safekept.vault.keys import Secret
+    from safekept.vault.repo import Secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ def passphrase_options(function: Command) -> Command:
 
 def new_passphrase(console: Console, command: str, file: str, descriptor: int | None, what: str) -> Secret:
     """The passphrase from the one place that was named, or asked for twice at a terminal."""
-    from safekept.actions import key_file, passphrase
+    from safekept.actions.vault.keys import key_file, passphrase
 
     named = [bool(command), bool(file), descriptor is not None]
     if sum(named) > 1:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.consent import ConsentNeeded
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_prune import plan_vault_prune, prune_vault
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import Console, count_text, path_text, size_text
-from safekept.cli.grace import first_to_go
-from safekept.cli.options import start
-from safekept.vault.prune import Pruned, PrunePlan
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.vault.opening import open_vault
+from safekept.actions.vault.prune import plan_vault_prune, prune_vault
+from safekept.vault.care import Pruned, PrunePlan
 from safekept.vault.snapshots import public_id
+
+from ...console import Console, count_text, path_text, size_text
+from ...options import start
+from ...words.grace import first_to_go
+from .options import json_option
 
 
 @click.command("prune")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.consent import ConsentNeeded
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_repair import VaultRepair, plan_vault_repair, repair_vault
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import Console, count_text, path_text, time_text
-from safekept.cli.options import start
-from safekept.vault.findings import Report
-from safekept.vault.repair import RepairPlan
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.vault.opening import open_vault
+from safekept.actions.vault.repair import VaultRepair, plan_vault_repair, repair_vault
+from safekept.vault.care import RepairPlan, Report
+
+from ...console import Console, count_text, path_text, time_text
+from ...options import start
+from .options import json_option
 
 
 @click.command("repair")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.vault import open_vault
-from safekept.actions.vault_stats import vault_stats
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import count_text, path_text, size_text
-from safekept.cli.options import source_options, start
+from safekept.actions.vault.opening import open_vault
+from safekept.actions.vault.stats import vault_stats
+
+from ...console import count_text, path_text, size_text
+from ...options import source_options, start
+from .options import json_option
 
 
 @click.command("stats")

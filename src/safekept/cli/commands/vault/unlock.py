@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.vault import open_vault, remove_locks
-from safekept.cli.commands.vault.options import json_option
-from safekept.cli.console import count_text
-from safekept.cli.options import source_options, start
+from safekept.actions.vault.opening import open_vault, remove_locks
+
+from ...console import count_text
+from ...options import source_options, start
+from .options import json_option
 
 
 @click.command("unlock")

@@ -1,0 +1,262 @@
+"""Alarms: what a person must hear of even if nobody was looking, and until somebody says so.
+
+An alarm is a line of the journal, so it outlives the command that raised it, and a notification. It is open
+until it is acknowledged or over: a later snapshot counts again what was lost, a late backup came.
+Raising one never fails and never changes the outcome of the work that noticed it.
+
+Verbs of the journal, all with the state `done`: `alarm` (raised; the operation is the alarm's id),
+`alarm-acknowledged` and `alarm-over` (fact `alarms`: the ids).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.journal import Record, new_id, open_journal
+from safekept.home.health import Shrinkage
+
+from ..base.context import Surroundings
+from ..base.record import record
+
+LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"
+KINDS = (LOSS, OVERDUE, DRILL, DESTINATION)
+
+RAISED, ACKNOWLEDGED, OVER = "alarm", "alarm-acknowledged", "alarm-over"
+
+
+class NoSuchAlarm(SafekeptError):
+    code = "no-such-alarm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """One thing that somebody must look at."""
+
+    id: str = field(default_factory=new_id)
+    time: float = field(default_factory=time.time)
+    home: str = ""
+    kind: str  # LOSS, OVERDUE, DRILL or DESTINATION
+    text: str  # one line: `cron jobs 19 → 1, memories 28 → 5`
+    restore: tuple[str, ...] = ()  # commands that bring back what is lost; they run as printed
+    pinned: str = ""  # the id of the snapshot that still has it, pinned for 30 days
+    about: str = ""  # a destination, for example: no second alarm is raised while one about the same is open
+    losses: tuple[Shrinkage, ...] = ()  # the counts that fell
+    paths: tuple[str, ...] = ()  # what a restore from the pinned snapshot must cover for it to be over
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time)),
+            "home": self.home,
+            "kind": self.kind,
+            "about": self.about,
+            "text": self.text,
+            "restore": list(self.restore),
+            "pinned": self.pinned,
+            "losses": [one.as_dict() for one in self.losses],
+            "paths": list(self.paths),
+        }
+
+
+_TITLES = {
+    LOSS: "fewer than before",
+    OVERDUE: "no backup for too long",
+    DRILL: "a restore could not be proven",
+    DESTINATION: "the copy off this machine has a problem",
+}
+
+
+def raise_alarm(surroundings: Surroundings, alarm: Alarm, listener: Listener = silent) -> bool:
+    """Write it into the journal and notify; False, and nothing is done, where the same one is open already.
+
+    Two alarms are the same where kind, home and `about` are; one about a loss is always its own.
+    """
+    if alarm.kind != LOSS and any(_same(alarm, other) for other in open_alarms(surroundings, alarm.home)):
+        return False
+    record(surroundings, Record(alarm.id, RAISED, "done", time=alarm.time, facts=_facts(alarm)), listener)
+    listener(Event("alarm", text=f"Alarm: {alarm.text}"))
+    from .notify import Notice, notify
+
+    where = f" in {alarm.home}" if alarm.home else ""
+    notice = Notice(
+        alarm.kind,
+        f"safekept: {_TITLES.get(alarm.kind, alarm.kind)}{where}",
+        "\n".join([alarm.text, *alarm.restore]),
+        alarm.home,
+        {"alarm": alarm.id, "restore": list(alarm.restore), "pinned": alarm.pinned},
+    )
+    notify(surroundings, notice, listener)
+    return True
+
+
+def open_alarms(surroundings: Surroundings, home: str = "") -> tuple[Alarm, ...]:
+    """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only."""
+    ended: set[str] = set()
+    restores = _Restores()
+    found = []
+    try:
+        if not _ever_raised(surroundings.journal.path):
+            return ()
+        for entry in surroundings.journal.backwards(RAISED, ACKNOWLEDGED, OVER, "restore", "undo"):
+            if entry.verb == RAISED:
+                alarm = read_alarm(entry)
+                if alarm.id not in ended and home in ("", alarm.home) and not restores.cover(alarm):
+                    found.append(alarm)
+            elif entry.verb in (ACKNOWLEDGED, OVER):
+                names = entry.facts.get("alarms")
+                ended.update(map(str, names) if isinstance(names, list) else ())
+            else:
+                restores.take(entry)
+    except OSError:
+        pass  # a journal that cannot be read is somebody else's finding; what was read counts
+    return tuple(found)
+
+
+def acknowledge(
+    surroundings: Surroundings, ids: Iterable[str] = (), *, home: str = "", listener: Listener = silent
+) -> tuple[Alarm, ...]:
+    """Say that they were seen: the named ones, by id or the start of it, else all open ones."""
+    waiting = open_alarms(surroundings, home)
+    chosen = [_named(waiting, name) for name in ids] or list(waiting)
+    _end(surroundings, ACKNOWLEDGED, chosen, {}, listener)
+    return tuple(chosen)
+
+
+def end_alarms(
+    surroundings: Surroundings,
+    kind: str,
+    home: str = "",
+    about: str = "",
+    *,
+    reason: str = "",
+    listener: Listener = silent,
+) -> tuple[Alarm, ...]:
+    """What it was about is right again, so it is over; those that this ended."""
+    like = Alarm(kind=kind, text="", home=home, about=about)
+    chosen = [alarm for alarm in open_alarms(surroundings, home) if _same(alarm, like)]
+    _end(surroundings, OVER, chosen, {"reason": reason}, listener)
+    return tuple(chosen)
+
+
+def end_losses(
+    surroundings: Surroundings, alarms: Iterable[Alarm], snapshot: str, listener: Listener = silent
+) -> None:
+    """A later snapshot holds again what these missed."""
+    _end(surroundings, OVER, list(alarms), {"snapshot": snapshot}, listener)
+
+
+def _ever_raised(journal: str) -> bool:
+    """Whether the journal can hold an alarm at all: most never do, and are searched much faster."""
+    word = f'"{RAISED}"'.encode()
+    try:
+        with os.fdopen(open_journal(journal), "rb") as file:
+            rest = b""
+            while block := file.read(1 << 20):
+                if word in rest + block:
+                    return True
+                rest = block[-len(word) :]
+    except FileNotFoundError:
+        pass
+    return False
+
+
+class _Restores:
+    """What was brought back, by the journal read backwards; what was then undone does not count."""
+
+    def __init__(self) -> None:
+        self._paths: dict[tuple[str, str], set[str]] = {}  # (home, snapshot) -> paths; "" is all of it
+        self._undone: set[str] = set()  # operations that were taken back, and stayed so
+
+    def take(self, entry: Record) -> None:
+        home = str(entry.facts.get("home") or "")
+        if entry.state != "done":
+            return
+        if entry.operation in self._undone:
+            return  # an undo that was itself undone took nothing back
+        if entry.verb == "undo":
+            self._undone.add(str(entry.facts.get("undoes") or ""))
+        else:
+            only = entry.facts.get("only")
+            paths = {str(path) for path in only} if isinstance(only, list) and only else {""}
+            self._paths.setdefault((home, str(entry.facts.get("snapshot") or "")), set()).update(paths)
+
+    def cover(self, alarm: Alarm) -> bool:
+        """Whether all that an alarm is about was restored from the snapshot that it names."""
+        paths = self._paths.get((alarm.home, alarm.pinned), set()) if alarm.pinned else set()
+        if not paths or alarm.kind != LOSS:
+            return False
+        return "" in paths or (
+            bool(alarm.paths)
+            and all(any(one == path or one.startswith(path + "/") for path in paths) for one in alarm.paths)
+        )
+
+
+def _end(
+    surroundings: Surroundings, verb: str, alarms: list[Alarm], facts: dict[str, object], listener: Listener
+) -> None:
+    if not alarms:
+        return
+    homes = {alarm.home for alarm in alarms}
+    whose = {"home": homes.pop()} if len(homes) == 1 else {}
+    names = {"alarms": [alarm.id for alarm in alarms], "texts": [alarm.text for alarm in alarms]}
+    record(surroundings, Record(new_id(), verb, "done", facts={**whose, **names, **facts}), listener)
+
+
+def _same(first: Alarm, second: Alarm) -> bool:
+    return (first.kind, first.home, first.about) == (second.kind, second.home, second.about)
+
+
+def _named(waiting: tuple[Alarm, ...], name: str) -> Alarm:
+    matches = [alarm for alarm in waiting if alarm.id == name]
+    matches = matches or [alarm for alarm in waiting if name and alarm.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    how = "no open alarm is" if not matches else f"{len(matches)} open alarms are"
+    raise NoSuchAlarm(
+        f"{how} called `{name}`",
+        kept="Nothing was changed; every alarm that was open still is",
+        next_steps=("See those that are open: `safekept status`",),
+        open=[alarm.id for alarm in waiting],
+    )
+
+
+def _facts(alarm: Alarm) -> dict[str, object]:
+    facts = alarm.as_dict()
+    del facts["id"], facts["time"]
+    return facts
+
+
+def read_alarm(entry: Record) -> Alarm:
+    """An alarm out of the journal; what is missing or strange in it is left empty, never an error."""
+    facts = entry.facts
+
+    def text(name: str) -> str:
+        return str(facts.get(name) or "")
+
+    def texts(name: str) -> tuple[str, ...]:
+        value = facts.get(name)
+        return tuple(str(one) for one in value) if isinstance(value, list) else ()
+
+    losses = facts.get("losses")
+    alarm = Alarm(
+        id=entry.operation,
+        time=entry.time,
+        home=text("home"),
+        kind=text("kind"),
+        text=text("text"),
+        restore=texts("restore"),
+        pinned=text("pinned"),
+        about=text("about"),
+        paths=texts("paths"),
+    )
+    if isinstance(losses, list):
+        try:
+            alarm = replace(alarm, losses=tuple(Shrinkage.from_dict(one) for one in losses))
+        except (KeyError, ValueError, TypeError):
+            return alarm
+    return alarm

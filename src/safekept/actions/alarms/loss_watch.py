@@ -1,0 +1,276 @@
+"""Every snapshot is compared with the ones before it: what fell beyond the ordinary is an alarm.
+
+The last known count of each class is what it is compared with, so a snapshot in which a database could not
+be read hides nothing. The generation that still has what is lost is pinned before retention can let it go.
+Snapshots that were taken only to undo something are no generations: they neither raise nor excuse a loss.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener
+from safekept.core.journal import Record
+from safekept.core.spelling import shell_word
+from safekept.home.health import Counts, Shrinkage, places_of, shrunk
+from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
+
+from ..base.context import Place, Surroundings
+from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
+
+if TYPE_CHECKING:
+    from safekept.vault.format import Snapshot
+    from safekept.vault.repo import Repository
+
+#: How long the generation before a loss is kept, whatever the policies say.
+PIN_DAYS = 30
+#: Seconds to wait for those who work on the vault before the pin is set.
+_WAIT = 10.0
+#: So many older snapshots are asked for a count that the newer ones do not know.
+_LOOK_BACK = 50
+_UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE, PRE_CHANGE)
+
+
+@dataclass(slots=True)
+class Baseline:
+    """The last known counts of a home, and which snapshot holds them."""
+
+    counts: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    holders: dict[tuple[str, str], str] = field(default_factory=dict)  # (profile, class) -> snapshot id
+    times: dict[tuple[str, str], float] = field(default_factory=dict)  # and when that one was taken
+    whole: bool = False  # whether a snapshot of all profiles was among them
+
+    def take(self, census: Mapping[str, Any], holder: str, when: float, *, narrow: bool) -> None:
+        """Fill in what is not known yet from an older snapshot; a profile that later ones lack is gone."""
+        for profile, counts in census.items():
+            if not isinstance(counts, Mapping) or (self.whole and profile not in self.counts):
+                continue
+            known = self.counts.setdefault(str(profile), {})
+            for name, count in counts.items():
+                if known.get(name) is None:
+                    known[str(name)] = count if isinstance(count, int) else None
+                    if isinstance(count, int):
+                        self.holders[str(profile), str(name)] = holder
+                        self.times[str(profile), str(name)] = when
+        self.whole = self.whole or not narrow
+
+    @property
+    def complete(self) -> bool:
+        return self.whole and all(
+            count is not None for counts in self.counts.values() for count in counts.values()
+        )
+
+
+def find_loss(
+    surroundings: Surroundings,
+    repository: Repository,
+    place: Place,
+    kind: str,
+    new: Snapshot,
+    census: Counts,
+    listener: Listener,
+    *,
+    profile: str = "",
+) -> Alarm | None:
+    """What fell since the snapshots before; the one that has it is pinned. The alarm is not raised yet."""
+    if kind in _UNDO_POINTS:
+        return None
+    baseline = _baseline(surroundings, repository, place.home, new)
+    falls = [
+        fall
+        for fall in shrunk(baseline.counts, census, whole=not profile)
+        if fall.alarming and (not profile or fall.profile == f"{place.layout.profiles}/{profile}")
+    ]
+    falls = [
+        fall
+        for fall in falls
+        if not _said(surroundings, place.home, fall, baseline.times[fall.profile, fall.name])
+    ]
+    if not falls:
+        return None
+    holders = list(dict.fromkeys(baseline.holders[fall.profile, fall.name] for fall in falls))
+    pinned = pin_for_a_while(repository, holders, listener)
+    return Alarm(
+        home=place.home,
+        kind=LOSS,
+        text=", ".join(fall.text for fall in falls),
+        restore=_commands(surroundings, repository, place, baseline, falls),
+        pinned=next((one for one in holders if one in pinned), ""),
+        losses=tuple(falls),
+        paths=tuple(dict.fromkeys(path for fall in falls for path in places_of(place.layout, fall))),
+    )
+
+
+def end_what_is_back(
+    surroundings: Surroundings, home: str, kind: str, census: Counts, snapshot: str, listener: Listener
+) -> None:
+    """Alarms about counts that are back are over."""
+    if kind in _UNDO_POINTS:
+        return
+    back = [
+        alarm
+        for alarm in open_alarms(surroundings, home)
+        # One that is about more than counts is over when it was restored, or acknowledged.
+        if alarm.kind == LOSS
+        and alarm.losses
+        and not alarm.about
+        and all(_is_back(fall, census) for fall in alarm.losses)
+    ]
+    end_losses(surroundings, back, snapshot, listener)
+
+
+def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listener) -> set[str]:
+    """Pin these for 30 days; those that are pinned now. One that is pinned for longer stays so."""
+    from safekept.vault.care import pin
+    from safekept.vault.snapshots import list_snapshots, public_id
+    from safekept.vault.tags import pinned_until
+
+    until = (datetime.date.today() + datetime.timedelta(days=PIN_DAYS)).isoformat()
+    wanted, done = set(ids), set[str]()
+    try:
+        found = [one for one in list_snapshots(repository)[0] if public_id(one) in wanted]
+        longer = {public_id(one) for one in found if (day := pinned_until(one)) == "" or (day or "") >= until}
+        rest = [one for one in found if public_id(one) not in longer]
+        done |= longer
+        if rest:
+            with repository.lock(exclusive=True, wait=_WAIT) as lock:
+                done |= {public_id(one) for one in pin(repository, rest, lock, until=until)}
+    except SafekeptError as error:
+        listener(Event("alarm", text=f"Note: the snapshot before the loss was not pinned: {error.what}"))
+    return done
+
+
+def restore_command(surroundings: Surroundings, home: str, snapshot: str, paths: Iterable[str]) -> str:
+    """A command that runs as printed and brings these paths back; no paths: the whole home."""
+    words = restore_words(surroundings, home, snapshot, paths)
+    return set_aside_first(home) + " ".join(["safekept", *map(shell_word, words)])
+
+
+def set_aside_first(home: str) -> str:
+    """What has to be done before that command where a plain file is in the place of the home."""
+    if not os.path.isfile(home):
+        return ""
+    return f"mv {shell_word(home)} {shell_word(home + '.file')} && "
+
+
+def restore_words(
+    surroundings: Surroundings, home: str, snapshot: str, paths: Iterable[str]
+) -> tuple[str, ...]:
+    """The words of that command after the program."""
+    try:
+        # Without the variables of this shell: the command may be run in another.
+        usual = replace(surroundings, environment={}).locate(existing=False).home
+    except SafekeptError:
+        usual = ""
+    named = [] if home == usual else ["--home", home]
+    safe = [f"./{path}" if path.startswith("-") else path for path in paths]
+    return ("snapshot", "restore", snapshot[:8], *safe, *named, "--yes")
+
+
+def _baseline(surroundings: Surroundings, repository: Repository, home: str, new: Snapshot) -> Baseline:
+    baseline, seen = Baseline(), 0
+    try:
+        for entry in surroundings.journal.backwards("snapshot"):
+            if not _counts_for(entry, home):
+                continue
+            baseline.take(
+                _mapping(entry.facts.get("census")),
+                str(entry.facts.get("snapshot") or ""),
+                entry.time,
+                narrow=bool(entry.facts.get("profile")),
+            )
+            seen += 1
+            if seen >= _LOOK_BACK or baseline.complete:
+                break
+    except OSError:
+        pass
+    if not seen:
+        _from_vault(baseline, repository, home, new)
+    return baseline
+
+
+def _from_vault(baseline: Baseline, repository: Repository, home: str, new: Snapshot) -> None:
+    """Where the journal knows nothing of this home: what the newest snapshot of it says itself."""
+    from safekept.vault.read import read_manifest
+
+    from ..snapshots.listing import list_home
+
+    for one in list_home(repository, home).shown:
+        if one.kind in _UNDO_POINTS or one.snapshot.id == new.id:
+            continue
+        try:
+            manifest = read_manifest(repository, one.snapshot) or {}
+        except SafekeptError:
+            continue
+        narrow = bool(_mapping(manifest.get("scope")).get("profile"))
+        baseline.take(_mapping(manifest.get("census")), one.id, one.snapshot.time_ns / 1e9, narrow=narrow)
+        return
+
+
+def _counts_for(entry: Record, home: str) -> bool:
+    facts = entry.facts
+    return (
+        entry.state in ("done", "incomplete")
+        and facts.get("home") == home
+        and facts.get("kind") not in _UNDO_POINTS
+    )
+
+
+def _said(surroundings: Surroundings, home: str, fall: Shrinkage, since: float) -> bool:
+    """Whether somebody was told of this very fall after it was last counted: a guard, for example."""
+    for entry in surroundings.journal.backwards(RAISED):
+        if entry.time < since:
+            return False
+        alarm = read_alarm(entry)
+        if alarm.home == home and any(
+            (one.profile, one.name) == (fall.profile, fall.name) and one.after <= fall.after
+            for one in alarm.losses
+        ):
+            return True
+    return False
+
+
+def _is_back(fall: Shrinkage, census: Counts) -> bool:
+    now = census.get(fall.profile, {}).get(fall.name)
+    return now is not None and not (
+        now < fall.before and Shrinkage(fall.profile, fall.name, fall.before, now).alarming
+    )
+
+
+def _commands(
+    surroundings: Surroundings,
+    repository: Repository,
+    place: Place,
+    baseline: Baseline,
+    falls: list[Shrinkage],
+) -> tuple[str, ...]:
+    """For each snapshot that holds some of it, the command that brings that back."""
+    from safekept.vault.read import snapshot_source
+    from safekept.vault.snapshots import list_snapshots, public_id
+
+    snapshots = {public_id(one): one for one in list_snapshots(repository)[0]}
+    paths: dict[str, list[str]] = {}
+    for fall in falls:
+        holder = baseline.holders[fall.profile, fall.name]
+        if holder not in snapshots:
+            continue
+        source, _ = snapshot_source(repository, snapshots[holder])
+        for path in places_of(place.layout, fall):
+            try:
+                there = source.node(path) is not None
+            except SafekeptError:
+                there = False
+            if there and path not in paths.setdefault(holder, []):
+                paths[holder].append(path)
+    return tuple(
+        restore_command(surroundings, place.home, holder, some) for holder, some in paths.items() if some
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,207 @@
+"""Telling somebody: a ping, a message, a mail or a command, when something is wrong and only then.
+
+Nothing here can fail or hold up the work: every target has the same few seconds, all of them at once, and
+whatever goes wrong becomes a line in the journal. When all is well nobody hears anything, except a
+healthchecks-style URL, which is told of every start and every good end so that it can miss one.
+
+A target is named by its kind and its host. Its whole URL, which is often the only secret, is in no message,
+no record and no error.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from safekept.core.events import Event, Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.core.worker import Worker
+
+from ..base.context import Surroundings
+from ..base.record import record
+
+#: What a person may hear of, and may choose from with `notify.events`.
+EVENTS = ("failure", "overdue", "loss", "drill", "destination")
+#: What only a healthchecks-style URL hears of, once at each end of a run: the others are quiet when all is
+#: well, and were told already of what is not.
+HEARTBEATS = ("start", "success", "fail")
+KINDS = (*EVENTS, "test", *HEARTBEATS)
+#: Seconds for all targets together, unless the settings say otherwise.
+DEADLINE = 5.0
+#: So long an agent waits at most, in the middle of its work; the alarm itself is in the journal by then.
+AGENT_WAITS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyTargets:
+    """Who is told, and of what. An empty one tells nobody."""
+
+    ping: str = ""  # a healthchecks-style URL; `/start` and `/fail` are added
+    ntfy: str = ""  # the URL of a topic
+    webhook: str = ""  # gets a JSON document by POST
+    email: tuple[str, ...] = ()  # addresses, through `sendmail`
+    sendmail: str = "/usr/sbin/sendmail"
+    command: tuple[str, ...] = ()  # its words; run without a shell
+    events: tuple[str, ...] = EVENTS
+    deadline: float = DEADLINE
+
+    def __repr__(self) -> str:
+        """Without any URL: a traceback or a log must not show one."""
+        return f"NotifyTargets({', '.join(self.names()) or 'none'})"
+
+    def names(self) -> tuple[str, ...]:
+        """The targets as they may be shown: `ntfy at ntfy.sh`."""
+        from .notify_web import host_of
+
+        found = [f"{kind} at {host_of(url)}" for kind, url in self.urls().items() if url]
+        found += [f"email to {', '.join(self.email)}"] if self.email else []
+        return (*found, *([f"command {self.command[0]}"] if self.command else []))
+
+    def urls(self) -> dict[str, str]:
+        return {"ping": self.ping, "ntfy": self.ntfy, "webhook": self.webhook}
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to tell: what happened in a line, and in a few."""
+
+    kind: str  # one of KINDS
+    title: str
+    text: str = ""
+    home: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    time: float = field(default_factory=time.time)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "text": self.text,
+            "home": self.home,
+            "host": socket.gethostname(),
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time)),
+            "facts": dict(self.facts),
+        }
+
+
+@dataclass(slots=True)
+class Told:
+    """How it went with one target."""
+
+    target: str  # as it may be shown
+    reason: str = "it did not answer in time"  # why it was not reached; empty: it was
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.reason
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "target": self.target,
+            "ok": self.ok,
+            "reason": self.reason,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def notify(surroundings: Surroundings, notice: Notice, listener: Listener = silent) -> None:
+    """Tell whoever is set up to hear of it. Never raises, never slow, and does nothing where nobody is."""
+    try:
+        told = deliver(surroundings, notice, wait=notice.kind != "start")
+        if told:
+            _write_down(surroundings, notice, told, listener)
+    except Exception as error:  # whatever it is, the work it was about matters more
+        listener(Event("notify", text=f"Note: nobody could be notified: {type(error).__name__}"))
+
+
+def deliver(surroundings: Surroundings, notice: Notice, *, wait: bool = True) -> list[Told]:
+    """Tell every target that hears of this kind, all at once, and say how it went with each.
+
+    Without `wait` nobody is waited for and nothing is said: a start ping must not hold up the start.
+    """
+    targets = surroundings.notify
+    if targets is None:
+        return []
+    notice = replace(notice, title=_plain(notice.title), text=_plain(notice.text), home=_plain(notice.home))
+    jobs = _jobs(surroundings, targets, notice)
+    told = [Told(name) for name, _ in jobs]
+    began = time.monotonic()
+    workers = [
+        Worker(partial(_tell, job, outcome, began), f"notify-{number}")
+        for number, ((_, job), outcome) in enumerate(zip(jobs, told, strict=True))
+    ]
+    if not wait:
+        return []
+    # A worker that is still at it keeps its own outcome; what is returned is settled now.
+    patience = targets.deadline + 0.5
+    if surroundings.actor.startswith("agent"):
+        patience = min(patience, AGENT_WAITS)
+    end = began + patience
+    for worker in workers:
+        worker.wait(max(0.0, end - time.monotonic()))
+    return [Told(one.target, one.reason, one.seconds or time.monotonic() - began) for one in told]
+
+
+def _plain(text: str) -> str:
+    """Names of files are in it, and they may hold anything: what no message can carry is shown as `?`."""
+    known = text.encode("utf-8", "replace").decode()
+    return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in known)
+
+
+def _tell(job: Callable[[], str], outcome: Told, began: float) -> None:
+    try:
+        reason = job()
+    except Exception as error:  # the text of a strange error may hold the URL; its name does not
+        reason = f"it failed ({type(error).__name__})"
+    outcome.seconds = time.monotonic() - began
+    outcome.reason = reason
+
+
+def _jobs(
+    surroundings: Surroundings, targets: NotifyTargets, notice: Notice
+) -> list[tuple[str, Callable[[], str]]]:
+    """The targets that hear of this, each by a name that may be shown and as something to call."""
+    from . import notify_local, notify_web
+
+    found: list[tuple[str, Callable[[], str]]] = []
+    heartbeat = notice.kind in HEARTBEATS
+    if not heartbeat and notice.kind != "test" and notice.kind not in targets.events:
+        return []
+    web = notify_web.Web(surroundings.environment, targets.deadline)
+    if targets.ping:
+        found.append((f"ping at {notify_web.host_of(targets.ping)}", partial(web.ping, targets.ping, notice)))
+    if heartbeat:
+        return found
+    if targets.ntfy:
+        found.append((f"ntfy at {notify_web.host_of(targets.ntfy)}", partial(web.ntfy, targets.ntfy, notice)))
+    if targets.webhook:
+        name = f"webhook at {notify_web.host_of(targets.webhook)}"
+        found.append((name, partial(web.webhook, targets.webhook, notice)))
+    local = notify_local.Local(surroundings.environment, targets.deadline)
+    if targets.email:
+        mail = partial(local.mail, targets.sendmail, targets.email, notice)
+        found.append((f"email to {', '.join(targets.email)}", mail))
+    if targets.command:
+        found.append((f"command {targets.command[0]}", partial(local.command, targets.command, notice)))
+    return found
+
+
+def _write_down(surroundings: Surroundings, notice: Notice, told: list[Told], listener: Listener) -> None:
+    """One record of a message that somebody got, or that somebody did not; good pings leave none."""
+    missed = [one for one in told if not one.ok]
+    for one in missed:
+        listener(Event("notify", text=f"Note: {one.target} was not reached: {one.reason}"))
+    if not missed and notice.kind in HEARTBEATS:
+        return
+    facts: dict[str, object] = {
+        "home": notice.home,
+        "kind": notice.kind,
+        "title": notice.title,
+        "targets": [one.as_dict() for one in told],
+    }
+    state = "done" if not missed else "incomplete" if len(missed) < len(told) else "failed"
+    record(surroundings, Record(new_id(), "notify", state, facts=facts), listener)

@@ -1,0 +1,1 @@
+"""A home in one file: backup, rotation, sealing, adopting what Hermes made."""

@@ -1,0 +1,273 @@
+"""Carry a home away in one file, while the agent runs.
+
+The archive appears under its name only after it was read back whole. Exit and journal tell apart
+*complete*, *incomplete* (something selected is missing, torn or damaged; all of it listed) and
+*failed*. Only complete archives push older ones out, and only archives of this home made here.
+
+A sealed archive is sealed on its way to the disk. What it needs beside (a private copy of a database that
+cannot be read where it lies) goes beside our own data on this host, never to where the archive goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from safekept import __version__
+from safekept.archive import Seal, Written, write_archive
+from safekept.archive.identify import fingerprint
+from safekept.core.entries import Kind, Remark
+from safekept.core.events import Event, Listener, silent
+from safekept.core.files import durable_write, private_directory
+from safekept.core.journal import Record, new_id
+from safekept.core.sqlite import CaptureOptions
+from safekept.home.scan import Scan, Selection, scan
+
+from ..base.context import Place, Surroundings
+from ..base.record import record, recording_failure
+from ..base.recovery import make_right
+from ..base.scope import scope_of
+from ..base.scratch import scratch
+from ..snapshots.databases import LeanChoice
+from .output import OwnArchives, beside, names_a_file, output_path
+from .rotation import Rotated, Rotation, plan_rotation
+from .sealing import seal_for
+
+# The full account of one operation as a file, so that no list has to be cut short on a screen.
+
+#: Reports are small and dated; the oldest go when there are more than this.
+KEPT = 100
+
+
+def write_report(directory: str, operation: str, document: Mapping[str, object]) -> str:
+    """Write `<operation>.json`; returns its path."""
+    private_directory(directory)
+    path = os.path.join(directory, f"{operation}.json")
+    durable_write(path, json.dumps(document, indent=1).encode() + b"\n")
+    older = sorted(name for name in os.listdir(directory) if name.endswith(".json"))[:-KEPT]
+    for name in older:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, name))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class BackupRequest:
+    """What to carry away, and where to."""
+
+    place: Place
+    output: str = ""  # a file, a directory, a name without suffix, or nothing
+    form: str = "zip"
+    selection: Selection = field(default_factory=Selection)
+    keep: int = 0  # 0 keeps everything
+    deadline: float = 30.0
+    measure: bool = False  # count first, so that progress knows its end
+    seal: tuple[str, ...] = ()  # whom it is sealed to, as `--seal` takes them; nobody: it lies open
+    now: float = 0.0  # the time it is made at, as a schedule's clock says; 0: what the clock says
+    isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
+    lean: bool = False  # without what can be rebuilt in databases; Hermes itself would not rebuild it
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResult:
+    """What was stored, what was not and why."""
+
+    operation: str
+    place: Place
+    written: Written
+    census: Mapping[str, object]
+    rotated: list[str]
+    report: str
+    kept_until: float = 0.0  # when what was rotated goes for good; 0: it is gone
+    #: What the journal has to remember of a sealed archive, which this host may be unable to read.
+    sealed: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Exactly what a run would select, without reading any content."""
+
+    place: Place
+    output: str
+    paths: list[str]
+    files: int
+    bytes: int
+    largest: list[tuple[str, int]]
+    remarks: list[Remark]
+    rotation: Rotation
+    seal: Seal | None = None
+
+
+def preview_backup(
+    surroundings: Surroundings, request: BackupRequest, listener: Listener = silent
+) -> Preview:
+    """What a run would take: the same scan, unread."""
+    make_right(surroundings, request.place.home, listener)
+    seal = seal_for(surroundings, request.seal, preview=True)
+    known = OwnArchives(surroundings)
+    output = output_path(surroundings, request.place, request.output, request.form, seal, known)
+    source = _scan(surroundings, request, output, os.path.dirname(output), known, silent)
+    paths: list[str] = []
+    files = total = 0
+    tops: dict[str, int] = {}
+    for entry in source:
+        paths.append(entry.path)
+        if entry.kind is Kind.FILE:
+            files += 1
+            total += entry.size
+            top = entry.path.split("/", 1)[0]
+            tops[top] = tops.get(top, 0) + entry.size
+    largest = sorted(tops.items(), key=lambda item: -item[1])[:8]
+    rotation = plan_rotation(
+        os.path.dirname(output),
+        request.place,
+        scope_of(request.selection),
+        request.keep,
+        coming=1,
+        known=known,
+        to=seal.to if seal is not None else (),
+    )
+    remarks = list(source.remarks)
+    return Preview(request.place, output, paths, files, total, largest, remarks, rotation, seal)
+
+
+def backup(surroundings: Surroundings, request: BackupRequest, listener: Listener = silent) -> BackupResult:
+    """Write one archive of a home, read it back, and account for everything."""
+    operation = new_id()
+    with recording_failure(surroundings, operation, "backup", {"home": request.place.home}, listener):
+        result = _backup(surroundings, request, operation, listener)
+    written = result.written
+    facts: dict[str, object] = {
+        "home": request.place.home,
+        "layout": request.place.layout.name,
+        "archive": written.path,
+        "files": written.files,
+        "bytes": written.bytes,
+        "stored_bytes": written.stored_bytes,
+        "damaged": written.damaged,
+        "seconds": round(written.seconds, 3),
+        "census": result.census,
+        "rotated": result.rotated,
+        "rotated_until": result.kept_until,
+        **result.sealed,
+    }
+    state = "done" if written.complete else "incomplete"
+    record(surroundings, Record(operation, "backup", state, facts=facts), listener)
+    return result
+
+
+def _backup(
+    surroundings: Surroundings, request: BackupRequest, operation: str, listener: Listener
+) -> BackupResult:
+    make_right(surroundings, request.place.home, listener)
+    seal = seal_for(surroundings, request.seal)
+    known = OwnArchives(surroundings)
+    output = output_path(surroundings, request.place, request.output, request.form, seal, known, request.now)
+    # Where this fails, the writer says so in its own words.
+    with contextlib.suppress(OSError):
+        private_directory(os.path.dirname(output))
+    with contextlib.ExitStack() as stack:
+        copies = os.path.dirname(output) if seal is None else stack.enter_context(scratch(surroundings))
+        source = _scan(surroundings, request, output, copies, known, listener)
+        return _write(surroundings, request, operation, source, output, seal, known, listener)
+
+
+def _write(
+    surroundings: Surroundings,
+    request: BackupRequest,
+    operation: str,
+    source: Scan,
+    output: str,
+    seal: Seal | None,
+    known: OwnArchives,
+    listener: Listener,
+) -> BackupResult:
+    directory = os.path.dirname(output)
+    head: dict[str, object] = {
+        "id": operation,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(request.now or None)),
+        "tool": f"safekept {__version__}",
+        "layout": request.place.layout.name,
+        "home": request.place.home,
+        "host": socket.gethostname(),
+        "user": _user(surroundings),
+        "scope": scope_of(request.selection),
+    }
+    if request.measure:
+        listener = _with_total(listener, source.measure()[1])
+    written = write_archive(
+        source,
+        output,
+        form=request.form,
+        head=head,
+        closing=lambda: {"census": source.census()},
+        # A name with a time in it was made up here, perhaps by two backups in the same second.
+        replace=names_a_file(request.output),
+        when_incomplete=beside(output, "-incomplete") if os.path.lexists(output) else "",
+        seal=seal,
+        listener=listener,
+    )
+    sealed: dict[str, object] = {}
+    if seal is not None:
+        mark = fingerprint(written.path)
+        sealed = {"sealed": {**seal.as_dict(), "fingerprint": mark}}
+        sealed |= {name: head[name] for name in ("scope", "created")}
+        known.remember(mark, {**head, **sealed, "complete": written.complete, "damaged": written.damaged})
+    rotated = Rotated()
+    if written.complete and request.keep:
+        scope, to = scope_of(request.selection), seal.to if seal is not None else ()
+        plan = plan_rotation(
+            directory, request.place, scope, request.keep, known=known, to=to, new=written.path
+        )
+        rotated = plan.carry_out(operation)
+    census = source.census()
+    report = ""
+    with contextlib.suppress(OSError):  # the manifest inside the archive has the same account
+        report = write_report(
+            os.path.join(surroundings.data_directory, "reports"),
+            operation,
+            {**head, **written.as_dict(), "census": census, "rotated": rotated.paths},
+        )
+    return BackupResult(
+        operation, request.place, written, census, rotated.paths, report, rotated.until, sealed
+    )
+
+
+def _scan(
+    surroundings: Surroundings,
+    request: BackupRequest,
+    output: str,
+    copies: str,
+    known: OwnArchives,
+    listener: Listener,
+) -> Scan:
+    return scan(
+        request.place.home,
+        request.place.layout,
+        request.selection,
+        # The command line holds no handle on any database, so it may capture in its own process.
+        capture=CaptureOptions(scratch=copies, deadline=request.deadline, isolated=request.isolated),
+        avoid=(output, surroundings.data_directory),
+        user_home=surroundings.user_home,
+        own_archive=known,
+        lean=LeanChoice(request.place.layout, request.lean).wish,
+        listener=listener,
+    )
+
+
+def _with_total(listener: Listener, total: int) -> Listener:
+    def listen(event: Event) -> None:
+        if event.phase == "store" and not event.total and not event.text:
+            event = replace(event, total=max(total, event.done))
+        listener(event)
+
+    return listen
+
+
+def _user(surroundings: Surroundings) -> str:
+    return os.path.basename(surroundings.user_home.rstrip("/"))

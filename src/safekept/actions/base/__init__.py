@@ -1,0 +1,1 @@
+"""What every action leans on: whose homes, the record, scratch places, consent."""

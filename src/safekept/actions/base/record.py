@@ -1,0 +1,65 @@
+"""Writing the journal without letting it decide the outcome.
+
+The journal is the memory of what was done, not a condition for it: a full or read-only data
+directory must not turn a whole archive or a finished import into a failure. It is said instead.
+Every line says who acted, and one that begins says in which process, so that what was killed can be
+told from what still runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Mapping
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener
+from safekept.core.journal import Record
+
+from .context import Surroundings
+
+
+def record(surroundings: Surroundings, entry: Record, listener: Listener) -> None:
+    """Append to the journal; where that fails, say so and go on."""
+    facts = {"actor": surroundings.actor, **entry.facts}
+    if entry.state == "begun":
+        facts["process"] = os.getpid()
+    try:
+        surroundings.journal.append(dataclasses.replace(entry, facts=facts))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        listener(Event("journal", text=f"Note: the journal in {surroundings.data_directory}: {reason}"))
+
+
+@contextlib.contextmanager
+def recording_failure(
+    surroundings: Surroundings,
+    operation: str,
+    verb: str,
+    facts: Mapping[str, object],
+    listener: Listener,
+) -> Iterator[None]:
+    """Whatever ends the work early is one line of the journal: failed, or interrupted by a person.
+
+    `facts` are read at that moment, so what was found out on the way is among them. The work that
+    succeeds says so itself.
+    """
+    began = time.monotonic()
+    try:
+        yield
+    except BaseException as error:
+        state = "failed" if isinstance(error, Exception) else "interrupted"
+        more = {"seconds": round(time.monotonic() - began, 3), "error": error_facts(error)}
+        record(surroundings, Record(operation, verb, state, facts={**facts, **more}), listener)
+        raise
+
+
+def error_facts(error: BaseException) -> dict[str, object]:
+    """What went wrong, for the journal; also where nobody foresaw it."""
+    if isinstance(error, SafekeptError):
+        return error.as_dict()
+    if isinstance(error, Exception):
+        return {"code": "unexpected", "what": f"{type(error).__name__}: {error}"}
+    return {"code": "interrupted", "what": "Ctrl-C, or the process was asked to end"}

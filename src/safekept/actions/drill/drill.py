@@ -1,0 +1,247 @@
+"""Drill: restore into an isolated place, prove what came back, and sign it off in a receipt.
+
+A backup that was never restored is a wish. A drill restores with the same landing as a real restore,
+into scratch, from the bytes of the store alone, and holds everything against what was recorded. It
+never touches the live home and leaves nothing behind but the receipt. A drill that fails is an alarm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field, replace
+
+from safekept import __version__
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.files import NoRoom
+from safekept.core.journal import Record, new_id
+
+from ..base.context import Surroundings
+from ..base.record import record, recording_failure
+from .advice import RESTORE, STORE, advice, is_damage
+from .checks.every_check import in_order, look_at_everything
+from .checks.restored import Findings, Restored, plural
+from .drill_report import Drilled, mark_snapshot, sign_off, tell
+from .landing import land_in_scratch
+from .place import DrillPlace, bases, drill_place, sweep
+from .receipts import ARCHIVE, DESTINATION, FAILED, PASSED, SNAPSHOT, Receipt
+from .source import choose_small
+from .subject import (
+    ARCHIVE_ENDINGS,
+    Subject,
+    archives_only,
+    is_archive,
+    needed_bytes,
+    open_archive_there,
+    open_archived,
+    open_stored_snapshot,
+)
+
+#: How far back the journal is searched for drills that were killed.
+_LOOKED_BACK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DrillRequest:
+    """What to prove, and how."""
+
+    word: str = "latest"  # a number, `latest`, an id or the start of one, a label, or an archive's path
+    home: str = ""
+    layout: str = ""
+    destination: str = ""  # a destination by its name: what lies there is drilled
+    identity: tuple[str, ...] = ()  # files that may open a sealed archive; else those of the settings
+    small: bool = False  # the state files and a sample of the rest: for the weekly one
+    scratch: str = ""  # a directory to work in; default: the first of ours with room
+
+
+def drill(surroundings: Surroundings, request: DrillRequest, listener: Listener = silent) -> Drilled:
+    """Restore into scratch, prove it, write the receipt. Raises where it could not even begin.
+
+    Damage of the store or of what it holds is never an exception: it is a row that failed.
+    """
+    work = _Work(surroundings, request, listener)
+    with recording_failure(surroundings, work.operation, "drill", work.facts, listener):
+        return work.run()
+
+
+@dataclass(slots=True)
+class _Work:
+    """One drill on its way."""
+
+    surroundings: Surroundings
+    request: DrillRequest
+    listener: Listener
+    operation: str = field(default_factory=new_id)
+    started: float = field(default_factory=time.time)
+    began: float = field(default_factory=time.monotonic)
+    facts: dict[str, object] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
+    steps: tuple[str, ...] = ()  # of an error that stands for the whole drill
+    files: int = 0
+    bytes: int = 0
+
+    def run(self) -> Drilled:
+        request = self.request
+        self.facts |= {"subject": self._kind(), "name": request.word, "small": request.small}
+        if request.destination:
+            self.facts["destination"] = request.destination
+        swept = self._sweep()
+        subject: Subject | None = None
+        try:
+            with self._opened() as subject:
+                self._prove(subject)
+        except SafekeptError as error:
+            if not is_damage(error) or self._is_mistaken(error):
+                raise
+            # The store itself is broken: that is a result, not an inability.
+            self.findings.add(STORE, FAILED, 0, error.what)
+            self.steps = error.next_steps
+        receipt = self._receipt(subject)
+        path = sign_off(self.surroundings, receipt, self.facts, self.listener)
+        if receipt.ok and not receipt.small and subject is not None and subject.snapshot is not None:
+            mark_snapshot(self.surroundings, subject.snapshot, self.listener)
+        steps = self.steps or advice(receipt, self.findings, subject.older if subject else "")
+        tell(self.surroundings, receipt, steps, self.listener)
+        return Drilled(receipt, path, steps, tuple(swept))
+
+    def _kind(self) -> str:
+        if self.request.destination:
+            return DESTINATION
+        return ARCHIVE if is_archive(self.request.word) else SNAPSHOT
+
+    def _is_mistaken(self, error: SafekeptError) -> bool:
+        """A file that is no archive and is not called like one was named by mistake, unless it was one
+        of ours when it was written."""
+        if error.code != "archive-unknown" or self.request.destination:
+            return False
+        path = os.path.abspath(os.path.expanduser(self.request.word))
+        if path.endswith(ARCHIVE_ENDINGS):
+            return False  # what is called an archive and is none was spoilt
+        try:
+            written = self.surroundings.journal.backwards("backup")
+            return not any(entry.facts.get("archive") == path for entry in written)
+        except OSError:
+            return True
+
+    def _opened(self) -> contextlib.AbstractContextManager[Subject]:
+        request, surroundings = self.request, self.surroundings
+        archive = is_archive(request.word)
+        if request.destination:
+            if archive or archives_only(surroundings, request.destination):
+                return open_archive_there(
+                    surroundings,
+                    request.destination,
+                    request.word,
+                    request.layout,
+                    request.identity,
+                    request.scratch,
+                    self.listener,
+                )
+            surroundings = replace(surroundings, source_vault=request.destination)
+        elif archive:
+            return open_archived(surroundings, request.word, request.layout, request.identity, self.listener)
+        return open_stored_snapshot(
+            surroundings,
+            request.word,
+            request.home,
+            request.layout,
+            small=request.small,
+            destination=request.destination,
+            listener=self.listener,
+        )
+
+    def _sweep(self) -> list[str]:
+        """What killed drills left behind, where we work and where the journal says that they worked."""
+        places = [*bases(self.surroundings), *([self.request.scratch] if self.request.scratch else [])]
+        ended: set[str] = set()
+        with contextlib.suppress(OSError):
+            for number, entry in enumerate(self.surroundings.journal.backwards("drill")):
+                if number >= _LOOKED_BACK:
+                    break
+                if entry.state != "begun":
+                    ended.add(entry.operation)
+                elif entry.operation not in ended and (place := entry.facts.get("scratch")):
+                    places.append(os.path.dirname(str(place)))
+        return sweep(places)
+
+    def _prove(self, subject: Subject) -> None:
+        self.facts |= {"name": subject.name, "home": subject.home, "store": subject.store}
+        if subject.snapshot is not None:
+            self.facts["snapshot"] = subject.name
+        chosen = None
+        if self.request.small:
+            chosen = choose_small(subject.entries, subject.layout, self.operation)
+        needed = needed_bytes(subject.entries, chosen)
+        with drill_place(self.surroundings, needed, self.request.scratch, (subject.home,)) as place:
+            self.facts["scratch"] = place.path
+            begun = Record(self.operation, "drill", "begun", facts=dict(self.facts))
+            record(self.surroundings, begun, self.listener)
+            restored = self._restore(subject, place, needed, chosen)
+            self._judge_store(subject, restored)
+            if restored is not None:
+                self._look(subject, restored, place)
+        self.facts.pop("scratch", None)
+
+    def _judge_store(self, subject: Subject, restored: Restored | None) -> None:
+        """The store itself; what stands at the end of an archive is looked at once all of it was read."""
+        if restored is not None and not restored.lost and not self.request.small:
+            try:
+                subject.finish()
+            except SafekeptError as error:
+                subject.damage.append(("", error.what))
+        if subject.damage:
+            self.findings.fail(STORE, subject.damage)
+        else:
+            self.findings.add(STORE, PASSED, subject.store_count, subject.store_text)
+
+    def _restore(
+        self, subject: Subject, place: DrillPlace, needed: int, chosen: set[str] | None
+    ) -> Restored | None:
+        """Land it in scratch; None where even that was refused."""
+        try:
+            restored, created = land_in_scratch(subject, place, needed, chosen, self.operation, self.listener)
+        except NoRoom:
+            raise
+        except SafekeptError as error:
+            self.findings.add(RESTORE, FAILED, 0, error.what)
+            return None
+        self.files = sum(path not in restored.lost for path in restored.files())
+        text = f"{plural(created, 'file')} and links, landed as by a real restore"
+        self.findings.add(RESTORE, PASSED, created, text)
+        return restored
+
+    def _look(self, subject: Subject, restored: Restored, place: DrillPlace) -> None:
+        """Every check, from the bytes to the agent; those that open databases after those that hash."""
+        live = subject.home if os.path.isdir(subject.home) else ""
+        environment = self.surroundings.environment
+        self.bytes = look_at_everything(restored, place.path, live, environment, self.findings, self.listener)
+
+    def _receipt(self, subject: Subject | None) -> Receipt:
+        ordered = in_order(self.findings)
+        return Receipt(
+            operation=self.operation,
+            subject=self._kind(),
+            name=subject.name if subject else self.request.word,
+            home=subject.home if subject else self._home(),
+            started=self.started,
+            seconds=time.monotonic() - self.began,
+            ok=all(row.state != FAILED for row in ordered),
+            rows=ordered,
+            small=self.request.small,
+            complete=subject.complete if subject else True,
+            files=self.files,
+            bytes=self.bytes,
+            store=subject.store if subject else self.request.destination or self.surroundings.vault,
+            taken=subject.taken if subject else 0.0,
+            host=os.uname().nodename,
+            tool=f"safekept {__version__}",
+            facts={"problems": self.findings.facts()} if self.findings.problems else {},
+        )
+
+    def _home(self) -> str:
+        try:
+            return self.surroundings.locate(self.request.home, existing=False).home
+        except SafekeptError:
+            return self.request.home

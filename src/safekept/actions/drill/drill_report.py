@@ -1,0 +1,116 @@
+"""The end of every drill: the receipt is written, the journal is told, and a failure is an alarm.
+
+None of it can change the verdict. A full data directory costs the receipt, and that is said.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener
+from safekept.core.journal import Record
+
+from ..alarms.alarms import DRILL, Alarm, end_alarms, raise_alarm
+from ..base.context import Surroundings
+from ..base.record import record
+from .receipts import ARCHIVE, CHECKPOINTS, DESTINATION, Receipt, save_receipt
+
+if TYPE_CHECKING:
+    from safekept.vault.format import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled:
+    """What came out. `receipt.ok` is the verdict; `path` is where the receipt lies."""
+
+    receipt: Receipt
+    path: str
+    next_steps: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()  # what killed drills had left, and this one removed
+
+
+def sign_off(
+    surroundings: Surroundings, receipt: Receipt, facts: Mapping[str, object], listener: Listener
+) -> str:
+    """Write the receipt and the line of the journal; returns where the receipt lies."""
+    path = ""
+    try:
+        path = save_receipt(surroundings, receipt)
+    except OSError as error:
+        listener(Event("receipt", text=f"Note: the receipt could not be kept: {error.strerror or error}"))
+    state = "failed" if not receipt.ok else "done" if receipt.complete else "incomplete"
+    known: dict[str, object] = {
+        **facts,
+        "home": receipt.home,
+        "ok": receipt.ok,
+        "files": receipt.files,
+        "bytes": receipt.bytes,
+        "seconds": round(receipt.seconds, 3),
+        "failed": [row.check for row in receipt.failed],
+        "receipt": path,
+    }
+    if not receipt.ok:
+        what = "; ".join(f"{row.check}: {row.text}" for row in receipt.failed)
+        known["error"] = {"code": "drill-failed", "what": what}
+    record(surroundings, Record(receipt.operation, "drill", state, facts=known), listener)
+    return path
+
+
+def tell(surroundings: Surroundings, receipt: Receipt, steps: tuple[str, ...], listener: Listener) -> None:
+    """A drill that failed is an alarm until one like it succeeds."""
+    about = receipt.store if receipt.subject == DESTINATION else receipt.subject
+    small = f"{about}, small"
+    if receipt.ok:
+        for what in (small,) if receipt.small else (about, small):
+            end_alarms(surroundings, DRILL, receipt.home, what, listener=listener)
+        return
+    failed = ", ".join(row.check for row in receipt.failed)
+    alarm = Alarm(
+        kind=DRILL,
+        home=receipt.home,
+        text=f"the drill of {called(receipt)} failed: {failed}",
+        restore=steps,
+        about=small if receipt.small else about,
+    )
+    raise_alarm(surroundings, alarm, _without_the_sentence(listener))
+
+
+def _without_the_sentence(listener: Listener) -> Listener:
+    """Whoever called the drill is shown the rows; the sentence of the alarm would say it twice."""
+
+    def listen(event: Event) -> None:
+        if event.phase != "alarm":
+            listener(event)
+
+    return listen
+
+
+def called(receipt: Receipt) -> str:
+    """What was drilled, in a few words."""
+    if receipt.subject == CHECKPOINTS:
+        return "the checkpoints"
+    if receipt.subject == ARCHIVE or "." in receipt.name:
+        return os.path.basename(receipt.name)
+    return "the newest snapshot" if receipt.name == "latest" else f"snapshot {receipt.name[:8]}"
+
+
+def mark_snapshot(surroundings: Surroundings, snapshot: Snapshot, listener: Listener) -> None:
+    """Let retention and every list know; where the vault cannot be written, the receipt knows alone."""
+    from safekept.vault.care import mark_proven
+
+    from ..snapshots.forgetting import WAIT
+    from ..vault.opening import open_vault
+
+    try:
+        with (
+            open_vault(surroundings, listener=listener) as repository,
+            repository.lock(exclusive=True, wait=WAIT) as lock,
+        ):
+            mark_proven(repository, [snapshot], lock, now_ns=time.time_ns())
+    except SafekeptError as error:
+        listener(Event("mark", text=f"Note: the snapshot was not marked as proven: {error.what}"))

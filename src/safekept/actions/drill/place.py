@@ -1,0 +1,195 @@
+"""Where a drill restores to: a private directory on a filesystem with room, gone when the drill is.
+
+The place belongs to a living process by a lock that the kernel lets go of when it dies, so what a killed
+drill left behind is known for certain, and the next drill removes it. Never inside a home, the vault or
+a checkpoint store; never in memory if a disk will do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+
+from safekept.core.errors import SafekeptError
+from safekept.core.files import NoRoom, free_bytes, private_directory
+from safekept.home.landing import discard
+
+from ..base.context import Surroundings
+from ..base.own_places import known_homes, within
+
+#: How every place of a drill is called, so that sweeping can know its own.
+PREFIX = "safekept-drill-"
+_LOCK = "lock"
+#: Beyond what is restored: directories, logs of databases that are opened, the filesystem's own needs.
+SPARE = 32 << 20
+_ODD_TIME_NS = 1_700_000_000_123_456_789
+
+
+class NoScratch(SafekeptError):
+    code = "no-scratch"
+
+
+class DrillPlace:
+    """The directory of one drill."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        os.mkdir(path, 0o700)
+        self._lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @property
+    def exact_times(self) -> bool:
+        """Whether this filesystem keeps nanoseconds."""
+        os.utime(self._lock, ns=(_ODD_TIME_NS, _ODD_TIME_NS))
+        return os.fstat(self._lock).st_mtime_ns == _ODD_TIME_NS
+
+    def release(self) -> None:
+        """Let go of it; whoever finds it afterwards may remove it."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove(path: str) -> None:
+    """Take a place away, through any number of Ctrl-C and requests to end; the last is raised afterwards."""
+    told: BaseException | None = None
+    while os.path.lexists(path):
+        try:
+            discard(path)
+        except (KeyboardInterrupt, SystemExit) as error:
+            told = error
+        except OSError:
+            break  # the next drill tries again
+    if told is not None:
+        raise told
+
+
+@contextlib.contextmanager
+def drill_place(
+    surroundings: Surroundings, needed: int, scratch: str = "", homes: Sequence[str] = ()
+) -> Iterator[DrillPlace]:
+    """An empty directory, 0700, with room for `needed` bytes, that is gone afterwards.
+
+    `scratch`: in this directory and no other. Raises NoRoom with the numbers of every place that was
+    looked at, and NoScratch where a named one cannot be used.
+    """
+    base = choose_base(surroundings, needed, scratch, homes)
+    path = os.path.join(base, f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
+    place: DrillPlace | None = None
+    try:
+        place = DrillPlace(path)
+        yield place
+    finally:
+        remove(path)
+        if place is not None:
+            place.release()
+
+
+def bases(surroundings: Surroundings) -> list[str]:
+    """Where a drill may work, in the order in which they are tried: disks before what may be memory."""
+    found = [os.path.join(surroundings.data_directory, "scratch")]
+    if surroundings.cache_directory:
+        found.append(surroundings.cache_directory)
+    found += ["/var/tmp", surroundings.environment.get("TMPDIR", ""), "/tmp"]  # noqa: S108
+    return list(dict.fromkeys(path for path in found if path))
+
+
+def choose_base(surroundings: Surroundings, needed: int, scratch: str, homes: Sequence[str]) -> str:
+    """The first directory with room."""
+    wanted = needed + SPARE
+    looked: list[tuple[str, int]] = []
+    for base in [os.path.abspath(scratch)] if scratch else bases(surroundings):
+        why = _unusable(surroundings, base, homes, make=not scratch)
+        if why and scratch:
+            raise NoScratch(
+                f"A drill cannot restore into `{base}`: {why}",
+                kept="Nothing was changed; nothing was restored",
+                next_steps=("Name a directory of your own: `safekept drill --scratch DIR`",),
+                place=base,
+            )
+        if why:
+            continue
+        free = free_bytes(base)
+        if free >= wanted:
+            return base
+        looked.append((base, free))
+    raise no_room(wanted, looked)
+
+
+def no_room(needed: int, looked: Sequence[tuple[str, int]]) -> NoRoom:
+    """The one text for a drill without room, met before it or while it restores."""
+    places = "; ".join(f"`{base}` has {free:,}" for base, free in looked) or "no place has so much"
+    return NoRoom(
+        f"There is no room to restore into: a drill needs {needed:,} bytes; {places}",
+        kept="Nothing was changed; what was restored for the drill has been removed",
+        next_steps=(
+            "Name a directory on a disk with room: `safekept drill --scratch DIR`",
+            "Or restore the state files only: `safekept drill --small`",
+        ),
+        needed=needed,
+        places=[{"place": base, "free": free} for base, free in looked],
+    )
+
+
+def _unusable(surroundings: Surroundings, base: str, homes: Sequence[str], *, make: bool) -> str:
+    """Why nothing may be restored there; empty where it may."""
+    if make:
+        with contextlib.suppress(OSError):
+            private_directory(base)
+    if not os.path.isdir(base):
+        return "there is no such directory"
+    real = os.path.realpath(base)
+    for home in (*homes, *known_homes(surroundings)):
+        if home and within(real, os.path.realpath(home)):
+            return f"it lies in the home `{home}`"
+    if surroundings.vault.startswith("/") and within(real, os.path.realpath(surroundings.vault)):
+        return "it lies in the vault"
+    if not os.access(base, os.W_OK | os.X_OK):
+        return "it cannot be written"
+    return ""
+
+
+def sweep(places: Sequence[str]) -> list[str]:
+    """Remove what killed drills left in these directories; the places that went."""
+    swept = []
+    for base in dict.fromkeys(places):
+        with contextlib.suppress(OSError):
+            for name in sorted(os.listdir(base)):
+                path = os.path.join(base, name)
+                if name.startswith(PREFIX) and _left_behind(path):
+                    discard(path)
+                    swept.append(path)
+    return swept
+
+
+def _left_behind(path: str) -> bool:
+    """Ours, a real directory, and nobody holds its lock any more."""
+    try:
+        facts = os.lstat(path)
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+            return False
+        descriptor = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # Between making the directory and its lock there is a moment; an old one without is nobody's.
+        return _pid_is_gone(path)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _pid_is_gone(path: str) -> bool:
+    from safekept.core.files import process_alive
+
+    pid = os.path.basename(path).removeprefix(PREFIX).partition("-")[0]
+    return pid.isdigit() and not process_alive(int(pid))

@@ -1,0 +1,200 @@
+"""Receipts: what a drill proved, row by row, kept so that `status` can say when it last was proven.
+
+A receipt is written whatever the outcome, 0600, one small file each. What could not be decided is
+"unknown" and what was not asked for is "left out"; only "failed" makes a drill fail, and nothing is
+ever counted as passed that was not looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from safekept.core.files import durable_write, private_directory
+
+from ..base.context import Surroundings
+
+PASSED = "passed"
+FAILED = "failed"
+UNKNOWN = "unknown"
+LEFT_OUT = "left out"
+
+SNAPSHOT = "snapshot"
+ARCHIVE = "archive"
+DESTINATION = "destination"
+CHECKPOINTS = "checkpoints"
+
+VERSION = 1
+#: Receipts are small and dated; the oldest go when there are more than this.
+KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check: what was looked at, what came out, how many things, and a sentence."""
+
+    check: str
+    state: str  # PASSED, FAILED, UNKNOWN or LEFT_OUT
+    count: int = 0  # how many things were looked at
+    text: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        return {"check": self.check, "state": self.state, "count": self.count, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The signed-off outcome of one drill."""
+
+    operation: str
+    subject: str  # SNAPSHOT, ARCHIVE, DESTINATION or CHECKPOINTS
+    name: str  # the snapshot's id, the archive's path, or the place of the checkpoints
+    home: str  # the home that it was taken of; empty for checkpoints
+    started: float  # seconds since 1970
+    seconds: float
+    ok: bool  # no row failed
+    rows: tuple[Row, ...]
+    small: bool = False  # only the state files and a sample of the rest
+    complete: bool = True  # what was drilled says of itself that it holds all it was asked to
+    files: int = 0
+    bytes: int = 0
+    store: str = ""  # the vault, or the destination by its name
+    taken: float = 0.0  # when the snapshot or archive was made; 0 where nothing says
+    host: str = ""  # the machine that the drill ran on
+    tool: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.state == FAILED)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "version": VERSION,
+            "operation": self.operation,
+            "subject": self.subject,
+            "name": self.name,
+            "home": self.home,
+            "started": self.started,
+            "seconds": round(self.seconds, 3),
+            "ok": self.ok,
+            "small": self.small,
+            "complete": self.complete,
+            "files": self.files,
+            "bytes": self.bytes,
+            "store": self.store,
+            "taken": self.taken,
+            "host": self.host,
+            "tool": self.tool,
+            "rows": [row.as_dict() for row in self.rows],
+            "facts": dict(self.facts),
+        }
+
+
+def receipts_directory(surroundings: Surroundings) -> str:
+    return os.path.join(surroundings.data_directory, "receipts")
+
+
+def save_receipt(surroundings: Surroundings, receipt: Receipt) -> str:
+    """Write it durably; returns its path. OSError where that is not possible."""
+    directory = receipts_directory(surroundings)
+    private_directory(directory)
+    path = os.path.join(directory, f"{receipt.operation}.json")
+    durable_write(path, json.dumps(receipt.as_dict(), indent=1).encode() + b"\n")
+    _tidy(directory)
+    return path
+
+
+def read_receipts(surroundings: Surroundings) -> list[Receipt]:
+    """Every readable receipt, newest first; one that is torn or of a later kind is passed over."""
+    directory = receipts_directory(surroundings)
+    try:
+        names = [name for name in os.listdir(directory) if name.endswith(".json")]
+    except OSError:
+        return []
+    found = []
+    for name in sorted(names, reverse=True):  # operation ids sort by time
+        try:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                found.append(_parse(json.load(file)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return found
+
+
+def latest_receipts(surroundings: Surroundings, home: str = "") -> dict[str, Receipt]:
+    """The newest receipt of each subject, whatever its outcome; of one home where it is named.
+
+    Checkpoints belong to no home and are always among them.
+    """
+    return _first_of_each(one for one in read_receipts(surroundings) if _concerns(one, home))
+
+
+def latest_proofs(surroundings: Surroundings, home: str = "") -> dict[str, Receipt]:
+    """The newest receipt of each subject that was a success: "last proven restorable"."""
+    return _first_of_each(one for one in read_receipts(surroundings) if one.ok and _concerns(one, home))
+
+
+def _concerns(receipt: Receipt, home: str) -> bool:
+    return not home or receipt.home == home or receipt.subject == CHECKPOINTS
+
+
+def _first_of_each(receipts: Iterable[Receipt]) -> dict[str, Receipt]:
+    found: dict[str, Receipt] = {}
+    for receipt in receipts:
+        found.setdefault(receipt.subject, receipt)
+    return found
+
+
+def _parse(fields: Mapping[str, Any]) -> Receipt:
+    rows = tuple(
+        Row(str(row["check"]), str(row["state"]), int(row["count"]), str(row["text"]))
+        for row in fields["rows"]
+    )
+    facts = fields.get("facts")
+    return Receipt(
+        operation=str(fields["operation"]),
+        subject=str(fields["subject"]),
+        name=str(fields["name"]),
+        home=str(fields["home"]),
+        started=float(fields["started"]),
+        seconds=float(fields["seconds"]),
+        # What somebody wrote beside the rows proves nothing against them.
+        ok=fields["ok"] is True and all(row.state != FAILED for row in rows),
+        rows=rows,
+        small=fields.get("small") is True,
+        complete=fields.get("complete") is not False,
+        files=int(fields.get("files") or 0),
+        bytes=int(fields.get("bytes") or 0),
+        store=str(fields.get("store") or ""),
+        taken=float(fields.get("taken") or 0.0),
+        host=str(fields.get("host") or ""),
+        tool=str(fields.get("tool") or ""),
+        facts=facts if isinstance(facts, dict) else {},
+    )
+
+
+def _tidy(directory: str) -> None:
+    """The newest KEPT stay, and so does the last success of each subject and home."""
+    names = sorted((name for name in os.listdir(directory) if name.endswith(".json")), reverse=True)
+    if len(names) <= KEPT:
+        return
+    spared = set(names[:KEPT])
+    seen: set[tuple[str, str]] = set()
+    for name in names:
+        try:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                receipt = _parse(json.load(file))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if receipt.ok and (receipt.subject, receipt.home) not in seen:
+            seen.add((receipt.subject, receipt.home))
+            spared.add(name)
+    for name in names:
+        if name not in spared:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))

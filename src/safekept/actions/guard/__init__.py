@@ -1,0 +1,1 @@
+"""A risky command between a snapshot and a health check."""

@@ -1,0 +1,1 @@
+"""The agents that call safekept: connected, calling, in a session."""

@@ -1,0 +1,103 @@
+"""What each host last asked for and what came of it: how `status` knows whether a connected host protects.
+
+One small file for each host, replaced at every call and never synced: the checkpoints themselves are what
+must not be lost. Of many calls at one moment the last one to write is remembered, and the count may miss
+the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from dataclasses import dataclass, field
+
+from ..base.context import Surroundings
+from .state_file import integrations_directory, read_small, write_small
+
+#: A host's name is ours to choose; one that cannot be a file's name is nobody's.
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
+#: A file in the same place that is about no single host.
+_NOT_HOSTS = frozenset({"connections"})
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class HostCalls:
+    """What is known of one host. Times are seconds since 1970; 0: never."""
+
+    host: str
+    last_call: float = 0.0
+    last_checkpoint: float = 0.0  # the last call before which something was kept
+    last_failure: dict[str, object] = field(default_factory=dict)  # time, what
+    calls: int = 0
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last thing that this host asked for was not done."""
+        when = self.last_failure.get("time")
+        return isinstance(when, int | float) and when >= self.last_checkpoint
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "last_call": self.last_call,
+            "last_checkpoint": self.last_checkpoint,
+            "last_failure": dict(self.last_failure),
+            "calls": self.calls,
+        }
+
+
+def record_host_call(
+    data_directory: str, host: str, *, kept: bool, failure: str = "", when: float = 0.0
+) -> None:
+    """Remember a call. `kept`: something is in a point because of it. Nothing is raised."""
+    if not _NAME.match(host) or host in _NOT_HOSTS:
+        return
+    now = when or time.time()
+    before = _read(data_directory, host)
+    after = HostCalls(
+        host,
+        last_call=max(now, before.last_call),
+        # A clock that was set back must not make a success of yesterday outlast a failure of now.
+        last_checkpoint=now if kept else min(now, before.last_checkpoint),
+        last_failure={"time": now, "what": failure[:_LONGEST]} if failure else before.last_failure,
+        calls=before.calls + 1,
+    )
+    with contextlib.suppress(OSError):
+        write_small(_path(data_directory, host), after.as_dict())
+
+
+def read_host_calls(surroundings: Surroundings) -> tuple[HostCalls, ...]:
+    """Every host that ever called, by name."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(integrations_directory(surroundings.data_directory))
+    hosts = sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+    found = [
+        _read(surroundings.data_directory, host)
+        for host in hosts
+        if _NAME.match(host) and host not in _NOT_HOSTS
+    ]
+    return tuple(one for one in found if one.calls)
+
+
+def _path(data_directory: str, host: str) -> str:
+    return os.path.join(integrations_directory(data_directory), f"{host}.json")
+
+
+def _read(data_directory: str, host: str) -> HostCalls:
+    document = read_small(_path(data_directory, host))
+    failure = document.get("last_failure")
+    return HostCalls(
+        host,
+        last_call=_number(document.get("last_call")),
+        last_checkpoint=_number(document.get("last_checkpoint")),
+        last_failure=dict(failure) if isinstance(failure, dict) else {},
+        calls=int(_number(document.get("calls"))),
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

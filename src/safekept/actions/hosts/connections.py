@@ -1,0 +1,193 @@
+"""Which agents call safekept: what was written into whose settings, when, and what was there before.
+
+One file in the data directory; the copies of what was there lie beside it, named by their content, and
+are never replaced. A record that cannot be read counts as none and is put aside, not written over: the
+entries in the settings tell the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from safekept.core.ages import moment
+from safekept.core.files import durable_write, private_directory
+
+from ..base.context import Surroundings
+from .state_file import integrations_directory
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedFile:
+    """One file of a host that connecting changed."""
+
+    path: str
+    copy: str = ""  # the copy that disconnecting brings back, by its name; "": there was no file
+    left: str = ""  # the digest of the file as connecting left it
+
+    def as_dict(self) -> dict[str, object]:
+        return {"path": self.path, "copy": self.copy, "left": self.left}
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One host that calls safekept: for this user, in one project, or in one home of Hermes (`scope`)."""
+
+    host: str
+    time: float
+    command: tuple[str, ...]
+    files: tuple[ConnectedFile, ...]
+    scope: str = ""
+    directories: tuple[str, ...] = ()  # made for it, outermost first
+
+    @property
+    def place(self) -> str:
+        """The settings that it is about: the last file, which is written last."""
+        return self.files[-1].path if self.files else ""
+
+    @property
+    def copy(self) -> str:
+        return self.files[-1].copy if self.files else ""
+
+    def file(self, path: str) -> ConnectedFile | None:
+        return next((one for one in self.files if one.path == path), None)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "place": self.place,
+            "scope": self.scope or None,
+            "time": moment(self.time),
+            "command": list(self.command),
+        }
+
+
+def _directory(surroundings: Surroundings) -> str:
+    return integrations_directory(surroundings.data_directory)
+
+
+def lock_path(surroundings: Surroundings) -> str:
+    """Whoever changes settings or the record holds this."""
+    return os.path.join(_directory(surroundings), "connections.lock")
+
+
+def connections(surroundings: Surroundings) -> tuple[Connection, ...]:
+    """Every host that was connected, oldest first."""
+    try:
+        with open(_record(surroundings), "rb") as file:
+            document = json.load(file)
+        return tuple(_read(one) for one in document["connections"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ()
+
+
+def connection_of(surroundings: Surroundings, host: str, scope: str, place: str) -> Connection | None:
+    for one in connections(surroundings):
+        if (one.host, one.scope, one.place) == (host, scope, place):
+            return one
+    return None
+
+
+def remember_connection(surroundings: Surroundings, connection: Connection) -> None:
+    """Put a connection into the record, instead of an earlier one of the same host and settings."""
+    others = _others(surroundings, connection.host, connection.scope, connection.place)
+    _write(surroundings, [*others, connection])
+
+
+def forget_connection(surroundings: Surroundings, host: str, scope: str, place: str) -> None:
+    left = _others(surroundings, host, scope, place)
+    if len(left) != len(connections(surroundings)):
+        _write(surroundings, left)
+
+
+def keep_copy(surroundings: Surroundings, name: str, content: bytes) -> str:
+    """Keep what was there, under the name of its content; where it lies is the answer."""
+    directory = os.path.join(_directory(surroundings), "copies")
+    private_directory(directory)
+    path = os.path.join(directory, name)
+    if read_copy(surroundings, name) != content:
+        durable_write(path, content)
+    return path
+
+
+def read_copy(surroundings: Surroundings, name: str) -> bytes | None:
+    if not name:
+        return None
+    try:
+        with open(os.path.join(_directory(surroundings), "copies", name), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _record(surroundings: Surroundings) -> str:
+    return os.path.join(_directory(surroundings), "connections.json")
+
+
+def _others(surroundings: Surroundings, host: str, scope: str, place: str) -> list[Connection]:
+    return [
+        one for one in connections(surroundings) if (one.host, one.scope, one.place) != (host, scope, place)
+    ]
+
+
+def _write(surroundings: Surroundings, found: Iterable[Connection]) -> None:
+    private_directory(_directory(surroundings))
+    path = _record(surroundings)
+    if os.path.exists(path) and not connections(surroundings) and not _empty(path):
+        with contextlib.suppress(OSError):
+            os.rename(path, f"{path}.unreadable-{int(time.time())}")
+    document = {
+        "version": VERSION,
+        "connections": [
+            {
+                "host": one.host,
+                "time": one.time,
+                "command": list(one.command),
+                "scope": one.scope,
+                "directories": list(one.directories),
+                "files": [file.as_dict() for file in one.files],
+            }
+            for one in found
+        ],
+    }
+    durable_write(path, json.dumps(document, indent=2).encode() + b"\n")
+
+
+def _empty(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return bool(json.load(file)["connections"] == [])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _read(row: Mapping[str, object]) -> Connection:
+    return Connection(
+        str(row["host"]),
+        float(str(row["time"])),
+        _texts(row["command"]),
+        tuple(
+            ConnectedFile(str(one["path"]), str(one.get("copy") or ""), str(one.get("left") or ""))
+            for one in _rows(row["files"])
+        ),
+        str(row.get("scope") or ""),
+        _texts(row.get("directories") or []),
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return tuple(map(str, value))
+
+
+def _rows(value: object) -> list[Mapping[str, object]]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value

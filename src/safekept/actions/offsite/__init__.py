@@ -1,0 +1,1 @@
+"""Copies off this host: destinations, push, pull, fleet."""

@@ -1,0 +1,230 @@
+"""The destinations of this machine: which there are, what they hold, and what they let us do.
+
+A test does what a push does, on a small scale: it writes, reads back and tries to delete, and says what
+the credential may. One that may not delete is the better one for a backup, so that is a finding and no
+failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.journal import Record
+from safekept.core.objects.base import Abilities, ObjectStore
+
+from ..base.context import Surroundings
+from ..vault.place import vaults_in
+from .archives_there import StoredArchive, list_archives
+from .destination import DestinationSetting
+from .place import DestinationAbsent, Reach, find_destination, make_ready, open_destination
+
+# What the journal remembers of pushes to a destination: the last one, and the last that ended well.
+
+
+@dataclass(frozen=True, slots=True)
+class LastPush:
+    """The last push to a destination, and the last that ended well."""
+
+    time: float  # of the last try; when it ended
+    state: str  # done, incomplete, failed, interrupted, absent
+    done: float  # when one last ended well; 0: never
+    snapshots: int
+    bytes: int
+    archive: str
+    error: str
+
+
+def last_push(surroundings: Surroundings, destination: str) -> LastPush | None:
+    """What the journal knows of pushes to a destination; None where there never was one."""
+    last: Record | None = None
+    good: Record | None = None
+    for entry in surroundings.journal.read():
+        if entry.verb != "push" or entry.state == "begun" or entry.facts.get("destination") != destination:
+            continue
+        last = entry
+        good = entry if entry.state == "done" else good
+    if last is None:
+        return None
+    facts, error = last.facts, last.facts.get("error")
+    return LastPush(
+        last.time,
+        "absent" if facts.get("absent") else last.state,
+        good.time if good is not None else 0.0,
+        _whole(facts.get("snapshots")),
+        _whole(facts.get("bytes")),
+        str(facts.get("archive") or ""),
+        str(error.get("what", "")) if isinstance(error, dict) else "",
+    )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+_SAMPLE = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDestination:
+    """One destination, and what the journal knows of it. Nothing is contacted for this."""
+
+    setting: DestinationSetting
+    last: LastPush | None
+
+    def as_dict(self) -> dict[str, object]:
+        last = self.last
+        return {
+            **self.setting.as_dict(),
+            "last_push": None
+            if last is None
+            else {
+                "time": last.time,
+                "state": last.state,
+                "done": last.done or None,
+                "snapshots": last.snapshots,
+                "bytes": last.bytes,
+                "archive": last.archive or None,
+                "error": last.error or None,
+            },
+        }
+
+
+def list_destinations(surroundings: Surroundings) -> list[ListedDestination]:
+    return [ListedDestination(one, last_push(surroundings, one.name)) for one in surroundings.destinations]
+
+
+@dataclass(slots=True)
+class Examined:
+    """What a destination lets us do."""
+
+    setting: DestinationSetting
+    place: str = ""
+    state: str = "usable"  # or "absent", "failed"
+    reason: str = ""  # why not
+    abilities: Abilities | None = None
+    used: bool = False  # safekept was here before
+    readable: bool | None = None  # what was written came back the same
+    write_speed: float = 0.0  # bytes in a second; 0: not measured
+    read_speed: float = 0.0
+    room: tuple[int, int] | None = None
+    error: SafekeptError | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        can = self.abilities
+        return {
+            "name": self.setting.name,
+            "place": self.place,
+            "state": self.state,
+            "reason": self.reason or None,
+            "used": self.used,
+            "write": can.write if can else None,
+            "read": self.readable,
+            "overwrite": can.overwrite if can else None,
+            "delete": can.delete if can else None,
+            "versioning": can.versioning if can else None,
+            "write_once": can.write_once if can else None,
+            "left_behind": can.left or None if can else None,
+            "write_speed": round(self.write_speed) or None,
+            "read_speed": round(self.read_speed) or None,
+            "free": self.room[0] if self.room else None,
+            "error": self.error.as_dict() if self.error else None,
+            "notes": list(self.notes),
+        }
+
+
+def examine_destination(surroundings: Surroundings, word: str, listener: Listener = silent) -> Examined:
+    """Find out what may be done in a place, by doing it; what does not work is part of the answer."""
+    setting = find_destination(surroundings, word)
+    examined = Examined(setting, setting.url)
+    try:
+        with contextlib.closing(Reach(surroundings, setting)) as reach:
+            objects = reach.objects
+            examined.place = objects.location
+            listener(Event("test"))
+            if not make_ready(surroundings, reach, dry_run=True):
+                missing = reach.seen()[1]
+                if missing is not None and setting.url.startswith("s3://"):
+                    raise missing  # a push makes directories, but never a bucket
+                examined.state, examined.reason = "absent", "it is not there yet; the first push makes it"
+                return examined
+            examined.used = reach.seen()[0]
+            examined.abilities = objects.probe()
+            examined.room = objects.room()
+            _measure(objects, examined)
+    except DestinationAbsent as error:
+        examined.state, examined.reason, examined.error = "absent", error.what, error
+    except SafekeptError as error:
+        examined.state, examined.reason, examined.error = "failed", error.what, error
+    return examined
+
+
+def _measure(objects: ObjectStore, examined: Examined) -> None:
+    """How fast it is, and whether the same bytes come back; only where nothing would be left behind."""
+    if examined.abilities is None or not examined.abilities.delete:
+        examined.notes.append("the speed was not measured: what is written for it could not be deleted again")
+        return
+    name, data = f"safekept-test-{os.urandom(6).hex()}", os.urandom(_SAMPLE)
+    try:
+        began = time.monotonic()
+        objects.write(name, data)
+        wrote = time.monotonic()
+        examined.readable = objects.read(name) == data
+        read = time.monotonic()
+    finally:
+        objects.delete(name)
+    examined.write_speed = _SAMPLE / max(wrote - began, 1e-6)
+    examined.read_speed = _SAMPLE / max(read - wrote, 1e-6)
+    if not examined.readable:
+        examined.state, examined.reason = "failed", "what was written came back changed"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVault:
+    """The copy of one vault in a destination, as far as anybody can see without its key."""
+
+    directory: str
+    snapshots: int
+    newest: float  # when the last snapshot arrived there; 0 where the place does not say
+    whole: bool  # its `config` is there
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "directory": self.directory,
+            "snapshots": self.snapshots,
+            "newest": self.newest or None,
+            "whole": self.whole,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a destination holds."""
+
+    place: str
+    vaults: list[StoredVault]
+    archives: list[StoredArchive]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "place": self.place,
+            "vaults": [vault.as_dict() for vault in self.vaults],
+            "archives": [archive.as_dict() for archive in self.archives],
+        }
+
+
+def contents_of(surroundings: Surroundings, word: str) -> Contents:
+    """The vaults and the archives in a destination; no key is needed for this."""
+    setting = find_destination(surroundings, word)
+    with contextlib.closing(open_destination(surroundings, setting)) as objects:
+        vaults = []
+        for name in vaults_in(objects):
+            listed = list(objects.list(f"{name}/snapshots/"))
+            newest = max((one.modified for one in listed), default=0.0)
+            vaults.append(StoredVault(name, len(listed), newest, objects.exists(f"{name}/config")))
+        return Contents(objects.location, vaults, list_archives(objects))

@@ -1,0 +1,131 @@
+"""The homes that a vault keeps, whoever's they are: one for each host, home and agent, newest snapshot first.
+
+Where a rebuild has to choose, it never guesses between two machines or two agents: what there is is listed,
+with the words that choose one of them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from safekept.core.ages import seconds_text
+from safekept.core.errors import SafekeptError
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.tags import layout_of
+
+from ..snapshots.choosing import PARTS
+from ..snapshots.listing import UNDO_POINTS, Listed, listing_of
+
+_SHOWN = 12
+
+
+class SeveralHomes(SafekeptError):
+    code, exit_code = "several-homes", 2
+
+
+@dataclass(slots=True)
+class KeptHome:
+    """One home in a vault."""
+
+    vault: str  # how the vault is named
+    host: str
+    home: str
+    layout: str  # "" where restic or somebody's hand made it
+    snapshots: list[Listed] = field(default_factory=list)  # newest first; none that is forgotten
+
+    @property
+    def usual(self) -> list[Listed]:
+        """Without what was stored only to undo something, and without times to come, where there is more."""
+        usual = [one for one in self.snapshots if one.kind not in UNDO_POINTS]
+        return [one for one in usual if not one.future] or usual or self.snapshots
+
+    @property
+    def newest(self) -> Listed:
+        return self.usual[0]
+
+    @property
+    def newest_whole(self) -> Listed:
+        """The newest of the whole home; where there is none, the newest part of it."""
+        return next((one for one in self.usual if one.kind not in PARTS), self.newest)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "vault": self.vault,
+            "host": self.host,
+            "home": self.home,
+            "layout": self.layout,
+            "snapshots": len(self.snapshots),
+            "newest": self.newest.snapshot.time,
+            "id": self.newest_whole.id,
+        }
+
+
+def kept_homes(
+    repository: Repository, vault: str, *, cached: bool = True
+) -> tuple[list[KeptHome], dict[str, str]]:
+    """Every home of a vault, by host and path, and the snapshot files that cannot be read."""
+    snapshots, damaged = list_snapshots(repository, cached=cached)
+    found: dict[tuple[str, str, str], KeptHome] = {}
+    # Seen from nowhere: whatever is there is of another home, and nothing is left out but what is forgotten.
+    for one in listing_of(snapshots, damaged, "", host="").elsewhere:
+        layout = layout_of(one.snapshot)
+        key = (one.snapshot.hostname, one.home, layout)
+        found.setdefault(key, KeptHome(vault, *key)).snapshots.append(one)
+    return [found[key] for key in sorted(found)], damaged
+
+
+def choose_home(
+    homes: Sequence[KeptHome], place: str, *, host: str = "", layout: str = "", of: str = "", target: str = ""
+) -> KeptHome:
+    """The one that is meant. `target` is where it is to go: a home of that very path comes before others.
+
+    SeveralHomes where that is not clear; `homes` is not empty.
+    """
+    left = [
+        one
+        for one in homes
+        if (not host or one.host == host)
+        and (not layout or one.layout in ("", layout))
+        and (not of or one.home.rstrip("/") == of.rstrip("/"))
+    ]
+    if len(left) > 1 and target:
+        left = [one for one in left if one.home == target] or left
+    if len(left) == 1:
+        return left[0]
+    shown = list(left or homes)
+    said = " and ".join(f"`{value}`" for value in (host, layout, of) if value)
+    what = (
+        f"`{place}` holds {len(shown)} homes, and which one is meant is not clear:"
+        if left
+        else f"`{place}` holds nothing of {said}; there is:"
+    )
+    now = time.time()
+    lines = [_line(one, now) for one in shown[:_SHOWN]]
+    if len(shown) > _SHOWN:
+        lines.append(f"… and {len(shown) - _SHOWN:,} more")
+    raise SeveralHomes(
+        "\n".join([what, *lines]),
+        kept="Nothing was changed",
+        next_steps=tuple(f"`{_command(place, one, shown)}`" for one in shown[:3]),
+        homes=[one.as_dict() for one in shown],
+    )
+
+
+def _line(one: KeptHome, now: float) -> str:
+    age = seconds_text(max(0.0, now - one.newest.snapshot.time_ns / 1e9))
+    return f"  {one.host or 'unknown'}  {one.home}  {one.layout or 'unknown'}  {age} old"
+
+
+def _command(place: str, one: KeptHome, among: Sequence[KeptHome]) -> str:
+    """What chooses this one and no other."""
+    words = ["safekept", "rebuild", place]
+    if len({other.host for other in among}) > 1 and one.host:
+        words += ["--host", one.host]
+    beside = [other for other in among if other.host == one.host]
+    if len(beside) > 1:
+        words += ["--of", one.home] if len({other.home for other in beside}) > 1 else ["--layout", one.layout]
+    return " ".join(map(shlex.quote, words))

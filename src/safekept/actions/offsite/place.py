@@ -1,0 +1,272 @@
+"""The place behind a destination: found by name or URL, opened, and proven to be the one that is meant.
+
+A marker file in the place says that safekept was here. A place that this machine has pushed to before and
+that has no marker now is not the same place: a disk that is not plugged in, a share that is not mounted,
+a bucket that somebody emptied. Nothing is written there behind anybody's back, and no directory is ever
+made on the mount point of an absent disk. The first time, a `file:` place must lie on a disk of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from dataclasses import replace
+
+from safekept.core.errors import SafekeptError
+from safekept.core.files import durable_write, private_directory
+from safekept.core.objects.address import Options, is_address, open_objects
+from safekept.core.objects.base import NotThere, ObjectStore, Taken
+from safekept.core.objects.errors import PlaceMissing
+from safekept.core.objects.local import LocalObjects
+from safekept.core.worker import Worker
+
+from ..base.context import Surroundings
+from ..base.own_places import known_homes, within
+from .destination import DestinationSetting, checked_url
+
+MARKER = "safekept-destination"
+_MARKER_TEXT = b'{"safekept": "destination", "version": 1}\n'
+_UNTOUCHED = "Nothing was written there; the vault here is as it was"
+
+
+class NoSuchDestination(SafekeptError):
+    code, exit_code = "no-such-destination", 2
+
+
+class DestinationAbsent(SafekeptError):
+    code, exit_code, retry = "destination-absent", 10, True
+
+
+class DestinationEmptied(SafekeptError):
+    code = "destination-emptied"
+
+
+class DestinationInsideHome(SafekeptError):
+    code, exit_code = "destination-inside-home", 2
+
+
+class DestinationIsVault(SafekeptError):
+    code, exit_code = "destination-is-a-vault", 2
+
+
+def find_destination(surroundings: Surroundings, word: str) -> DestinationSetting:
+    """The destination of that name, or the place that a URL or an absolute path names."""
+    for one in surroundings.destinations:
+        if one.name == word:
+            return one
+    if not is_address(word) and not word.startswith("/"):
+        names = ", ".join(one.name for one in surroundings.destinations)
+        raise NoSuchDestination(
+            f"there is no destination called `{word}`",
+            kept="Nothing was read or changed",
+            next_steps=(
+                f"Use one of: {names}" if names else "Describe one in `config.toml`: `[[destination]]`",
+                "Or name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
+                "`rclone:REMOTE:PATH`",
+            ),
+            destination=word,
+        )
+    try:
+        url = checked_url(word)
+    except ValueError as error:
+        raise NoSuchDestination(
+            str(error),
+            kept="Nothing was read or changed",
+            next_steps=("Correct the address",),
+        ) from error
+    for one in surroundings.destinations:
+        if one.url == url:
+            return one
+        # A place inside of one is reached the same way: the same server, profile and limits.
+        if url.startswith(one.url.rstrip("/") + "/"):
+            return replace(one, name=url, url=url)
+    return DestinationSetting(name=url, url=url)
+
+
+def open_destination(surroundings: Surroundings, setting: DestinationSetting) -> ObjectStore:
+    """The place itself; nothing is contacted yet. Close it."""
+    said = setting.options
+    options = Options(
+        endpoint=said.get("endpoint", ""),
+        region=said.get("region", ""),
+        profile=said.get("profile", ""),
+        ssh_config=said.get("ssh_config", ""),
+        rclone_config=said.get("rclone_config", ""),
+        rate_limit=setting.rate_limit,
+        timeout=float(setting.timeout),
+        lanes=setting.connections,
+    )
+    return open_objects(setting.url, environment=surroundings.environment, options=options)
+
+
+class Reach:
+    """A place on its way: connected, and looked at for the marker, while this side does something else."""
+
+    def __init__(self, surroundings: Surroundings, setting: DestinationSetting) -> None:
+        self.setting = setting
+        self.objects = open_destination(surroundings, setting)
+        self._marked = False
+        self._missing: PlaceMissing | None = None
+        self._worker = Worker(self._look, "destination")
+
+    def _look(self) -> None:
+        try:
+            self.objects.size(MARKER)
+            self._marked = True
+        except NotThere:
+            pass
+        except PlaceMissing as error:
+            self._missing = error
+
+    def seen(self) -> tuple[bool, PlaceMissing | None]:
+        """Whether the marker is there, and why the place itself is not; any other error is raised."""
+        while not self._worker.wait(0.5):
+            pass
+        if self._worker.error is not None:
+            raise self._worker.error
+        return self._marked, self._missing
+
+    def close(self) -> None:
+        self.objects.close()
+
+
+def make_ready(
+    surroundings: Surroundings,
+    reach: Reach,
+    *,
+    anew: bool = False,
+    dry_run: bool = False,
+) -> bool:
+    """Prove that this is the place, or make it one at the first use. DestinationAbsent, DestinationEmptied.
+
+    `anew`: a person says that the place is meant although it is empty now. A dry run writes nothing, and
+    the answer is then whether the place is there at all.
+    """
+    setting, objects = reach.setting, reach.objects
+    marked, missing = reach.seen()
+    if marked:
+        return True
+    if known_place(surroundings, setting) and not anew:
+        raise _absent(setting, objects) if setting.is_file else _emptied(setting, objects, missing)
+    if isinstance(objects, LocalObjects):
+        _refuse_inside_home(surroundings, setting, objects.path)
+        _refuse_same_disk(surroundings, setting, objects.path)
+    if missing is None and objects.exists("config"):
+        raise DestinationIsVault(
+            f"`{objects.location}` is itself a vault; a destination holds one directory for each vault",
+            kept=_UNTOUCHED,
+            next_steps=("Name the directory above it, or another place",),
+            place=objects.location,
+        )
+    if dry_run:
+        return missing is None
+    if missing is not None:
+        objects.create()
+    with contextlib.suppress(Taken):
+        objects.write(MARKER, _MARKER_TEXT)
+    return True
+
+
+def _refuse_inside_home(surroundings: Surroundings, setting: DestinationSetting, path: str) -> None:
+    """A copy inside a home would be lost with it, and go into its next snapshot."""
+    for home in known_homes(surroundings):
+        if within(os.path.realpath(path), home):
+            raise DestinationInsideHome(
+                f"The destination `{setting.name}` would lie inside the home `{home}` that it protects",
+                kept="Nothing was made or changed there",
+                next_steps=("Choose a place outside every home, best on another machine or disk",),
+                place=path,
+            )
+
+
+def _refuse_same_disk(surroundings: Surroundings, setting: DestinationSetting, path: str) -> None:
+    """At the first use: an empty directory on the disk of the system is what an unplugged disk looks like."""
+    if setting.same_disk:
+        return
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    devices = {_device("/"), _device(surroundings.vault)}
+    if _device(above) in devices:
+        raise DestinationAbsent(
+            f"`{path}` lies on the disk of this system or of the vault: either nothing is mounted there, or "
+            "it is not another disk",
+            kept="Nothing was made there: an unplugged disk is never replaced by an empty directory",
+            next_steps=(
+                "Plug the disk in or mount it, then run the command again",
+                "If that disk is meant, say `same_disk = true` in the table of the destination",
+            ),
+            destination=setting.name,
+            place=path,
+        )
+
+
+def _device(path: str) -> int:
+    while True:
+        try:
+            return os.stat(path).st_dev
+        except OSError:
+            if path == os.path.dirname(path):
+                return -1
+            path = os.path.dirname(path)
+
+
+def _absent(setting: DestinationSetting, objects: ObjectStore) -> DestinationAbsent:
+    return DestinationAbsent(
+        f"The destination `{setting.name}` is not there: `{objects.location}` has no file `{MARKER}`",
+        kept="Nothing was made there: an unplugged disk is never replaced by an empty directory",
+        next_steps=(
+            "Plug the disk in or mount it, then run the command again",
+            "If it is a new disk for the same purpose, push once with `--anew`",
+        ),
+        destination=setting.name,
+        place=objects.location,
+    )
+
+
+def _emptied(
+    setting: DestinationSetting, objects: ObjectStore, missing: PlaceMissing | None
+) -> DestinationEmptied:
+    state = "is gone" if missing is not None else f"has no file `{MARKER}` any more"
+    return DestinationEmptied(
+        f"The destination `{setting.name}` was used before, and now `{objects.location}` {state}",
+        kept=_UNTOUCHED,
+        next_steps=(
+            "See that the place is the right one, and that the disk behind it is mounted there",
+            "If it was emptied on purpose, push once with `--anew`",
+        ),
+        destination=setting.name,
+        place=objects.location,
+    )
+
+
+# Which places were used before
+
+
+def known_place(surroundings: Surroundings, setting: DestinationSetting) -> bool:
+    """Whether this machine has pushed there before."""
+    return setting.url in _known(surroundings)
+
+
+def remember_place(surroundings: Surroundings, setting: DestinationSetting) -> None:
+    known = _known(surroundings)
+    if setting.url in known:
+        return
+    document = {"version": 1, "places": {**known, setting.url: {"since": time.time()}}}
+    with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
+        private_directory(surroundings.data_directory)
+        durable_write(_file(surroundings), json.dumps(document, indent=1).encode() + b"\n")
+
+
+def _known(surroundings: Surroundings) -> dict[str, object]:
+    try:
+        with open(_file(surroundings), encoding="utf-8") as file:
+            return dict(json.load(file)["places"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _file(surroundings: Surroundings) -> str:
+    return os.path.join(surroundings.data_directory, "destinations.json")

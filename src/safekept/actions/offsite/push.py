@@ -1,0 +1,285 @@
+"""Take copies off this host: mirror the vault into a destination, and send archives there.
+
+The order is that of the mirror (`vault/mirror`), so the destination is a whole vault at every moment and
+a push that was cut short is continued by the next one. Nothing is deleted there unless asked. The vault
+here is read under a shared lock, so that no prune takes away what is being sent; there, no lock is ever
+written. Before anything leaves, a second way into the vault must exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from safekept.core.events import Event, Listener, silent
+from safekept.core.files import NoRoom
+from safekept.core.journal import Record, new_id
+from safekept.core.locks import process_lock, sweep_locks
+from safekept.core.objects.base import ObjectStore
+from safekept.vault.errors import VaultUnreachable
+from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, plan_mirror, refuse_other_vault
+from safekept.vault.repo import Repository
+from safekept.vault.storage import RemoteStorage
+
+from ..base.context import Surroundings
+from ..base.record import record, recording_failure
+from ..vault.keys.keys import removed_keys
+from ..vault.keys.recovery_access import acknowledge_kit, require_second_way
+from ..vault.opening import open_vault, vault_exists
+from .destination import ARCHIVES, VAULT, DestinationSetting
+from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place
+from .push_archives import ArchivesPushed, push_archives
+
+DONE, INCOMPLETE, ABSENT = "done", "incomplete", "absent"
+#: Seconds for which a push waits for a prune of the vault here.
+_WAIT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest:
+    """What to send, and where."""
+
+    destination: str  # its name, or a URL
+    archives: tuple[str, ...] = ()  # files to send
+    archive_directory: str = ""  # where sealed archives lie of which the missing ones are sent
+    prune: bool = False  # delete there what the vault here has not any more
+    dry_run: bool = False
+    vault: bool = True  # mirror the vault, where the destination takes it
+    unsealed: bool = False  # archives that the place could read may go
+    anew: bool = False  # the place is meant although it is empty now
+    acknowledge_kit: bool = False  # a person says that the kit is kept elsewhere
+
+
+@dataclass(slots=True)
+class PushResult:
+    """What was sent, what was not, and why."""
+
+    operation: str
+    destination: str
+    place: str
+    state: str = DONE
+    absence: DestinationAbsent | None = None  # a disk that is not plugged in is a fact, and this is why
+    vault: str = ""  # its id
+    plan: MirrorPlan | None = None
+    mirrored: Mirrored | None = None
+    leaving: list[str] = field(default_factory=list)  # snapshots there that a prune deletes
+    archives: ArchivesPushed = field(default_factory=ArchivesPushed)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    dry_run: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was sent, where the place is absent."""
+        return self.absence.what if self.absence else ""
+
+    @property
+    def bytes(self) -> int:
+        return (self.mirrored.bytes if self.mirrored else 0) + self.archives.bytes
+
+    @property
+    def complete(self) -> bool:
+        return self.state == DONE
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "destination": self.destination,
+            "place": self.place,
+            "state": self.state,
+            "reason": self.reason or None,
+            "vault": self.vault or None,
+            "plan": self.plan.as_dict() if self.plan else None,
+            "mirrored": self.mirrored.as_dict() if self.mirrored else None,
+            "leaving": list(self.leaving),
+            "archives": self.archives.as_dict(),
+            "notes": list(self.notes),
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "dry_run": self.dry_run,
+        }
+
+
+def push(
+    surroundings: Surroundings,
+    request: PushRequest,
+    listener: Listener = silent,
+    reach: Reach | None = None,
+) -> PushResult:
+    """Send what is missing to one destination. An absent disk is a result; other failures are errors.
+
+    `reach` is the same destination, on its way already; it is closed here.
+    """
+    setting = find_destination(surroundings, request.destination)
+    operation, began = new_id(), time.monotonic()
+    result = PushResult(operation, setting.name, setting.url, dry_run=request.dry_run)
+    facts: dict[str, object] = {"destination": setting.name, "place": setting.url}
+    if request.dry_run:
+        _push(surroundings, setting, request, result, listener, reach)
+        return result
+    with _one_at_a_time(surroundings, setting):
+        record(surroundings, Record(operation, "push", "begun", facts=dict(facts)), listener)
+        with recording_failure(surroundings, operation, "push", facts, listener):
+            try:
+                _push(surroundings, setting, request, result, listener, reach)
+            finally:
+                # What arrived is remembered, whatever came after it.
+                facts["archives"] = result.archives.ledger()
+        result.seconds = time.monotonic() - began
+        facts |= _outcome(result)
+        state = "done" if result.state == DONE else "incomplete"
+        record(surroundings, Record(operation, "push", state, facts=facts), listener)
+    return result
+
+
+def _outcome(result: PushResult) -> dict[str, object]:
+    mirrored = result.mirrored
+    return {
+        "absent": result.state == ABSENT,
+        "vault": result.vault,
+        "snapshots": mirrored.snapshots if mirrored else 0,
+        "files": (mirrored.files if mirrored else 0) + len(result.archives.sent),
+        "bytes": result.bytes,
+        "seconds": round(result.seconds, 3),
+        "archive": os.path.basename(result.archives.sent[-1]) if result.archives.sent else "",
+        "archives": result.archives.ledger(),
+        "problems": [problem.as_dict() for problem in mirrored.problems][:100] if mirrored else [],
+    }
+
+
+@contextlib.contextmanager
+def _one_at_a_time(surroundings: Surroundings, setting: DestinationSetting) -> Iterator[None]:
+    """Two pushes to one place would do no harm, only everything twice."""
+    name = hashlib.sha256(setting.url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    path = os.path.join(surroundings.data_directory, f"push-{name}.lock")
+    with process_lock(path, "push", remove=True):
+        sweep_locks(surroundings.data_directory, "push-")  # of places that nobody pushes to any more
+        yield
+
+
+def _push(
+    surroundings: Surroundings,
+    setting: DestinationSetting,
+    request: PushRequest,
+    result: PushResult,
+    listener: Listener,
+    reach: Reach | None,
+) -> None:
+    with contextlib.ExitStack() as opened:
+        # The other side is looked for while the vault here is opened; nothing is written there yet.
+        reach = reach or Reach(surroundings, setting)
+        opened.callback(reach.close)
+        objects = reach.objects
+        result.place = objects.location
+        repository = None
+        if request.vault and VAULT in setting.takes:
+            repository = _local_vault(surroundings, request, result, opened, listener)
+        listener(Event("connect"))
+        try:
+            ready = make_ready(surroundings, reach, anew=request.anew, dry_run=request.dry_run)
+        except DestinationAbsent as error:
+            result.state, result.absence = ABSENT, error
+            return
+        if not request.dry_run:
+            remember_place(surroundings, setting)
+        if not ready:
+            # A dry run before the first push: everything would be sent, to a place that would be made.
+            from safekept.core.objects.memory import MemoryObjects
+
+            objects = MemoryObjects()
+            result.notes.append("the place is not there yet, and would be made")
+        if repository is not None:
+            _mirror(surroundings, repository, objects, setting, request, result, listener)
+        if ARCHIVES in setting.takes:
+            push_archives(
+                surroundings,
+                setting,
+                objects,
+                result.archives,
+                request.archives,
+                request.archive_directory,
+                unsealed=request.unsealed or setting.unsealed,
+                dry_run=request.dry_run,
+                listener=listener,
+            )
+            result.notes += result.archives.notes
+        elif request.archives:
+            result.notes.append(f"`{setting.name}` takes no archives (`takes` in its table)")
+            result.state = INCOMPLETE
+
+
+def _local_vault(
+    surroundings: Surroundings,
+    request: PushRequest,
+    result: PushResult,
+    opened: contextlib.ExitStack,
+    listener: Listener,
+) -> Repository | None:
+    """The vault here, and proof that it opens elsewhere; None where there is none yet and none is needed."""
+    if (request.archives or request.archive_directory) and not vault_exists(surroundings):
+        result.notes.append("there is no vault yet; only archives were looked at")
+        return None
+    repository = opened.enter_context(open_vault(surroundings, listener=listener))
+    result.vault = repository.id
+    if request.acknowledge_kit and not request.dry_run:
+        acknowledge_kit(surroundings, repository)
+    if not request.dry_run:
+        require_second_way(surroundings, repository)
+    return repository
+
+
+def _mirror(
+    surroundings: Surroundings,
+    repository: Repository,
+    objects: ObjectStore,
+    setting: DestinationSetting,
+    request: PushRequest,
+    result: PushResult,
+    listener: Listener,
+) -> None:
+    target = RemoteStorage(objects.below(directory_of(repository.id)))
+    with _held(repository, listener) as check:
+        listener(Event("compare"))
+        plan = result.plan = plan_mirror(repository.storage, target)
+        refuse_other_vault(repository, plan, target)
+        if request.prune:
+            from safekept.vault.mirror import prune_mirror, refuse_prune
+
+            going = refuse_prune(repository, plan, target)
+            result.leaving = [f"{one.short_id} of {one.time[:16].replace('T', ' ')}" for one in going]
+        if request.dry_run:
+            return
+        lanes = setting.connections or objects.lanes
+        mirrored = carry_out(plan, repository.storage, target, lanes=lanes, check=check, listener=listener)
+        mirrored.problems += lost_packs(repository, plan.packs)
+        result.mirrored = mirrored
+        if request.prune and not mirrored.problems:
+            gone = removed_keys(surroundings)
+            mirrored.deleted = prune_mirror(
+                repository, plan, target, removed_keys=gone, check=check, listener=listener
+            )
+            mirrored.stray_keys = tuple(key for key in mirrored.stray_keys if key not in gone)
+        if mirrored.problems:
+            result.state = INCOMPLETE
+
+
+@contextlib.contextmanager
+def _held(repository: Repository, listener: Listener) -> Iterator[Callable[[], None] | None]:
+    """A shared lock on the vault here; where none can be written the vault cannot change either."""
+    try:
+        lock = repository.lock(wait=_WAIT)
+    except (VaultUnreachable, NoRoom) as error:
+        listener(Event("lock", text=f"Note: the vault is read without a lock: {error.what}"))
+        yield None
+        return
+    with lock:
+        yield lock.check
+
+
+def directory_of(vault: str) -> str:
+    """Where a vault lies in a destination."""
+    return f"{vault[:16]}/"

@@ -1,0 +1,1 @@
+"""Points of projects: taken, listed, gone back to."""

@@ -1,0 +1,123 @@
+"""Keep a project as it is now: the point that a person takes himself, or an agent's hook asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from safekept.checkpoints.project import find_root, holds_too_much
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import Taken, TakeSettings, take
+from safekept.checkpoints.upkeep import MaintenanceSettings, start_if_due
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.journal import Record, new_id
+
+from ..base.context import Surroundings
+from ..base.record import record, recording_failure
+from .project import NoSuchDirectory, checkpoint_directory, forbidden_roots
+
+
+class NotAProject(SafekeptError):
+    code = "not-a-project"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """What the settings say about checkpoints, as plain values."""
+
+    take: TakeSettings = field(default_factory=TakeSettings)
+    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    delete_orphans: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTaken:
+    """What was kept."""
+
+    operation: str
+    project: str
+    taken: Taken
+
+
+def take_checkpoint(
+    surroundings: Surroundings,
+    directory: str,
+    policy: CheckpointPolicy,
+    *,
+    reason: str = "",
+    files: Sequence[str] = (),
+    session: str = "",
+    turn: str = "",
+    listener: Listener = silent,
+) -> CheckpointTaken:
+    """Take one of the project around a directory; with `files`, of those only."""
+    project = project_around(surroundings, directory, named=bool(files))
+    operation = new_id()
+    place = checkpoint_directory(surroundings)
+    store = Store.open(place, listener=listener)
+    with (
+        recording_failure(surroundings, operation, "checkpoint", {"project": project}, listener),
+        contextlib.closing(store),
+    ):
+        taken = take(
+            store,
+            project,
+            kind="manual",
+            reason=reason or "taken by hand",
+            session=session,
+            turn=turn,
+            named=_named(project, directory, files) or None,
+            settings=policy.take,
+            always=True,
+            listener=listener,
+        )
+    facts: dict[str, object] = {
+        "project": project,
+        "id": taken.checkpoint.id if taken.checkpoint else None,
+        "reason": reason,
+        "skipped": len(taken.skipped),
+        "seconds": taken.seconds,
+    }
+    record(surroundings, Record(operation, "checkpoint", "done", facts=facts), listener)
+    start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
+    return CheckpointTaken(operation, project, taken)
+
+
+def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...]:
+    """The files in full. Whoever writes to a link changes what it leads to: that is taken with it."""
+    names = [os.path.abspath(os.path.join(directory, name)) for name in files]
+    targets = [os.path.realpath(name) for name in names if "\0" not in name and os.path.islink(name)]
+    inside = [path for path in targets if path.startswith(project + os.sep) and not os.path.isdir(path)]
+    return tuple(dict.fromkeys([*names, *inside]))
+
+
+def project_around(surroundings: Surroundings, directory: str, *, named: bool = False) -> str:
+    """The project that a checkpoint of this directory would be taken of."""
+    if not os.path.isdir(directory):
+        raise NoSuchDirectory(
+            f"there is no directory `{directory}`",
+            kept="Nothing was changed",
+            next_steps=("Name the project's directory: `safekept checkpoint DIR`",),
+            directory=directory,
+        )
+    place = os.path.realpath(directory)
+    forbidden = forbidden_roots(surroundings)
+    root = find_root(place, forbidden=forbidden)
+    if root is not None and root.walked and not holds_too_much(root.path, forbidden):
+        return root.path
+    if root is None or (not named and holds_too_much(place, forbidden)):
+        raise _refused(place)
+    # A person who names a directory means it, marker or not; a file may be named anywhere.
+    return place
+
+
+def _refused(place: str) -> NotAProject:
+    return NotAProject(
+        f"`{place}` is not a project: a home, a shared or a system directory holds too much that is not one",
+        kept="Nothing was changed",
+        next_steps=("Name a project's directory below it: `safekept checkpoint DIR`",),
+        directory=place,
+    )

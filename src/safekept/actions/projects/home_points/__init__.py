@@ -1,0 +1,1 @@
+"""Files of an agent's own home, kept before the agent changed them."""

@@ -1,0 +1,91 @@
+"""Which project a person means by the directory he stands in, and what is near where he stands.
+
+One answer for every command and front end: the directory itself if it has checkpoints, else the
+project around it that checkpoints would be taken of. Never a project further up: going back there
+would change more than was asked for, so it is only shown.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from safekept.checkpoints.project import find_root
+from safekept.checkpoints.store import Store
+from safekept.core.errors import SafekeptError
+from safekept.core.spelling import shell_word
+
+from ..base.context import Surroundings
+
+_SHOWN = 5
+
+
+class NoCheckpointsHere(SafekeptError):
+    code = "no-checkpoints"
+
+
+class NoSuchDirectory(SafekeptError):
+    code = "no-such-directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Projects with checkpoints around a directory that has none."""
+
+    below: tuple[str, ...]
+    above: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.below, *self.above)
+
+
+def checkpoint_directory(surroundings: Surroundings) -> str:
+    """Where all checkpoints are: outside every home and every project."""
+    return os.path.join(surroundings.data_directory, "checkpoints")
+
+
+def forbidden_roots(surroundings: Surroundings) -> tuple[str, ...]:
+    """Directories that are never a project: this user's home, agents' homes, our own data."""
+    found = [surroundings.user_home, surroundings.data_directory]
+    for name in surroundings.layouts:
+        try:
+            found.append(surroundings.locate(layout=name, existing=False).home)
+        except SafekeptError:
+            continue
+    return tuple(dict.fromkeys(os.path.realpath(place) for place in found if place))
+
+
+def find_project(store: Store, directory: str, surroundings: Surroundings) -> str | None:
+    """The project with checkpoints that a directory means, if there is one."""
+    place = os.path.realpath(directory)
+    known = set(store.projects())
+    if place in known:
+        return place
+    root = find_root(place, forbidden=forbidden_roots(surroundings))
+    return root.path if root is not None and root.path in known else None
+
+
+def near(store: Store, directory: str) -> Near:
+    """The projects with checkpoints below and above a directory."""
+    place = os.path.realpath(directory)
+    known = sorted(store.projects())
+    below = [project for project in known if project.startswith(place.rstrip("/") + "/")]
+    above = [project for project in known if place.startswith(project.rstrip("/") + "/")]
+    return Near(tuple(below), tuple(reversed(above)))
+
+
+def need_project(store: Store, directory: str, surroundings: Surroundings) -> str:
+    """The same as `find_project`; an error that names what is near where there is none."""
+    found = find_project(store, directory, surroundings)
+    if found is not None:
+        return found
+    others = near(store, directory).all
+    steps = [f"Go back there: `safekept rollback 1 --dir {shell_word(place)}`" for place in others[:_SHOWN]]
+    raise NoCheckpointsHere(
+        f"there are no checkpoints of `{os.path.realpath(directory)}`",
+        kept="Nothing was changed",
+        next_steps=(*steps, "See those of every project: `safekept rollback --all-projects`"),
+        directory=directory,
+        near=others,
+    )

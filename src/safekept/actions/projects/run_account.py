@@ -1,0 +1,110 @@
+"""What an agent's run came to, read from the checkpoints it left: every point, and all that changed.
+
+Also what is missing. An agent may delete the project or our own store while it runs, or files that no
+checkpoint holds, and whoever asks afterwards must hear of it from us.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from safekept.checkpoints.checkpoint import Checkpoint, Skipped
+from safekept.checkpoints.points import Changes, Moment, count_pairs, missed, moments, vanished
+from safekept.checkpoints.take import DEFAULTS, TakeSettings, take
+from safekept.core.events import Listener, silent
+
+from ..base.context import Surroundings
+from .rollback import checkpoint_store
+from .timeline import Row, difference_to_nothing, pairs_of, seen, timeline
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccount:
+    """The points of one run, newest first, and what changed from the first of them until now."""
+
+    project: str
+    first: Checkpoint | None  # the project as it was before the agent started; None where it is lost
+    rows: tuple[Row, ...] = ()
+    changes: Changes | None = None
+    files: tuple[str, ...] = ()  # that differ from the first point now
+    missing: tuple[str, ...] = ()  # points that were taken and are not there any more
+    project_gone: bool = False
+    gone: tuple[Skipped, ...] = ()  # in no checkpoint, and not there any more: nobody brings that back
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "first": self.first.id if self.first else None,
+            "points": [row.as_dict() for row in self.rows],
+            "changes": self.changes.as_dict() if self.changes else None,
+            "files": list(self.files),
+            "missing": list(self.missing),
+            "project_gone": self.project_gone,
+            "gone": [{"path": one.path, "reason": one.reason} for one in self.gone],
+        }
+
+
+def account_of_run(
+    surroundings: Surroundings,
+    project: str,
+    session: str,
+    taken: Sequence[str],
+    *,
+    settings: TakeSettings | None = None,
+    listener: Listener = silent,
+) -> RunAccount:
+    """Look at the project as it is and at what was kept of it. `taken`: the ids as they were reported."""
+    gone = not os.path.isdir(project)
+    with checkpoint_store(surroundings, listener) as store:
+        points = store.checkpoints(project)
+        there = {point.id for point in points}
+        missing = tuple(one for one in taken if one not in there)
+        first = next((point for point in points if taken and point.id == taken[0]), None)
+        rows = timeline(store, project, surroundings, settings=settings, session=session).rows
+        if first is None:
+            return RunAccount(project, None, tuple(rows), None, (), missing, gone)
+        if gone:
+            pairs = list(difference_to_nothing(store, project, first, (), project).pairs)
+            changes = count_pairs(store, pairs)
+            lost = list(store.skipped(first))
+        else:
+            with seen(store, project, settings, listener) as (reading, live):
+                if live is None:
+                    return RunAccount(project, first, tuple(rows), None, (), missing, gone)
+                known = moments(reading, reading.checkpoints(project), live)
+                pairs = pairs_of(reading, known.get(first.id, Moment(first)), Moment(live))
+                changes = count_pairs(reading, pairs)
+                lost = vanished(reading.state(first), reading.state(live), _on_disk(project))
+    files = tuple(path for path, _, _ in pairs)
+    said = tuple(missed(lost, lambda path: True))
+    return RunAccount(project, first, tuple(rows), changes, files, missing, gone, said)
+
+
+def _on_disk(project: str) -> Callable[[str], int]:
+    """Whether something is there under a name; where nobody can tell, it is not called gone."""
+
+    def look(path: str) -> int:
+        try:
+            return os.lstat(os.path.join(project, path)).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        except OSError:
+            return stat.S_IFBLK
+
+    return look
+
+
+def mark_end_of_run(
+    surroundings: Surroundings,
+    project: str,
+    session: str,
+    reason: str,
+    *,
+    settings: TakeSettings | None = None,
+    listener: Listener = silent,
+) -> None:
+    """The mark of what an agent left behind, where whoever watched it cannot make it any more."""
+    with checkpoint_store(surroundings, listener) as store:
+        take(store, project, kind="after", reason=reason, session=session, settings=settings or DEFAULTS)

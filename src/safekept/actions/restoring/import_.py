@@ -1,0 +1,229 @@
+"""Bring a home back from a file: what it holds, a plan, consent, then the one landing.
+
+The target that the plan names is the target that is written. Nothing is written before the plan
+was agreed to, and what is replaced is kept, so that `undo` can take the import back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from safekept.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
+from safekept.core.entries import Kind, Source
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
+from safekept.home.layout import recognise
+
+from ..archives.sealing import identity_of
+from ..base.context import Place, Surroundings
+from ..base.own_places import refuse_unsafe_target
+from ..base.record import record, recording_failure
+from ..base.recovery import make_right
+from ..base.scope import losses, spared
+from ..undo.safety_snapshot import UndoPoint, take_undo_point
+from .starting import starting_hints
+from .wrappers import Wrapper, made_anew, make_wrappers
+
+
+class NotABackup(SafekeptError):
+    code = "not-a-backup"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to bring back, and how."""
+
+    file: str
+    home: str = ""
+    layout: str = ""
+    into: str = ""  # a directory to restore into instead of the home
+    exact: bool = False
+    only: tuple[str, ...] = ()
+    allow_damaged: bool = False
+    without_search: bool = False  # leave the search indexes empty that a lean backup left out
+    no_limits: bool = False
+    deadline: float = 30.0
+    keep_days: int = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was done."""
+
+    operation: str
+    place: Place
+    landed: Landed
+    wrappers: list[Wrapper] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    undo_point: UndoPoint = field(default_factory=UndoPoint)
+
+
+@dataclass(slots=True)
+class PreparedImport:
+    """An opened archive with its plan: look at it, ask, then carry it out."""
+
+    surroundings: Surroundings
+    request: ImportRequest
+    archive: Archive
+    source: Source
+    place: Place
+    plan: LandingPlan
+
+    @property
+    def foreign(self) -> bool:
+        """Made by another tool or another user: what is executable in it deserves a question.
+
+        This is a courtesy, not a proof of origin: an archive can claim any name.
+        """
+        head = self.archive.head
+        return head is None or head.get("user") != os.path.basename(self.surroundings.user_home.rstrip("/"))
+
+    @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What the archive itself says it lacks, among what was asked for."""
+        only = self.plan.only
+        return [
+            (path, reason)
+            for path, reason in losses(self.archive.head)
+            if not only or any(path == one or path.startswith(one + "/") for one in only)
+        ]
+
+    @property
+    def links_out(self) -> list[str]:
+        """Links that lead out of the home: what the agent writes there lands somewhere else."""
+        items = self.plan.items
+        return sorted(
+            entry.path
+            for entry in self.source
+            if entry.kind is Kind.SYMLINK and entry.path in items and leaves_target(entry.path, entry.target)
+        )
+
+    @property
+    def questions(self) -> list[str]:
+        """Why consent is needed; empty where an import may just go on."""
+        plan = self.plan
+        reasons = []
+        if plan.replace:
+            reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
+        if plan.remove:
+            reasons.append(f"{_files(len(plan.remove), 'file')} that the archive lacks would be removed")
+        if plan.outside:
+            reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
+        if plan.executable and self.foreign:
+            count = _files(len(plan.executable), "file")
+            reasons.append(f"{count} that the agent can run would come from an archive made elsewhere")
+        if self.foreign and (links := self.links_out):
+            count = _files(len(links), "link")
+            reasons.append(f"{count} out of the home would come from an archive made elsewhere")
+        return reasons
+
+    def carry_out(self, listener: Listener = silent) -> Imported:
+        """Stage, prove, swap in; journalled either way."""
+        operation = new_id()
+        facts: dict[str, object] = {
+            "home": self.place.home,
+            "layout": self.place.layout.name,
+            "archive": os.path.abspath(self.request.file),
+            "exact": self.request.exact,
+            "only": list(self.request.only),
+        }
+        record(self.surroundings, Record(operation, "import", "begun", facts=facts), listener)
+        with recording_failure(self.surroundings, operation, "import", facts, listener):
+            point = self._undo_point(listener)
+            facts["undo_point"] = point.id
+            landed = land(
+                self.source,
+                self.plan,
+                operation=operation,
+                deadline=self.request.deadline,
+                allow_damaged=self.request.allow_damaged,
+                without_search=self.request.without_search,
+                listener=listener,
+            )
+        state = "incomplete" if self.losses else "done"
+        wrappers: list[Wrapper] = []
+        if not self.request.into and not self.request.only:
+            wrappers = make_wrappers(self.place, self.surroundings)
+        outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
+        record(self.surroundings, Record(operation, "import", state, facts=outcome), listener)
+        if not self.request.into:
+            expire(self.place.home, self.request.keep_days)
+        return Imported(operation, self.place, landed, wrappers, self._hints(), point)
+
+    def _undo_point(self, listener: Listener) -> UndoPoint:
+        """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""
+        if self.request.into or not (self.plan.replace or self.plan.remove):
+            return UndoPoint()
+        label = f"before importing {os.path.basename(self.request.file)}"
+        deadline = self.request.deadline
+        return take_undo_point(
+            self.surroundings, self.place, "pre-import", label, deadline=deadline, listener=listener
+        )
+
+    def _hints(self) -> list[str]:
+        """What an archive does not hold, and the commands that bring it; safekept installs none of it."""
+        return [] if self.request.into else starting_hints(self.place)
+
+
+@contextlib.contextmanager
+def prepare_import(
+    surroundings: Surroundings, request: ImportRequest, listener: Listener = silent
+) -> Iterator[PreparedImport]:
+    """Open and judge an archive, find the target, and make the plan. Changes nothing."""
+    listener(Event("read"))
+    limits = NO_LIMITS if request.no_limits else Limits()
+    identity = identity_of(surroundings)
+    # The landing hashes what it writes.
+    with open_archive(request.file, limits, HASH_NONE, identity=identity) as archive:
+        layout_name, prefix = _what_it_is(surroundings, request, archive)
+        place = _target(surroundings, request, layout_name)
+        refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)
+        make_right(surroundings, place.home, listener)
+        source = archive.under(prefix) if prefix else archive
+        external = {} if request.into else place.layout.external_targets(surroundings.user_home)
+        plan = plan_landing(
+            source,
+            Targets(home=place.home, external=external),
+            place.layout,
+            exact=request.exact,
+            only=request.only,
+            spare=spared(archive.head, place.layout),
+        )
+        yield PreparedImport(surroundings, request, archive, source, place, plan)
+
+
+def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Archive) -> tuple[str, str]:
+    """Layout and wrapper directory: by our manifest, else as the user says, else by the markers."""
+    if archive.head is not None:
+        name = str(archive.head.get("layout", ""))
+        return request.layout or (name if name in surroundings.layouts else "generic"), ""
+    found = recognise((entry.path for entry in archive.entries), surroundings.layouts)
+    if found is not None:
+        return request.layout or found[0], found[1]
+    if request.layout:
+        return request.layout, ""
+    if not any(True for _ in archive.entries):
+        raise NotABackup(
+            f"`{request.file}` is an archive that holds nothing",
+            kept="Nothing was changed",
+            next_steps=("Look for another one, or make a new one: `safekept backup`",),
+        )
+    raise NotABackup(
+        f"`{request.file}` is a readable archive, but not of an agent's home that safekept knows: "
+        "it has no manifest, and none of the files that would prove one",
+        kept="Nothing was changed",
+        next_steps=("If you know what it is, say so: `safekept import FILE --layout generic --into DIR`",),
+    )
+
+
+def _target(surroundings: Surroundings, request: ImportRequest, layout_name: str) -> Place:
+    return surroundings.locate(request.into or request.home, layout_name, existing=False)
+
+
+def _files(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

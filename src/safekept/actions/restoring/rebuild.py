@@ -1,0 +1,337 @@
+"""Rebuild a home on a bare machine, with nothing but the place of a backup and its key.
+
+What is there already is put aside and never deleted. Files belong to whom the place belongs to, whoever
+made the backup; secrets are closed to others; what is bound to the machine that is gone is left out. The home
+takes its place only after every check of a drill was passed over the very files that go there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from safekept import __version__
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.files import free_bytes
+from safekept.core.journal import Record, new_id
+from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_landing
+from safekept.home.layout import recognise_home
+from safekept.vault.read import HomeSource
+
+from ..base.context import Place, Surroundings
+from ..base.own_places import within
+from ..base.record import record, recording_failure
+from ..base.scope import losses
+from ..drill.checks.every_check import in_order
+from ..drill.checks.restored import Findings
+from ..drill.drill_report import sign_off
+from ..drill.place import SPARE
+from ..drill.receipts import ARCHIVE, FAILED, SNAPSHOT, Receipt
+from ..drill.subject import Subject, needed_bytes
+from .rebuild_build import Built, build, settle_proven
+from .rebuild_source import Origin, RebuildRequest, open_origin
+from .rebuild_target import Ground, building, look_at_ground, no_room, put_in_place, refuse_held
+from .restore_scope import targets_of
+from .starting import starting_hints
+from .wrappers import Wrapper, made_anew, make_wrappers
+
+
+class AnotherLayout(SafekeptError):
+    code = "another-layout"
+
+
+class RebuildNotProven(SafekeptError):
+    code = "rebuild-not-proven"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was done."""
+
+    operation: str
+    place: Place
+    ground: Ground
+    receipt: Receipt
+    receipt_path: str
+    files: int
+    bytes: int
+    seconds: float
+    outside: int = 0
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # bound to the machine that is gone
+    wrappers: list[Wrapper] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return not self.lost and self.receipt.ok
+
+
+@dataclass(slots=True)
+class PreparedRebuild:
+    """What was found, and where it will go: look at it, ask, then carry it out."""
+
+    surroundings: Surroundings  # of the user that the home will belong to
+    own: Surroundings  # of whoever rebuilds: the journal and the receipt are his
+    request: RebuildRequest
+    origin: Origin
+    place: Place
+    ground: Ground
+    needed: int
+    free: int
+    outside: dict[str, str]  # places outside the home that are written: prefix and path
+
+    @property
+    def subject(self) -> Subject:
+        return self.origin.subject
+
+    @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What it says itself that it never held."""
+        return losses(self.subject.manifest)
+
+    @property
+    def left_out(self) -> list[str]:
+        bound = self.place.layout.machine_bound
+        return sorted(entry.path for entry in self.subject.entries if bound(entry.path))
+
+    @property
+    def questions(self) -> list[str]:
+        """Why consent is needed; none on an empty machine."""
+        asked = []
+        if self.ground.aside:
+            asked.append(f"what is in `{self.ground.home}` now would be put aside")
+        there = [path for path in self.outside.values() if os.path.lexists(path)]
+        if there:
+            asked.append(f"files outside the home would be replaced: {', '.join(there)}")
+        layout = self.place.layout
+        if self.origin.kind == "archive" and self.subject.manifest is None:
+            count = sum(layout.executable(entry.path, entry.mode) for entry in self.subject.entries)
+            if count:
+                asked.append(f"{count:,} files that the agent can run come from an archive of another tool")
+        return asked
+
+    def carry_out(self, listener: Listener = silent) -> Rebuilt:
+        """Build, prove, put in place; journalled either way."""
+        operation, began, started = new_id(), time.monotonic(), time.time()
+        ground = self.ground
+        facts: dict[str, object] = {
+            "home": ground.home,
+            "layout": self.place.layout.name,
+            "from": self.origin.place,
+            "host": self.origin.host,
+            self.origin.kind: self.subject.name,
+            "aside": ground.aside,
+        }
+        record(self.own, Record(operation, "rebuild", "begun", facts=facts), listener)
+        with recording_failure(self.own, operation, "rebuild", facts, listener), building(ground):
+            refuse_held(ground.home, self.place.layout)
+            findings = Findings()
+            built = build(self.surroundings, self.subject, ground, operation, findings, listener)
+            receipt = self._receipt(operation, started, built, findings)
+            path = sign_off(self.own, replace(receipt, operation=new_id()), {"rebuild": operation}, listener)
+            if not receipt.ok and not self.request.allow_damaged:
+                raise self._not_proven(receipt)
+            settle_proven(built, self.subject.root_mode)
+            listener(Event("swap"))
+            put_in_place(ground)
+        facts["receipt"] = path
+        outside, lost = self._outside(operation, listener)
+        lost = [*self.losses, *sorted(built.restored.lost.items()), *lost]
+        wrappers = self._wrappers()
+        seconds = time.monotonic() - began
+        outcome = {
+            **facts,
+            "files": built.files,
+            "bytes": receipt.bytes,
+            "seconds": round(seconds, 3),
+            "outside": outside,
+            "ok": receipt.ok,
+            "wrappers": made_anew(wrappers),
+        }
+        state = "done" if receipt.ok and not lost else "incomplete"
+        record(self.own, Record(operation, "rebuild", state, facts=outcome), listener)
+        return Rebuilt(
+            operation,
+            self.place,
+            ground,
+            receipt,
+            path,
+            built.files,
+            receipt.bytes,
+            seconds,
+            outside,
+            lost,
+            self.left_out,
+            wrappers,
+            starting_hints(self.place),
+        )
+
+    def _receipt(self, operation: str, started: float, built: Built, findings: Findings) -> Receipt:
+        rows = in_order(findings)
+        subject = self.subject
+        return Receipt(
+            operation=operation,
+            subject=ARCHIVE if self.origin.kind == "archive" else SNAPSHOT,
+            name=subject.name,
+            home=self.ground.home,
+            started=started,
+            seconds=time.time() - started,
+            ok=all(row.state != FAILED for row in rows),
+            rows=rows,
+            complete=subject.complete,
+            files=built.files,
+            bytes=built.bytes,
+            store=self.origin.place,
+            taken=subject.taken,
+            host=os.uname().nodename,
+            tool=f"safekept {__version__}",
+            facts={"problems": findings.facts()} if findings.problems else {},
+        )
+
+    def _not_proven(self, receipt: Receipt) -> RebuildNotProven:
+        failed = "\n".join(f"  {row.check}: {row.text}" for row in receipt.failed)
+        steps = []
+        if self.subject.older:
+            steps.append(f"Try the one before it: add `--snapshot {self.subject.older}`")
+        steps.append("To take what can be had all the same, and see what is missing: add `--allow-damaged`")
+        return RebuildNotProven(
+            f"What was restored did not pass {len(receipt.failed)} of its checks, and was not put in place:\n"
+            + failed,
+            kept=f"`{self.ground.home}` is as it was; what was built has been removed",
+            next_steps=tuple(steps),
+            rows=[row.as_dict() for row in receipt.rows],
+        )
+
+    def _outside(self, operation: str, listener: Listener) -> tuple[int, list[tuple[str, str]]]:
+        """What lay outside the home goes to its places by a landing of its own, which `undo` takes back."""
+        if not self.outside:
+            return 0, []
+        try:
+            plan = plan_landing(
+                self.subject.source,
+                Targets(home=self.ground.home, external=self.outside),
+                self.place.layout,
+                only=tuple(self.outside),
+            )
+            landed = land(
+                self.subject.source,
+                plan,
+                operation=new_id(),
+                deadline=self.request.deadline,
+                leave_lost=True,
+                listener=listener,
+            )
+        except SafekeptError as error:
+            return 0, [(", ".join(self.outside.values()), error.what)]
+        return landed.created + landed.replaced, []
+
+    def _wrappers(self) -> list[Wrapper]:
+        """Profile commands in the owner's own directory, and the owner's own."""
+        directory = os.path.join(self.surroundings.user_home, self.place.layout.wrapper_directory)
+        missing, above = [], directory
+        while not os.path.isdir(above):
+            missing.append(above)
+            above = os.path.dirname(above)
+        made = make_wrappers(self.place, self.surroundings)
+        if os.geteuid() == 0:
+            for path in [*missing, *(one.path for one in made if one.state == "made")]:
+                with contextlib.suppress(OSError):
+                    os.chown(path, *self.ground.owner, follow_symlinks=False)
+        return made
+
+
+@contextlib.contextmanager
+def prepare_rebuild(
+    surroundings: Surroundings, request: RebuildRequest, listener: Listener = silent
+) -> Iterator[PreparedRebuild]:
+    """Find what is meant and look at where it will go. Changes nothing there."""
+    with open_origin(surroundings, request, listener) as origin:
+        layout = origin.subject.layout
+        home = surroundings.locate(request.home, layout.name, existing=False).home
+        _refuse_another(surroundings, request, home, origin)
+        _refuse_own_source(origin, home)
+        ground = look_at_ground(surroundings, home)
+        if ground.aside:
+            refuse_held(home, layout)
+        needed, free = needed_bytes(origin.subject.entries, None) + SPARE, free_bytes(existing(home))
+        if needed > free:
+            raise no_room(home, needed, free)
+        owned = _of_owner(surroundings, ground)
+        yield PreparedRebuild(
+            owned,
+            surroundings,
+            request,
+            origin,
+            Place(home, layout),
+            ground,
+            needed,
+            free,
+            _places_outside(owned, origin.subject),
+        )
+
+
+def _of_owner(surroundings: Surroundings, ground: Ground) -> Surroundings:
+    """Where root rebuilds somebody's home, what lies outside of it is that person's, too."""
+    if os.geteuid() != 0 or ground.owner[0] == os.stat(existing(surroundings.user_home)).st_uid:
+        return surroundings
+    try:
+        person = pwd.getpwuid(ground.owner[0])
+    except KeyError:
+        return surroundings
+    if not within(ground.home, os.path.realpath(person.pw_dir)):
+        return surroundings
+    return replace(surroundings, user_home=person.pw_dir)
+
+
+def _places_outside(surroundings: Surroundings, subject: Subject) -> dict[str, str]:
+    """Where the places outside go that are really in it."""
+    if isinstance(subject.source, HomeSource):
+        targets = targets_of(surroundings, subject.layout, subject.source)
+    else:
+        targets = subject.layout.external_targets(surroundings.user_home)
+    paths = [entry.path for entry in subject.entries if entry.path.startswith("_external/")]
+    return {
+        prefix: target
+        for prefix, target in targets.items()
+        if any(path == prefix or path.startswith(prefix + "/") for path in paths)
+    }
+
+
+def _refuse_another(surroundings: Surroundings, request: RebuildRequest, home: str, origin: Origin) -> None:
+    """A home of another agent is not put aside for this one: that is a slip of the hand."""
+    there = recognise_home(home, surroundings.layouts) if os.path.isdir(home) else ""
+    layout = origin.subject.layout
+    if not there or there == layout.name or request.layout:
+        return
+    raise AnotherLayout(
+        f"`{home}` is a home of {surroundings.layout(there).title}, and what was found is one of "
+        f"{layout.title}",
+        kept="Nothing was changed",
+        next_steps=(
+            "Name the place where it belongs with `--home DIR`",
+            f"If that is meant, say so: add `--layout {layout.name}`",
+        ),
+        home=home,
+        there=there,
+        found=layout.name,
+    )
+
+
+def _refuse_own_source(origin: Origin, home: str) -> None:
+    if (
+        os.path.isabs(origin.place)
+        and origin.kind == "snapshot"
+        and within(os.path.realpath(origin.place), home)
+    ):
+        raise UnsafeTarget(
+            f"Nothing is rebuilt in `{home}`: the vault `{origin.place}` lies in it",
+            kept="Nothing was changed",
+            next_steps=("Move the vault out of the home first, then run the command again",),
+            target=home,
+        )

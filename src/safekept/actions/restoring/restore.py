@@ -1,0 +1,255 @@
+"""Bring a home, or parts of it, back from a snapshot: a plan, consent, then the one landing.
+
+What is replaced is kept twice: by the landing, so that `undo` takes the restore back, and as a
+`pre-restore` snapshot, which stays in the vault. Damage in the vault stays local: what cannot be read
+is listed, stays as it is in the home, and everything else lands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from safekept.core.entries import Outcome
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
+from safekept.vault.errors import VaultDamaged
+from safekept.vault.read import HomeSource
+from safekept.vault.repo import Repository
+
+from ..base.context import Place, Surroundings
+from ..base.own_places import refuse_unsafe_target
+from ..base.record import record, recording_failure
+from ..base.recovery import make_right
+from ..base.scope import losses
+from ..snapshots.choosing import choose, latest_to_restore
+from ..snapshots.listing import Listed, Listing, list_home
+from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
+from ..undo.safety_snapshot import UndoPoint, take_undo_point
+from ..vault.opening import open_vault
+from .restore_scope import speaks_for, targets_of, within, without_removal
+from .wrappers import Wrapper, made_anew, make_wrappers
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRequest:
+    """What to bring back, and how."""
+
+    word: str  # a number, `latest`, an id or the start of one, or a label
+    paths: tuple[str, ...] = ()  # nothing: all of it
+    home: str = ""
+    layout: str = ""
+    into: str = ""  # a directory to restore into instead of the home
+    exact: bool = False
+    allow_damaged: bool = False
+    without_search: bool = False  # leave the search indexes empty that a lean backup left out
+    deadline: float = 30.0
+    keep_days: int = 14
+    directory: str = ""  # where relative paths are looked for after the home itself
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was done."""
+
+    operation: str
+    place: Place
+    landed: Landed
+    undo_point: UndoPoint
+    lost: list[tuple[str, str]]  # what the vault could not give, or never had: path and reason
+    wrappers: list[Wrapper] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return not self.lost
+
+
+@dataclass(slots=True)
+class PreparedRestore:
+    """A chosen snapshot with its plan: look at it, ask, then carry it out."""
+
+    surroundings: Surroundings
+    request: RestoreRequest
+    repository: Repository
+    chosen: Listed
+    source: HomeSource
+    manifest: Mapping[str, Any] | None
+    place: Place
+    plan: LandingPlan
+    left_outside: list[str] = field(default_factory=list)
+    speaks_for: str = ""  # where that is less than the home: what an exact restore may remove
+    newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
+
+    @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What is known to be missing among what was asked for: never stored, or damaged since."""
+        only = self.plan.only
+        found = losses(self.manifest)
+        found += [(one.path, one.reason) for one in self.source.remarks if one.outcome is Outcome.UNREADABLE]
+        return [
+            (path, reason)
+            for path, reason in found
+            if not only or not path or any(within(path, one) or within(one, path) for one in only)
+        ]
+
+    @property
+    def questions(self) -> list[str]:
+        """Why consent is needed; empty where a restore may just go on."""
+        plan = self.plan
+        reasons = []
+        if plan.replace:
+            reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
+        if plan.remove:
+            reasons.append(f"{_files(len(plan.remove), 'file')} that the snapshot lacks would be removed")
+        if plan.outside:
+            reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
+        return reasons
+
+    def carry_out(self, listener: Listener = silent) -> Restored:
+        """Keep what is there, stage, prove, swap in; journalled either way."""
+        with self._worded():
+            return self._carry_out(listener)
+
+    def _carry_out(self, listener: Listener) -> Restored:
+        operation = new_id()
+        facts: dict[str, object] = {
+            "home": self.place.home,
+            "layout": self.place.layout.name,
+            "snapshot": self.chosen.id,
+            "exact": self.request.exact,
+            "only": list(self.plan.only),
+        }
+        record(self.surroundings, Record(operation, "restore", "begun", facts=facts), listener)
+        with recording_failure(self.surroundings, operation, "restore", facts, listener):
+            point = self._undo_point(listener)
+            facts["undo_point"] = point.id
+            landed = land(
+                self.source,
+                self.plan,
+                operation=operation,
+                deadline=self.request.deadline,
+                allow_damaged=self.request.allow_damaged,
+                leave_lost=True,
+                without_search=self.request.without_search,
+                listener=listener,
+            )
+        lost = self.losses
+        lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
+        state = "incomplete" if lost else "done"
+        wrappers: list[Wrapper] = []
+        if not self.request.into and not self.plan.only:
+            wrappers = make_wrappers(self.place, self.surroundings)
+        outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
+        record(self.surroundings, Record(operation, "restore", state, facts=outcome), listener)
+        if not self.request.into:
+            expire(self.place.home, self.request.keep_days)
+        return Restored(operation, self.place, landed, point, lost, wrappers)
+
+    def _undo_point(self, listener: Listener) -> UndoPoint:
+        if self.request.into or not (self.plan.replace or self.plan.remove):
+            return UndoPoint()
+        databases = any(self.place.layout.database(path) for path in (*self.plan.replace, *self.plan.remove))
+        return take_undo_point(
+            self.surroundings,
+            self.place,
+            "pre-restore",
+            f"before restoring {self.chosen.short}",
+            check=databases,
+            deadline=self.request.deadline,
+            listener=listener,
+        )
+
+    @contextlib.contextmanager
+    def _worded(self) -> Iterator[None]:
+        """The landing knows archives only; what it says must fit what was asked for here."""
+        try:
+            yield
+        except SafekeptError as error:
+            error.next_steps = restore_words(error.next_steps, self.chosen.short)
+            raise
+
+
+@contextlib.contextmanager
+def prepare_restore(
+    surroundings: Surroundings, request: RestoreRequest, listener: Listener = silent
+) -> Iterator[PreparedRestore]:
+    """Find the snapshot and the target, and make the plan. Changes nothing."""
+    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+        listener(Event("read"))
+        place = surroundings.locate(request.into or request.home, request.layout, existing=False)
+        refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)
+        # Numbers are those of the home that is meant, wherever it is restored to.
+        home = surroundings.locate(request.home, existing=False) if request.into else place
+        chosen, newer = _choose(surroundings, repository, list_home(repository, home.home), request)
+        stored = open_stored(surroundings, repository, chosen, request.layout)
+        place = Place(place.home, stored.layout)
+        make_right(surroundings, place.home, listener)
+        source = stored.source
+        left = source.without_external() if request.into else []
+        homes = (stored.home, place.home)
+        only = tuple(path_in_home(path, homes, request.directory, source) for path in request.paths)
+        speaks = speaks_for(chosen.snapshot, stored)
+        try:
+            external = targets_of(surroundings, place.layout, source, request.into)
+            plan = plan_landing(
+                source,
+                Targets(home=place.home, external=external),
+                place.layout,
+                exact=request.exact,
+                only=only,
+                spare=without_removal(chosen.snapshot, stored, place.layout),
+            )
+        except SafekeptError as error:
+            error.next_steps = restore_words(error.next_steps, chosen.short)
+            raise
+        yield PreparedRestore(
+            surroundings,
+            request,
+            repository,
+            chosen,
+            source,
+            stored.manifest,
+            place,
+            plan,
+            left,
+            speaks,
+            newer,
+        )
+
+
+def _choose(
+    surroundings: Surroundings, repository: Repository, listing: Listing, request: RestoreRequest
+) -> tuple[Listed, Listed | None]:
+    """What the word means for a restore, and the newer quick snapshot that is left for later."""
+    if request.word != "latest":
+        return choose(listing, request.word), None
+
+    def holds(one: Listed) -> bool:
+        try:
+            stored = open_stored(surroundings, repository, one, request.layout)
+            homes = (stored.home, listing.home)
+            names = [path_in_home(path, homes, request.directory, stored.source) for path in request.paths]
+            return "." not in names and all(stored.source.node(name) is not None for name in names)
+        except (NotAHome, VaultDamaged):
+            return False
+
+    return latest_to_restore(listing, holds if request.paths else None)
+
+
+def restore_words(steps: tuple[str, ...], snapshot: str) -> tuple[str, ...]:
+    """The landing's advice in the words of a restore."""
+    worded = []
+    for step in steps:
+        step = step.replace("import FILE --only PATH", f"snapshot restore {snapshot} PATH")
+        step = step.replace("import FILE", f"snapshot restore {snapshot}")
+        step = step.replace("Try an older backup of this home", "Try an older one: `safekept snapshot list`")
+        worded.append(step)
+    return tuple(worded)
+
+
+def _files(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,126 @@
+"""Profile commands: `~/.local/bin/NAME` starts the agent with that profile.
+
+They are not part of a home, so an import makes them anew. A wrapper is only ever created, never
+overwritten, and a name that would hide another command is left alone and said. Undoing the import takes
+those away that it made, as long as nobody changed them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..base.context import Place, Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """One profile command: made, already there, or not made and why."""
+
+    profile: str
+    path: str
+    state: str  # "made", "present" or "skipped"
+    note: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return {"profile": self.profile, "path": self.path, "state": self.state, "note": self.note}
+
+
+def make_wrappers(place: Place, surroundings: Surroundings) -> list[Wrapper]:
+    """Make the missing ones for every profile of this home that has settings of its own."""
+    directory = os.path.join(surroundings.user_home, place.layout.wrapper_directory)
+    return [_wrapper(name, directory, place, surroundings) for name in profiles_of(place)]
+
+
+def made_anew(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
+    """Those that were made just now, for the journal: their paths and what is in them."""
+    made = ((one.path, _text(one.path)) for one in wrappers if one.state == "made")
+    return [{"path": path, "text": text} for path, text in made if text]
+
+
+def take_back_wrappers(facts: Mapping[str, object]) -> dict[str, object]:
+    """Remove what an operation made and make again what it removed; what was done, in the same form."""
+    gone, back = [], []
+    for one in _listed(facts.get("wrappers")):
+        with contextlib.suppress(OSError):
+            if _text(one["path"]) == one["text"]:
+                os.unlink(one["path"])
+                gone.append(one)
+    for one in _listed(facts.get("wrappers_gone")):
+        with contextlib.suppress(OSError):
+            _create(one["path"], one["text"])
+            back.append(one)
+    return {**({"wrappers": back} if back else {}), **({"wrappers_gone": gone} if gone else {})}
+
+
+def _listed(found: object) -> list[dict[str, str]]:
+    given = found if isinstance(found, list) else []
+    return [one for one in given if isinstance(one, dict) and {"path", "text"} <= one.keys()]
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(1 << 16)
+    return ""
+
+
+def profiles_of(place: Place) -> list[str]:
+    """The names of the profiles in a home that are more than an empty directory."""
+    layout = place.layout
+    folder = os.path.join(place.home, layout.profiles)
+    if not layout.profiles or not layout.wrapper_command or not os.path.isdir(folder):
+        return []
+    return [
+        name
+        for name in sorted(os.listdir(folder))
+        if any(os.path.isfile(os.path.join(folder, name, proof)) for proof in layout.profile_proof)
+    ]
+
+
+def _wrapper(name: str, directory: str, place: Place, surroundings: Surroundings) -> Wrapper:
+    path = os.path.join(directory, name)
+    search = surroundings.environment.get("PATH", "")
+    if not place.layout.valid_profile(name):
+        return Wrapper(name, path, "skipped", "not a name that can become a command")
+    if os.path.lexists(path):
+        if _starts_profile(path, name):
+            return Wrapper(name, path, "present")
+        return Wrapper(name, path, "skipped", "another file has that name")
+    elsewhere = shutil.which(name, path=search)
+    if elsewhere:
+        return Wrapper(name, path, "skipped", f"`{name}` is already a command: {elsewhere}")
+    try:
+        _write(path, name, place, surroundings)
+    except OSError as error:
+        return Wrapper(name, path, "skipped", f"it cannot be written: {error.strerror}")
+    on_path = directory in search.split(os.pathsep)
+    return Wrapper(name, path, "made", "" if on_path else f"{directory} is not on your PATH")
+
+
+def _starts_profile(path: str, name: str) -> bool:
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+        return f"-p {name}" in file.read(4096)
+    return False
+
+
+def _write(path: str, name: str, place: Place, surroundings: Surroundings) -> None:
+    layout = place.layout
+    command = shutil.which(layout.wrapper_command, path=surroundings.environment.get("PATH", ""))
+    text = layout.wrapper_text.format(command=shlex.quote(command or layout.wrapper_command), profile=name)
+    usual = os.path.join(surroundings.user_home, layout.default)
+    if os.path.realpath(place.home) != os.path.realpath(usual):
+        # Without the root, the wrapper would look for the profile in the default home.
+        first, rest = text.split("\n", 1)
+        text = f"{first}\nexport {layout.variable}={shlex.quote(place.home)}\n{rest}"
+    _create(path, text)
+
+
+def _create(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)

@@ -1,0 +1,1 @@
+"""Every night, without anybody being there."""

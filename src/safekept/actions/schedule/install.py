@@ -1,0 +1,270 @@
+"""Ask this host to wake us, and take that back: a plan to look at first, then the deed, both written down.
+
+What was installed is remembered with a hash of every file, so that taking it away takes exactly that: a file
+that somebody changed since is left where it is, and said. Where a step of installing fails, the files that
+were written for it are taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.files import durable_write, private_directory
+from safekept.core.journal import Record, new_id
+from safekept.schedule.hosts import cron
+from safekept.schedule.hosts.call import MARK
+
+from ..base.context import Surroundings
+from ..base.record import record, recording_failure
+from .host_commands import HostRefused, Runner, attempt, expect, not_written, read_table, write_table
+from .run import file_of
+
+__all__ = ["CRON", "LAUNCHD", "SYSTEMD", "HostRefused", "Installation", "Installed", "Removed"]
+
+SYSTEMD, LAUNCHD, CRON = "systemd", "launchd", "cron"
+
+
+class FileTaken(SafekeptError):
+    code = "schedule-file-taken"
+
+
+class NotInstalled(SafekeptError):
+    code = "schedule-not-installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What would be written and started; nothing is, until `install` is called with it."""
+
+    host: str  # systemd, launchd or cron
+    user: str = ""  # whom root looks after; empty: a user for himself
+    files: dict[str, str] = field(default_factory=dict)  # path -> text
+    table: str = ""  # our lines for the user's own crontab
+    start: list[tuple[str, ...]] = field(default_factory=list)  # commands, after the files are there
+    stop: list[tuple[str, ...]] = field(default_factory=list)  # before they go
+    after: list[tuple[str, ...]] = field(default_factory=list)  # when they are gone
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "user": self.user or None,
+            "files": self.files,
+            "crontab": self.table,
+            "commands": [list(words) for words in self.start],
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What was installed, as it is remembered."""
+
+    host: str
+    user: str
+    time: float
+    files: dict[str, str]  # path -> hash of what was written
+    directories: list[str]  # those that had to be made for them, the deepest first
+    table: bool  # whether lines were put into the user's crontab
+    stop: list[list[str]]
+    after: list[list[str]]
+
+    def states(self) -> dict[str, str]:
+        """Each file: `as installed`, `changed` or `gone`."""
+        found = {}
+        for path, digest in self.files.items():
+            try:
+                with open(path, "rb") as file:
+                    found[path] = "as installed" if _digest(file.read()) == digest else "changed"
+            except OSError:
+                found[path] = "gone"
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was taken back, what is not ours any more, and what went wrong on the way."""
+
+    files: list[str]
+    left: list[str]
+    remarks: list[str]
+
+
+def rediscovered(plan: Installation, run: Runner) -> Installed | None:
+    """What lies where this plan would put it and is ours by its mark, where nothing was written down.
+
+    The record is in the data directory; a timer outlives its loss, and must be removable all the same.
+    """
+    found = {}
+    for path in plan.files:
+        content = _content(path)
+        if content is not None and _ours(content):
+            found[path] = _digest(content)
+    table = bool(plan.table) and run(("crontab", "-l"), "")[0] == 0 and cron.has_lines(read_table(run))
+    if not found and not table:
+        return None
+    stop, after = ([list(words) for words in commands] for commands in (plan.stop, plan.after))
+    return Installed(plan.host, plan.user, 0.0, found, [], table, stop, after)
+
+
+def installed(surroundings: Surroundings) -> Installed | None:
+    """What `install` wrote down, if it did."""
+    try:
+        with open(file_of(surroundings, "installed.json"), encoding="utf-8") as file:
+            fields = json.load(file)
+        fields.pop("version")
+        return Installed(**fields)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def refuse_taken(plan: Installation) -> None:
+    """Raise FileTaken where a file of somebody else stands in the way."""
+    for path in plan.files:
+        try:
+            content = _content(path)
+        except OSError as error:
+            raise not_written(error) from error
+        if content is not None and not _ours(content):
+            raise FileTaken(
+                f"`{path}` exists, and safekept did not write it",
+                kept="It was left as it is; nothing was installed",
+                next_steps=("Move it away, then run the command again",),
+                path=path,
+            )
+
+
+def install(
+    surroundings: Surroundings, plan: Installation, run: Runner, listener: Listener = silent
+) -> Installed:
+    """Write the files, start what is to be started, remember it."""
+    refuse_taken(plan)
+    operation = new_id()
+    facts: dict[str, object] = {"host": plan.host, "files": list(plan.files), "user": plan.user}
+    with recording_failure(surroundings, operation, "schedule-install", facts, listener):
+        before = {path: _content(path) for path in plan.files}
+        earlier = installed(surroundings)
+        made = _missing(plan.files) + (earlier.directories if earlier else [])
+        table = read_table(run) if plan.table else ""
+        try:
+            for path, text in plan.files.items():
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                durable_write(path, text.encode("utf-8", "surrogateescape"), 0o644)
+            if plan.table:
+                write_table(run, cron.joined(table, plan.table))
+            for words in plan.start:
+                expect(run, words)
+        except (SafekeptError, OSError) as error:
+            _put_back(before, made)
+            if plan.table:
+                write_table(run, table)
+            if isinstance(error, OSError):
+                raise not_written(error) from error
+            raise
+        done = Installed(
+            plan.host,
+            plan.user,
+            time.time(),
+            {path: _digest(text.encode("utf-8", "surrogateescape")) for path, text in plan.files.items()},
+            made,
+            bool(plan.table),
+            [list(words) for words in plan.stop],
+            [list(words) for words in plan.after],
+        )
+        if earlier is not None and earlier.host != plan.host:
+            # Two hosts would wake us twice, and only one of them would be known.
+            _take_back(earlier, run, Removed([], [], []))
+        private_directory(os.path.dirname(file_of(surroundings, "")))
+        document = json.dumps({"version": 1, **asdict(done)}, indent=1).encode() + b"\n"
+        durable_write(file_of(surroundings, "installed.json"), document)
+    record(surroundings, Record(operation, "schedule-install", "done", facts=facts), listener)
+    return done
+
+
+def remove(surroundings: Surroundings, found: Installed, run: Runner, listener: Listener = silent) -> Removed:
+    """Take back what was installed: every file that is as it was written, our lines, and nothing else."""
+    operation = new_id()
+    result = Removed([], [], [])
+    facts: dict[str, object] = {"host": found.host, "files": list(found.files), "user": found.user}
+    with recording_failure(surroundings, operation, "schedule-remove", facts, listener):
+        _take_back(found, run, result)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file_of(surroundings, "installed.json"))
+    record(surroundings, Record(operation, "schedule-remove", "done", facts=facts), listener)
+    return result
+
+
+def _take_back(found: Installed, run: Runner, result: Removed) -> None:
+    for words in found.stop:
+        _note(result, attempt(run, words))
+    if found.table:
+        table = read_table(run)
+        if cron.has_lines(table):
+            write_table(run, cron.without_lines(table), "Your crontab was left as it is")
+    for path, state in found.states().items():
+        if state == "changed":
+            result.left.append(path)
+        elif state == "as installed":
+            os.unlink(path)
+            result.files.append(path)
+    if not result.left:
+        _remove_empty(found.directories)
+    for words in found.after:
+        _note(result, attempt(run, words))
+
+
+def _note(result: Removed, remark: str) -> None:
+    if remark:
+        result.remarks.append(remark)
+
+
+def _put_back(before: dict[str, bytes | None], made: list[str]) -> None:
+    for path, content in before.items():
+        with contextlib.suppress(OSError):
+            if content is None:
+                os.unlink(path)
+            else:
+                durable_write(path, content, 0o644)
+    _remove_empty(made)
+
+
+def _missing(paths: Iterable[str]) -> list[str]:
+    """The directories that are not there yet, the deepest first."""
+    found = set()
+    for path in paths:
+        directory = os.path.dirname(path)
+        while not os.path.isdir(directory):
+            found.add(directory)
+            directory = os.path.dirname(directory)
+    return sorted(found, key=len, reverse=True)
+
+
+def _remove_empty(directories: Iterable[str]) -> None:
+    for path in directories:
+        with contextlib.suppress(OSError):  # something else is in it by now
+            os.rmdir(path)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _ours(content: bytes) -> bool:
+    # A property list cannot start with a comment of ours; its label is ours alone.
+    return MARK.encode() in content or b"<string>dev.safekept.schedule" in content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

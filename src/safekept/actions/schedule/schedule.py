@@ -1,0 +1,86 @@
+"""Do what is due, when nobody is there: once each, one run at a time. And: when was that, when is it again?
+
+Nothing here reads a clock, a battery or a network by itself where a caller gives another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.files import process_alive
+from safekept.core.locks import process_lock
+from safekept.schedule.power import Power, look
+from safekept.schedule.state import RunNote, read_state
+from safekept.schedule.tasks import Past, Task, due_at, seen
+
+from ..base.context import Surroundings
+from .run import ClockNotSet, Run, Runner, file_of, plan_of
+from .steps import RunRequest, tasks_of
+
+__all__ = ["ClockNotSet", "Run", "RunRequest", "last_run", "next_run", "pasts", "plan_due", "run_due"]
+
+
+class NoPlaceForSchedule(SafekeptError):
+    code, retry = "no-place-for-schedule", True
+
+
+def run_due(
+    surroundings: Surroundings,
+    request: RunRequest | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    power: Callable[[], Power] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    listener: Listener = silent,
+) -> Run:
+    """Do what is due. Raises AlreadyRunning where another run is at work; a failed step raises nothing."""
+    request = request or RunRequest()
+    power = power or partial(look, path=surroundings.environment.get("PATH"))
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(process_lock(file_of(surroundings, "lock"), "scheduled work"))
+        except OSError as error:
+            raise _no_place(surroundings, error) from error
+        return Runner(surroundings, request, clock, sleep, listener).run(power)
+
+
+def _no_place(surroundings: Surroundings, error: OSError) -> NoPlaceForSchedule:
+    return NoPlaceForSchedule(
+        f"safekept's data in `{surroundings.data_directory}` cannot be used: {error.strerror or error}",
+        kept="Nothing was done; what is due stays due",
+        next_steps=("Mend its owner or its permissions, or make room there; then run it again",),
+        path=surroundings.data_directory,
+    )
+
+
+def plan_due(surroundings: Surroundings, request: RunRequest, now: float) -> list[tuple[Task, float]]:
+    """Every regular piece of work and the moment from which it is due; for a dry run and for `show`."""
+    plan, state = plan_of(surroundings), read_state(file_of(surroundings, "state.json"))
+    return [
+        (task, due_at(task, seen(state.past(task.name), now), plan.cadence, now))
+        for task in tasks_of(surroundings, plan, request)
+    ]
+
+
+def last_run(surroundings: Surroundings) -> RunNote | None:
+    """How the last run that had anything to do ended; `interrupted` where it was cut off."""
+    run = read_state(file_of(surroundings, "state.json")).run
+    if run is not None and run.state == "begun" and not process_alive(run.process):
+        return replace(run, state="interrupted")
+    return run
+
+
+def next_run(surroundings: Surroundings, now: float) -> float:
+    """The moment at which something is due next; one that is not after `now`: at the next look."""
+    return min(moment for _, moment in plan_due(surroundings, RunRequest(), now))
+
+
+def pasts(surroundings: Surroundings) -> dict[str, Past]:
+    """What is known of each piece of work, by its name: `snapshot:/home/ada/.hermes`."""
+    return read_state(file_of(surroundings, "state.json")).tasks

@@ -1,0 +1,1 @@
+"""Points in time of a home: taken, listed, compared, searched, let go."""

@@ -1,0 +1,101 @@
+"""Which snapshot a word means: `latest`, a number, an id, the start of one, or a label.
+
+A word never means more than a person can have meant: a short number is a number, and `latest` is
+neither a state that was stored only to undo something, nor one whose time has not come yet. To restore,
+`latest` is a whole home before it is a newer part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from safekept.vault.errors import NoSuchSnapshot
+from safekept.vault.snapshots import is_number, pick
+from safekept.vault.tags import ADOPTED, PRE_CHANGE, QUICK
+
+from .listing import SHORT, UNDO_POINTS, Listed, Listing
+
+#: Kinds that hold a part of a home only.
+PARTS = (QUICK, PRE_CHANGE, ADOPTED)
+
+
+def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
+    """The one that a word means."""
+    if word == "latest":
+        return latest(listing)
+    every = listing.all
+    numbered = [one.snapshot for one in listing.shown]
+    if is_number(word):
+        if not numbered:
+            raise none_yet(listing)
+        found = pick(numbered, word, numbered=numbered)
+        return next(one for one in listing.shown if one.snapshot is found)
+    labelled = [one for one in listing.of_home if one.label and one.label == word]
+    if labelled and not any(one.id.startswith(word) for one in every):
+        return next((one for one in labelled if one.number), labelled[0])
+    if word.isdecimal() and not listing.shown and not any(one.id.startswith(word) for one in every):
+        raise none_yet(listing)
+    unreadable = [name for name in listing.damaged if name.startswith(word)]
+    try:
+        found = pick([one.snapshot for one in every], word, numbered=numbered, forgotten=forgotten)
+    except NoSuchSnapshot:
+        if not unreadable:
+            raise
+        raise NoSuchSnapshot(
+            f"Snapshot {unreadable[0][:SHORT]} cannot be read: {listing.damaged[unreadable[0]]}",
+            kept="Nothing was changed",
+            next_steps=(
+                "Take another one: `safekept snapshot list`",
+                "See how the vault is: `safekept vault check`",
+            ),
+            snapshot=unreadable[0],
+        ) from None
+    return next(one for one in every if one.snapshot is found)
+
+
+def latest(listing: Listing) -> Listed:
+    """The newest. It passes over what was stored only to undo a restore or an import: after a restore
+    that would be the broken state that was just left."""
+    if not listing.shown:
+        raise none_yet(listing)
+    return _usual(listing)[0]
+
+
+def latest_to_restore(
+    listing: Listing, holds: Callable[[Listed], bool] | None = None
+) -> tuple[Listed, Listed | None]:
+    """The newest of the whole home, and a newer quick one that would be brought back after it.
+
+    Where paths are asked for, `holds` says whether a snapshot has them all; a newer part of the home will
+    do if it has.
+    """
+    newest = latest(listing)
+    usual = _usual(listing)
+    whole = next((one for one in usual if one.kind not in PARTS), None)
+    if whole is None or newest is whole or (holds is not None and holds(newest)):
+        return newest, None
+    newer = usual[: usual.index(whole)]
+    return whole, next((one for one in newer if one.kind == QUICK), None)
+
+
+def _usual(listing: Listing) -> list[Listed]:
+    """Newest first, without undo points and times to come; with them where there is nothing else."""
+    usual = [one for one in listing.shown if one.kind not in UNDO_POINTS]
+    return [one for one in usual if not one.future] or usual or listing.shown
+
+
+def none_yet(listing: Listing) -> NoSuchSnapshot:
+    if listing.elsewhere:
+        return NoSuchSnapshot(
+            f"This vault holds no snapshots of `{listing.home}`, but {len(listing.elsewhere)} of other homes",
+            kept="Nothing was changed",
+            next_steps=(
+                "See them: `safekept snapshot list --all`",
+                "One of another home can be restored here by its id",
+            ),
+        )
+    return NoSuchSnapshot(
+        f"This vault holds no snapshots of `{listing.home}` yet",
+        kept="Nothing was changed",
+        next_steps=("Take one: `safekept snapshot`",),
+    )

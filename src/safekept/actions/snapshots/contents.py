@@ -1,0 +1,164 @@
+"""What one snapshot holds: its own account, one directory of it, or one file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from safekept.core.entries import EntryLost, Kind, Remark
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.spelling import shell_word
+from safekept.vault.errors import NoSuchSnapshot
+from safekept.vault.format import Node
+from safekept.vault.read import HomeSource
+from safekept.vault.repo import Repository
+
+from ..base.context import Place, Surroundings
+from ..vault.opening import open_vault
+from .choosing import choose
+from .listing import Listed, list_home
+from .stored_home import Stored, open_stored, path_in_home, reading
+
+#: A text beyond this is not for a screen.
+LARGEST_TEXT = 4 << 20
+
+
+class NotReadable(SafekeptError):
+    code = "not-readable"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A chosen snapshot, open for reading."""
+
+    repository: Repository
+    place: Place
+    chosen: Listed
+    stored: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The account of one snapshot."""
+
+    census: Mapping[str, Any]
+    databases: Mapping[str, Mapping[str, Any]]
+    remarks: list[Mapping[str, Any]]  # as they were written when it was taken
+    scope: Mapping[str, Any]
+    tool: str
+    damage: list[Remark]  # found in the vault now
+    entries: list[Node] = field(default_factory=list)  # what lies at the top of the home
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of a snapshot; `text` is None where it is no text, or too much of it."""
+
+    path: str
+    node: Node
+    text: str | None
+    database: Mapping[str, Any] | None
+
+
+@contextlib.contextmanager
+def opened(
+    surroundings: Surroundings, place: Place, word: str, layout: str = "", listener: Listener = silent
+) -> Iterator[Opened]:
+    """Open the vault and one snapshot of it, locked against a prune."""
+    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+        chosen = choose(list_home(repository, place.home), word)
+        yield Opened(repository, place, chosen, open_stored(surroundings, repository, chosen, layout))
+
+
+def summary(found: Opened) -> Summary:
+    manifest = found.stored.manifest or {}
+    return Summary(
+        _mapping(manifest.get("census")),
+        {path: _mapping(facts) for path, facts in _mapping(manifest.get("databases")).items()},
+        [_mapping(one) for one in manifest.get("remarks") or ()],
+        _mapping(manifest.get("scope")),
+        str(manifest.get("tool", found.chosen.snapshot.program_version)),
+        list(found.stored.source.remarks),
+        found.stored.source.children(""),
+    )
+
+
+def look(found: Opened, path: str, directory: str = "") -> list[Node] | StoredFile:
+    """A directory's entries, or one file with its text."""
+    source = found.stored.source
+    name = path_in_home(path, (found.stored.home, found.place.home), directory, source)
+    node = source.node("" if name == "." else name)
+    if node is None:
+        raise nothing_there(found.chosen, name)
+    if node.subtree is not None:
+        return found.repository.load_tree(node.subtree).nodes
+    databases = _mapping((found.stored.manifest or {}).get("databases"))
+    facts = databases.get(name)
+    text = None if facts or node.type != "file" else text_of(source, name, node)
+    return StoredFile(name, node, text, _mapping(facts) if facts else None)
+
+
+def text_of(source: HomeSource, path: str, node: Node) -> str | None:
+    """A file as text; None where it is not UTF-8, has zero bytes, or is large."""
+    if node.size > LARGEST_TEXT:
+        return None
+    data = bytes_of(source, path, node)
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def bytes_of(source: HomeSource, path: str, node: Node) -> bytes:
+    """A small file whole; NotReadable where the vault cannot give it."""
+    try:
+        with source.content(path, node) as content:
+            return b"".join(content.chunks())
+    except EntryLost as lost:
+        raise not_readable(path, source, lost.remark.reason) from lost
+
+
+def not_readable(path: str, source: HomeSource, reason: str) -> NotReadable:
+    return NotReadable(
+        f"`{path}` cannot be read in snapshot {source.snapshot.short_id}: {reason}",
+        kept="Nothing was changed; everything else in the snapshot can be read",
+        next_steps=(
+            f"Look for another version of it: `safekept history {shell_word(path)}`",
+            "See how the vault is: `safekept vault check`",
+        ),
+        path=path,
+    )
+
+
+def nothing_there(chosen: Listed, path: str) -> NoSuchSnapshot:
+    return NoSuchSnapshot(
+        f"There is no `{path}` in snapshot {chosen.short}",
+        kept="Nothing was changed",
+        next_steps=(
+            f"See what it holds: `safekept snapshot show {chosen.short}`",
+            f"See where it is: `safekept history {shell_word(path)}`",
+        ),
+        path=path,
+    )
+
+
+def node_dict(node: Node) -> dict[str, object]:
+    """One entry for `--json`."""
+    kinds = {"file": Kind.FILE.value, "dir": Kind.DIRECTORY.value, "symlink": Kind.SYMLINK.value}
+    return {
+        "name": node.name,
+        "kind": kinds.get(node.type, node.type),
+        "mode": f"{node.mode:04o}",
+        "mtime_ns": node.mtime_ns,
+        "size": node.size,
+        "target": node.target,
+    }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

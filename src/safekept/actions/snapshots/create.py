@@ -1,0 +1,305 @@
+"""Take a point in time of a home into the vault, while the agent runs.
+
+Cost follows change: what did not change since the last snapshot is neither read nor stored again.
+Exit and journal tell apart *complete*, *incomplete* (something selected is missing, torn or damaged;
+all of it listed) and *failed*. Only a complete snapshot lets older ones go.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from safekept import __version__
+from safekept.core.entries import Remark
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.core.sqlite.capture import CaptureOptions
+from safekept.home.scan import Scan, Selection, scan
+from safekept.vault.format import Snapshot
+from safekept.vault.tags import INCOMPLETE, kind_tag, label_tag, state_tag
+from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
+
+from ..alarms.alarms import Alarm, raise_alarm
+from ..archives.output import OwnArchives
+from ..base.context import Place, Surroundings
+from ..base.labels import check_label
+from ..base.own_places import own_places
+from ..base.record import record, recording_failure
+from ..base.recovery import make_right
+from ..base.scope import scope_of
+from ..base.scratch import copies_directory, usable_cache
+from ..vault.opening import cache_of, open_vault
+from .databases import DatabaseChecks, LeanChoice, questions, stored_lean
+from .file_stats import Seen
+
+if TYPE_CHECKING:
+    from safekept.vault.repo import Lock, Repository
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """What to take a snapshot of, and why."""
+
+    place: Place
+    kind: str = "manual"  # quick, manual, scheduled, pre-update, pre-migration, pre-import, pre-restore
+    label: str = ""
+    selection: Selection = field(default_factory=Selection)  # Selection(quick=True) for the small set
+    #: quick_check of databases: "auto", "always", "never", or "recent": always, but a check of the very
+    #: same bytes counts for some hours.
+    check: str = "auto"
+    deadline: float = 30.0  # seconds without progress before a locked database is given up
+    wait: float = 60.0  # seconds to wait for somebody who has the vault to himself
+    pin: str = ""  # "pin" or "pin:YYYY-MM-DD"
+    retention: bool = True  # let older snapshots go afterwards, as the policies say
+    isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
+    now_ns: int = 0  # the time it is taken at, as a schedule's clock says; 0: what the clock says
+    full: bool = False  # every byte of every database, whatever the settings say
+    tags: tuple[str, ...] = ()  # beside those that say its kind, label and state
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotResult:
+    """What was stored, what was not and why."""
+
+    operation: str
+    snapshot: Snapshot
+    id: str  # the public id
+    place: Place
+    kind: str
+    label: str
+    files: int
+    bytes: int
+    added: int  # plain bytes that were new to the vault
+    stored: int  # what they take there: compressed and sealed
+    reused: int  # files whose content was known and not read
+    seconds: float
+    census: Mapping[str, Mapping[str, int | None]]
+    databases: Mapping[str, Mapping[str, object]]  # path: state, method, detail, page_size, counts, checked
+    remarks: list[Remark]
+    complete: bool
+    forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
+    lost_packs: int = 0  # packs of the vault that are missing or cut; what the home has was stored again
+    alarm: Alarm | None = None  # what fell since the snapshot before, beyond the ordinary
+    seen: Seen = field(default_factory=Seen, repr=False)  # every file, for whoever looks again later
+
+
+def create_snapshot(
+    surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
+) -> SnapshotResult:
+    """Store one snapshot of a home and account for everything."""
+    check_label(request.label)
+    operation = new_id()
+    home = request.place.home
+    known = {"home": home, "kind": request.kind}
+    with recording_failure(surroundings, operation, "snapshot", known, listener):
+        result = _create(surroundings, request, operation, listener)
+    facts: dict[str, object] = {
+        "home": home,
+        "layout": request.place.layout.name,
+        "snapshot": result.id,
+        "kind": result.kind,
+        "label": result.label,
+        "files": result.files,
+        "bytes": result.bytes,
+        "added": result.added,
+        "stored_bytes": result.stored,
+        "seconds": round(result.seconds, 3),
+        "census": result.census,
+        "databases": {path: facts["state"] for path, facts in result.databases.items()},
+        "forgotten": list(result.forgotten),
+        "lost_packs": result.lost_packs,
+        "profile": request.selection.profile,
+    }
+    state = "done" if result.complete else "incomplete"
+    record(surroundings, Record(operation, "snapshot", state, facts=facts), listener)
+    if result.alarm is not None:
+        raise_alarm(surroundings, result.alarm, listener)
+    return result
+
+
+def _create(
+    surroundings: Surroundings, request: SnapshotRequest, operation: str, listener: Listener
+) -> SnapshotResult:
+    began = time.monotonic()
+    make_right(surroundings, request.place.home, listener)
+    with open_vault(surroundings, create=True, homes=(request.place.home,), listener=listener) as repository:
+        with repository.lock(wait=request.wait) as lock:
+            stored, source = _store(surroundings, request, repository, lock, listener)
+        account = stored.account
+        if stored.lost_packs:
+            listener(Event("store", text=f"Note: {lost_packs_text(stored.lost_packs)}"))
+        census = source.census()
+        # Before retention: it might let the generation go that still has what is lost.
+        alarm = _compared(surroundings, request, repository, stored.snapshot, census, listener)
+        forgotten: tuple[str, ...] = ()
+        kept = alarm is None or bool(alarm.pinned)
+        if account.complete and request.retention and kept:
+            forgotten = _let_go(request, repository, listener)
+    return SnapshotResult(
+        operation,
+        stored.snapshot,
+        stored.snapshot.id,  # a new one: no rewriting has given it another
+        request.place,
+        request.kind,
+        request.label,
+        account.files,
+        account.bytes,
+        stored.added,
+        stored.stored,
+        account.reused,
+        time.monotonic() - began,
+        census,
+        {path: one.as_dict() for path, one in account.databases.items()},
+        account.remarks,
+        account.complete,
+        forgotten,
+        stored.lost_packs,
+        alarm,
+        Seen(stored.records, {"": request.place.home, **source.external()}),
+    )
+
+
+def _compared(
+    surroundings: Surroundings,
+    request: SnapshotRequest,
+    repository: Repository,
+    snapshot: Snapshot,
+    census: Mapping[str, Mapping[str, int | None]],
+    listener: Listener,
+) -> Alarm | None:
+    """Whether the home holds less than before. The snapshot is stored: nothing here may fail it."""
+    from ..alarms.loss_watch import end_what_is_back, find_loss
+
+    home, kind = request.place.home, request.kind
+    try:
+        end_what_is_back(surroundings, home, kind, census, snapshot.id, listener)
+        profile = request.selection.profile
+        return find_loss(
+            surroundings, repository, request.place, kind, snapshot, census, listener, profile=profile
+        )
+    except (SafekeptError, OSError) as error:
+        listener(Event("alarm", text=f"Note: the counts were not compared with those before: {error}"))
+        return None
+
+
+def lost_packs_text(count: int) -> str:
+    """What is said where the vault itself lost something."""
+    packs = "1 pack of the vault is" if count == 1 else f"{count:,} packs of the vault are"
+    return f"{packs} missing or cut; what the home has was stored again; then: `safekept vault repair`"
+
+
+def _store(
+    surroundings: Surroundings,
+    request: SnapshotRequest,
+    repository: Repository,
+    lock: Lock,
+    listener: Listener,
+) -> tuple[StoredSnapshot, Scan]:
+    place, cache = request.place, usable_cache(cache_of(surroundings, repository), listener)
+    scope = scope_of(request.selection)
+    lean = not request.full and stored_lean(surroundings, place.home)
+    memory = Memory(
+        repository,
+        cache,
+        place.home,
+        repr((place.layout.name, request.selection, *(("lean",) if lean else ()))),
+        questions(place.layout, lean),
+    )
+    policy = DatabaseChecks(request.check, request.kind, memory)
+    source = scan(
+        place.home,
+        place.layout,
+        request.selection,
+        capture=CaptureOptions(
+            scratch=copies_directory(surroundings, cache),
+            deadline=request.deadline,
+            isolated=request.isolated,
+        ),
+        avoid=own_places(surroundings),
+        user_home=surroundings.user_home,
+        environment=surroundings.environment,
+        own_archive=OwnArchives(surroundings),
+        check=policy.due,
+        lean=LeanChoice(place.layout, lean, memory).wish,
+        answers=memory.notes.get("answers"),
+        listener=listener,
+    )
+    external = source.external()
+
+    def describe(account: Account) -> Description:
+        databases = {path: one.as_dict() for path, one in sorted(account.databases.items())}
+        manifest = {
+            "format": "safekept-snapshot",
+            "version": 1,
+            "kind": request.kind,
+            "label": request.label,
+            "layout": place.layout.name,
+            "home": place.home,
+            "external": external,
+            "host": os.uname().nodename,
+            "user": os.path.basename(surroundings.user_home.rstrip("/")),
+            "tool": f"safekept {__version__}",
+            "created": time.strftime(
+                "%Y-%m-%dT%H:%M:%SZ", time.gmtime((request.now_ns or time.time_ns()) // 1_000_000_000)
+            ),
+            "scope": {**scope, "quick": request.selection.quick},
+            "census": source.census(),
+            "complete": account.complete,
+            "databases": databases,
+            "remarks": [remark.as_dict() for remark in account.remarks],
+        }
+        return Description(manifest, _tags(request, account), notes={"answers": source.answers()})
+
+    stored = write_snapshot(
+        repository,
+        source,
+        lock=lock,
+        roots={"": place.home, **external},
+        describe=describe,
+        memory=memory,
+        reread=policy.reread,
+        time_ns=request.now_ns,
+        listener=listener,
+    )
+    return stored, source
+
+
+def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
+    tags = [kind_tag(request.kind), f"layout:{request.place.layout.name}"]
+    if request.label:
+        tags.append(label_tag(request.label))
+    if found := {one.facts.state for one in account.databases.values()}:
+        worst = next(state for state in ("damaged", "unverified", "sound") if state in found)
+        tags.append(state_tag(worst))
+    if not account.complete:
+        tags.append(INCOMPLETE)
+    if request.pin:
+        tags.append(request.pin)
+    return (*tags, *request.tags)
+
+
+def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener) -> tuple[str, ...]:
+    """Hide older snapshots as the policies say; skipped, and done next time, where somebody is at work."""
+    if request.kind == "manual":
+        return ()  # these never go by themselves, so a new one pushes nothing out
+    from safekept.vault.care import forget_by_policy
+    from safekept.vault.snapshots import public_id
+
+    home = request.place.home
+    try:
+        plan = forget_by_policy(
+            repository,
+            now_ns=request.now_ns or time.time_ns(),
+            chosen=lambda snapshot: snapshot.paths == (home,),
+            listener=listener,
+        )
+    except SafekeptError as error:
+        # The snapshot is stored; that an older one stays too is worth a line and no more.
+        listener(Event("forget", text=f"Note: older snapshots were not looked at: {error.what}"))
+        return ()
+    return tuple(public_id(item.snapshot) for item in plan.forget) if plan is not None else ()

@@ -1,0 +1,79 @@
+"""When databases are checked: if they changed, not too often, and always before what is risky."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from safekept.core.sqlite.lean import LeanWish
+from safekept.home.layout import Layout
+from safekept.vault.write import KnownDatabase, Memory
+
+from ..base.context import Surroundings
+
+# Which databases are stored lean: what a setting, a command and earlier snapshots say of each. The text
+# of a left-out table is compared with its source when a database is stored lean for the first time, when
+# its schema changed, and once a week; in between only the sets of rows are.
+
+LEAN, FULL = "lean", "full"
+_WEEK_NS = 7 * 24 * 3600 * 1_000_000_000
+
+
+def stored_lean(surroundings: Surroundings, home: str) -> bool:
+    """What the settings say of one home."""
+    full = {os.path.realpath(one) for one in surroundings.full_homes}
+    return surroundings.databases == LEAN and os.path.realpath(home) not in full
+
+
+class LeanChoice:
+    """Decides for each database of one snapshot or archive."""
+
+    def __init__(self, layout: Layout, lean: bool, memory: Memory | None = None, now_ns: int = 0) -> None:
+        self._layout, self._lean, self._memory = layout, lean, memory
+        self._period = (now_ns or time.time_ns()) // _WEEK_NS
+
+    def wish(self, path: str) -> LeanWish | None:
+        """How a database is captured; None: every byte of it."""
+        if not self._lean:
+            return None
+        known = self._memory.database(path) if self._memory is not None else None
+        lean = known.facts.lean if known is not None else None
+        compared = {one["table"]: one["schema"] for one in lean["tables"]} if lean else {}
+        return LeanWish(self._layout.recipes(path), compared, self._period)
+
+
+def questions(layout: Layout, lean: bool) -> str:
+    """What a memory of databases depends on: what they are asked, and how they are stored."""
+    asked = repr([(count.name, count.query) for count in layout.counts])
+    return asked + (repr((LEAN, [recipe for _, recipe in layout.lean])) if lean else "")
+
+
+#: A database that changed is checked again only after so long: a check reads and thinks about it all.
+CHECK_EVERY_NS = 6 * 3600 * 1_000_000_000
+#: Before these, every database is checked, whatever was found an hour ago.
+CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-restore"})
+
+
+class DatabaseChecks:
+    """Decides for each database of one snapshot."""
+
+    def __init__(self, check: str, kind: str, memory: Memory) -> None:
+        """`check` is "auto", "always", "recent" or "never", as a SnapshotRequest says it."""
+        self._memory, self._now = memory, time.time_ns()
+        self._always = check == "always" or (check == "auto" and kind in CHECKED_KINDS)
+        self._recent = check == "recent"
+        self._never = check == "never"
+
+    def due(self, path: str) -> bool:
+        """Whether a database that is read is checked too."""
+        if self._always or self._recent or self._never:
+            return not self._never
+        known = self._memory.database(path)
+        # A check in the future is no check: somebody set the clock back.
+        return known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS
+
+    def reread(self, path: str, known: KnownDatabase) -> bool:
+        """Whether a database that is as it was is read all the same, to check it."""
+        if self._recent:
+            return not 0 <= self._now - known.checked_ns < CHECK_EVERY_NS
+        return self._always or (not known.checked_ns and self.due(path))

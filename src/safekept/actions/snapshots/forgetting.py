@@ -1,0 +1,220 @@
+"""Pin, forget, call back, reclaim: what a person asks of the history of a home, with a plan first.
+
+Forgetting hides and can be taken back; only a prune deletes, and only what was forgotten long enough
+ago. Both plan, then do. Every one of them is journalled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from safekept.core.events import Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.vault.care import (
+    DEFAULT_POLICIES,
+    GRACE,
+    Policy,
+    Pruned,
+    PrunePlan,
+    SnapshotPinned,
+    carry_out,
+    forget,
+    pin,
+    plan_forget,
+    plan_prune,
+    states_in,
+    unforget,
+    unpin,
+)
+from safekept.vault.format import Snapshot
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import public_id
+from safekept.vault.tags import QUICK
+
+from ..base.context import Place, Surroundings
+from ..base.record import error_facts, record
+from .choosing import choose
+from .listing import Listed, Listing, list_home
+from .stored_home import reading
+
+#: Seconds to wait for those who work on the vault before its tags or packs are changed.
+WAIT = 10.0
+
+
+@dataclass(slots=True)
+class Forgetting:
+    """What would be forgotten and what kept, each with the reasons; newest first."""
+
+    listing: Listing
+    go: list[tuple[Listed, tuple[str, ...]]] = field(default_factory=list)
+    stay: list[tuple[Listed, tuple[str, ...]]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            name: [{**one.as_dict(), "reasons": list(reasons)} for one, reasons in rows]
+            for name, rows in (("forget", self.go), ("keep", self.stay))
+        }
+
+
+def plan_forgetting(
+    repository: Repository,
+    place: Place,
+    *,
+    words: Iterable[str] = (),
+    policies: Mapping[str, Policy] = DEFAULT_POLICIES,
+    kind: str = "",
+    now_ns: int | None = None,
+) -> Forgetting:
+    """The named ones, or those of this home that the policies let go."""
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    listing = list_home(repository, place.home, now_ns)
+    named = list(words)
+    plan = Forgetting(listing)
+    facts = states_in(repository)
+    own = [*listing.shown, *listing.points]
+    if named:
+        chosen = {one.id: one for one in (choose(listing, word) for word in named)}
+        pinned = [one.snapshot for one in chosen.values() if one.pinned]
+        if pinned:
+            raise SnapshotPinned.of(pinned)
+        immune = plan_forget([one.snapshot for one in own], {}, now_ns=now_ns, facts=facts)
+        reasons = {public_id(item.snapshot): _beyond_kind(item.reasons) for item in immune.keep}
+        plan.go = [(one, reasons.get(one.id, ())) for one in chosen.values()]
+        return plan
+    by_id = {one.snapshot.id: one for one in own}
+    wanted = {name: rule for name, rule in policies.items() if not kind or name == kind}
+    found = plan_forget([one.snapshot for one in own], wanted, now_ns=now_ns, facts=facts)
+    plan.go = [(by_id[item.snapshot.id], item.reasons) for item in found.forget]
+    plan.stay = [(by_id[item.snapshot.id], item.reasons) for item in found.keep]
+    if kind:
+        plan.stay = [(one, why) for one, why in plan.stay if one.kind == kind]
+    return plan
+
+
+def _beyond_kind(reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """Why a policy would have spared it; that its kind never goes by itself is no reason against a person."""
+    return tuple(reason for reason in reasons if not reason.endswith("never go by themselves"))
+
+
+def carry_out_forgetting(
+    surroundings: Surroundings,
+    repository: Repository,
+    place: Place,
+    snapshots: list[Snapshot],
+    listener: Listener = silent,
+) -> list[str]:
+    """Forget them; the ids that people see."""
+    with _Journalled(surroundings, "forget", place, snapshots, listener):
+        with repository.lock(exclusive=True, wait=WAIT) as lock:
+            done = forget(repository, snapshots, lock, now_ns=time.time_ns(), listener=listener)
+        return [public_id(snapshot) for snapshot in done]
+
+
+def call_back(
+    surroundings: Surroundings,
+    repository: Repository,
+    place: Place,
+    words: Iterable[str],
+    listener: Listener = silent,
+) -> list[Listed]:
+    """Take a forgetting back, for those that are still there."""
+    listing = list_home(repository, place.home)
+    chosen = [choose(listing, word, forgotten=True) for word in words]
+    snapshots = [one.snapshot for one in chosen]
+    journalled = _Journalled(surroundings, "unforget", place, snapshots, listener)
+    with journalled, repository.lock(exclusive=True, wait=WAIT) as lock:
+        unforget(repository, snapshots, lock, listener=listener)
+    return chosen
+
+
+def pin_snapshots(
+    surroundings: Surroundings,
+    repository: Repository,
+    place: Place,
+    words: Iterable[str],
+    *,
+    days: int = 0,
+    off: bool = False,
+    listener: Listener = silent,
+) -> tuple[list[Listed], str]:
+    """Pin or unpin; those that it was done to, and the last day of the pin (empty: for good)."""
+    listing = list_home(repository, place.home)
+    chosen = [choose(listing, word, forgotten=True) for word in words]
+    snapshots = [one.snapshot for one in chosen]
+    until = time.strftime("%Y-%m-%d", time.gmtime(time.time() + days * 86400)) if days else ""
+    journalled = _Journalled(surroundings, "unpin" if off else "pin", place, snapshots, listener)
+    with journalled, repository.lock(exclusive=True, wait=WAIT) as lock:
+        if off:
+            unpin(repository, snapshots, lock, listener=listener)
+        else:
+            pin(repository, snapshots, lock, until=until, listener=listener)
+    return chosen, until
+
+
+def plan_reclaiming(
+    repository: Repository,
+    place: Place,
+    quick: int,
+    *,
+    now: bool = False,
+    grace: float = GRACE,
+    listener: Listener = silent,
+) -> tuple[Forgetting, PrunePlan]:
+    """Quick snapshots beyond so many, and what a prune would free as things are."""
+    forgetting = plan_forgetting(repository, place, policies={QUICK: Policy(last=quick)}, kind=QUICK)
+    with reading(repository, listener, WAIT):
+        prune = plan_prune(repository, now_ns=time.time_ns(), grace=0.0 if now else grace, listener=listener)
+    return forgetting, prune
+
+
+def reclaim(
+    surroundings: Surroundings,
+    repository: Repository,
+    place: Place,
+    snapshots: list[Snapshot],
+    *,
+    now: bool = False,
+    grace: float = GRACE,
+    listener: Listener = silent,
+) -> tuple[list[str], Pruned]:
+    """Forget these, then delete what was forgotten long enough ago and pack the rest tightly."""
+    with _Journalled(surroundings, "prune", place, snapshots, listener) as facts:
+        with repository.lock(exclusive=True, wait=WAIT) as lock:
+            moment = time.time_ns()
+            done = forget(repository, snapshots, lock, now_ns=moment, listener=listener)
+            plan = plan_prune(repository, now_ns=moment, grace=0.0 if now else grace, listener=listener)
+            pruned = carry_out(repository, plan, lock, listener=listener)
+        facts.update(pruned.as_dict())
+    return [public_id(snapshot) for snapshot in done], pruned
+
+
+class _Journalled:
+    """Writes down what was done, or why it was not."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        verb: str,
+        place: Place,
+        snapshots: Iterable[Snapshot],
+        listener: Listener,
+    ) -> None:
+        self._surroundings, self._verb, self._listener = surroundings, verb, listener
+        self._facts: dict[str, object] = {
+            "home": place.home,
+            "vault": surroundings.vault,
+            "snapshots": [public_id(snapshot) for snapshot in snapshots],
+        }
+
+    def __enter__(self) -> dict[str, object]:
+        self._began = time.monotonic()
+        return self._facts
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        state, facts = "done", {**self._facts, "seconds": round(time.monotonic() - self._began, 3)}
+        if error is not None:
+            state = "failed" if isinstance(error, Exception) else "interrupted"
+            facts["error"] = error_facts(error)
+        record(self._surroundings, Record(new_id(), self._verb, state, facts=facts), self._listener)

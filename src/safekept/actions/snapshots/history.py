@@ -1,0 +1,229 @@
+"""Every distinct version of one file, over all snapshots of a home.
+
+Versions are told apart by content: a snapshot that holds the same bytes adds no line. Only the
+directories along the path are loaded, and each distinct one once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from safekept.core.entries import Remark
+from safekept.core.events import Event, Listener, silent
+from safekept.core.spelling import shell_word
+from safekept.vault.errors import NoSuchSnapshot, VaultDamaged
+from safekept.vault.format import Node
+from safekept.vault.read import HomeSource, StoredRoot, damaged_remark, has_bytes, snapshot_source
+from safekept.vault.repo import Repository
+
+from ..base.context import Place, Surroundings
+from ..base.text_difference import patch
+from ..vault.opening import open_vault
+from .contents import text_of
+from .database_copies import looks_like_database
+from .listing import Listed, Listing, list_home
+from .stored_home import NotAHome, open_stored, path_in_home, reading
+
+
+@dataclass(slots=True)
+class Version:
+    """One content that the file had."""
+
+    node: Node
+    source: HomeSource  # where it can be read: the newest snapshot that holds it
+    first: Listed
+    last: Listed
+    snapshots: int = 1
+    now: bool = False  # the live file is this one
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "size": self.node.size,
+            "mtime_ns": self.node.mtime_ns,
+            "mode": f"{self.node.mode:04o}",
+            "snapshot": self.last.id,
+            "first_seen": self.first.snapshot.time,
+            "first_snapshot": self.first.id,
+            "last_seen": self.last.snapshot.time,
+            "snapshots": self.snapshots,
+            "now": self.now,
+        }
+
+
+@dataclass(slots=True)
+class History:
+    """The versions of one file, newest first."""
+
+    path: str
+    place: Place
+    versions: list[Version] = field(default_factory=list)
+    searched: int = 0  # snapshots that were looked at
+    remarks: list[Remark] = field(default_factory=list)  # where it could not be looked for
+    #: "same", "changed", "missing", "directory", or "database" for one that is not compared.
+    live: str = ""
+    directory: Listed | None = None  # the newest snapshot in which the path is a directory
+    patches: list[list[str]] = field(default_factory=list)  # from each version's predecessor to it
+
+
+def history(
+    surroundings: Surroundings,
+    place: Place,
+    path: str,
+    *,
+    directory: str = "",
+    with_patches: bool = False,
+    listener: Listener = silent,
+) -> History:
+    """Look for one file in every snapshot of a home."""
+    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+        listing = list_home(repository, place.home)
+        found = History(_name(place, path, directory, repository, listing), place)
+        for one, source, node in _nodes(surroundings, repository, listing, found, listener):
+            _add(found, one, source, node)
+        if not found.versions:
+            raise _never_seen(found, place)
+        found.versions.reverse()
+        _compare_live(found, place)
+        if with_patches:
+            _patch_all(found, place)
+        return found
+
+
+def _name(place: Place, path: str, directory: str, repository: Repository, listing: Listing) -> str:
+    """What the path is called in the home; the newest snapshots say which reading is meant."""
+    for one in listing.of_home[:20]:
+        source, _ = snapshot_source(repository, one.snapshot)
+        name = path_in_home(path, (place.home, "/" + source.roots[0].place), directory, source)
+        try:
+            if source.node(name) is not None:
+                return name
+        except VaultDamaged:
+            continue
+    return path_in_home(path, (place.home,), directory)
+
+
+def _source(
+    surroundings: Surroundings, repository: Repository, one: Listed, place: Place, path: str
+) -> HomeSource:
+    """The snapshot as a home, without reading its account where the path needs none."""
+    light = HomeSource(repository, one.snapshot, [StoredRoot("", place.home.strip("/"))], None, [])
+    if not path.startswith("_external/") and light.node("") is not None:
+        return light
+    return open_stored(surroundings, repository, one).source
+
+
+def _nodes(
+    surroundings: Surroundings,
+    repository: Repository,
+    listing: Listing,
+    found: History,
+    listener: Listener,
+) -> Iterator[tuple[Listed, HomeSource, Node]]:
+    """Where the file is, oldest first."""
+    every = listing.of_home
+    total = len(every)
+    for done, one in enumerate(reversed(every)):
+        listener(Event("look", done, total, "snapshots", one.short))
+        found.searched += 1
+        try:
+            source = _source(surroundings, repository, one, found.place, found.path)
+            node = source.node(found.path)
+        except NotAHome:
+            continue
+        except VaultDamaged as error:
+            found.remarks.append(damaged_remark(found.path, f"snapshot {one.short}", error))
+            continue
+        if node is not None and node.type in ("file", "symlink"):
+            yield one, source, node
+        elif node is not None and node.type == "dir":
+            found.directory = one
+
+
+def _add(found: History, one: Listed, source: HomeSource, node: Node) -> None:
+    last = found.versions[-1] if found.versions else None
+    if last is not None and (last.node.content, last.node.target) == (node.content, node.target):
+        last.last, last.source, last.node = one, source, node
+        last.snapshots += 1
+    else:
+        found.versions.append(Version(node, source, one, one))
+
+
+def _compare_live(found: History, place: Place) -> None:
+    """Which of the versions the home has now; a live database is not opened for that."""
+    full = os.path.join(place.home, found.path)
+    newest = found.versions[0]
+    if not os.path.lexists(full):
+        found.live = "missing"
+        return
+    if os.path.isdir(full) and not os.path.islink(full):
+        found.live = "directory"
+        return
+    if looks_like_database(newest.source, found.path, newest.node):
+        found.live = "database"
+        return
+    found.live = "changed"
+    for version in found.versions:
+        if _is_now(version, full):
+            version.now, found.live = True, "same"
+            return
+
+
+def _is_now(version: Version, full: str) -> bool:
+    if version.node.type == "symlink":
+        return os.path.islink(full) and os.readlink(full) == version.node.target
+    try:
+        descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return bool(has_bytes(version.source.repository, version.node.content or b"", descriptor))
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _patch_all(found: History, place: Place) -> None:
+    secret = place.layout.secret(found.path)
+    texts = [None if secret else _text(found, version) for version in found.versions]
+    for number in range(len(texts)):
+        if secret:
+            found.patches.append(["(a secret: its text is not shown)"])
+        elif number + 1 == len(found.versions):
+            found.patches.append([])  # the first one that was stored has nothing before it
+        else:
+            found.patches.append(patch(found.path, texts[number + 1], texts[number]))
+
+
+def _text(found: History, version: Version) -> str | None:
+    if version.node.type == "symlink":
+        return f"-> {version.node.target}\n"
+    return text_of(version.source, found.path, version.node)
+
+
+def _never_seen(found: History, place: Place) -> NoSuchSnapshot:
+    if not found.searched:
+        return NoSuchSnapshot(
+            f"This vault holds no snapshots of `{place.home}` yet",
+            kept="Nothing was changed",
+            next_steps=("Take one: `safekept snapshot`",),
+        )
+    if found.directory is not None:
+        short = found.directory.short
+        return NoSuchSnapshot(
+            f"`{found.path}` is a directory; a history is that of one file",
+            kept="Nothing was changed",
+            next_steps=(
+                f"See what is in it: `safekept snapshot show {short} {shell_word(found.path)}`",
+                "See what changed in it: `safekept snapshot diff latest`",
+            ),
+            path=found.path,
+        )
+    return NoSuchSnapshot(
+        f"None of the {found.searched:,} snapshots of `{place.home}` holds a file called `{found.path}`",
+        kept="Nothing was changed",
+        next_steps=("See what the newest one holds: `safekept snapshot show latest`",),
+        path=found.path,
+    )

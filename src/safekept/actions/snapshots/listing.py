@@ -1,0 +1,207 @@
+"""The snapshots of a home: numbered, newest first.
+
+One enumeration for every command, so that a number means the same snapshot everywhere. A snapshot that
+was forgotten has no number, nor has one of another machine while this one has its own, nor a home point,
+of which a busy agent makes many a day; one that cannot be read is named, and hides no other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from safekept.vault.format import Snapshot, format_time
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots, public_id
+from safekept.vault.tags import (
+    PRE_CHANGE,
+    PRE_IMPORT,
+    PRE_RESTORE,
+    forgotten_at,
+    is_incomplete,
+    is_pinned,
+    kind_of,
+    label_of,
+    layout_of,
+    pinned_until,
+    proven_at,
+    state_of,
+)
+
+#: As many characters as are shown; no two snapshots of a list share them, or more are shown.
+SHORT = 8
+#: Kinds that were taken only to take something back.
+UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE, PRE_CHANGE)
+#: Clocks may differ by so much before a time counts as one that has not come yet.
+_SKEW = 120 * 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One snapshot as a list shows it."""
+
+    snapshot: Snapshot
+    id: str  # the one that stays when tags change
+    number: int  # 0 where it has none: forgotten, of another home, or of another machine
+    kind: str
+    label: str
+    files: int | None  # None where nothing recorded it
+    bytes: int | None
+    added: int | None
+    state: str  # of its databases: "sound", "unverified", "damaged", or "" where nothing says
+    complete: bool
+    pinned: bool
+    pinned_until: str
+    forgotten_ns: int | None
+    future: bool = False  # its time has not come yet: a clock was wrong
+    here: bool = True  # made on this machine
+    proven_ns: int | None = None  # when a drill last restored all of it and found nothing wrong
+
+    @property
+    def short(self) -> str:
+        return self.id[:SHORT]
+
+    @property
+    def home(self) -> str:
+        return self.snapshot.paths[0] if self.snapshot.paths else ""
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "number": self.number or None,
+            "id": self.id,
+            "time": self.snapshot.time,
+            "kind": self.kind,
+            "label": self.label,
+            "layout": layout_of(self.snapshot),
+            "home": self.home,
+            "paths": list(self.snapshot.paths),
+            "host": self.snapshot.hostname,
+            "user": self.snapshot.username,
+            "files": self.files,
+            "bytes": self.bytes,
+            "added_bytes": self.added,
+            "databases": self.state,
+            "complete": self.complete,
+            "pinned": self.pinned,
+            "pinned_until": self.pinned_until,
+            "forgotten": self.forgotten_ns is not None,
+            "future": self.future,
+            "proven": None if self.proven_ns is None else format_time(self.proven_ns, 0),
+        }
+
+
+@dataclass(slots=True)
+class Listing:
+    """Every snapshot of a vault, as seen from one home."""
+
+    home: str
+    shown: list[Listed] = field(default_factory=list)  # of this home, not forgotten, newest first
+    away: list[Listed] = field(default_factory=list)  # of this home's path, made on other machines
+    points: list[Listed] = field(default_factory=list)  # home points: parts of it, without numbers
+    forgotten: list[Listed] = field(default_factory=list)
+    elsewhere: list[Listed] = field(default_factory=list)  # of other homes
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def of_home(self) -> list[Listed]:
+        """Everything of this home's path that is not forgotten, whichever machine made it; newest first."""
+        return _newest_first([*self.shown, *self.away, *self.points])
+
+    @property
+    def all(self) -> list[Listed]:
+        every = [*self.shown, *self.away, *self.points, *self.forgotten, *self.elsewhere]
+        return _newest_first(every)
+
+
+def list_home(
+    repository: Repository, home: str, now_ns: int | None = None, host: str | None = None
+) -> Listing:
+    """The snapshots of one home, and what else is in the vault. Opens snapshot files only, new ones.
+
+    Where this machine has none of its own, as after a move or in a new container, those of the same
+    path that other machines made take their place.
+    """
+    snapshots, damaged = list_snapshots(repository)
+    return listing_of(snapshots, damaged, home, now_ns, host)
+
+
+def listing_of(
+    snapshots: Sequence[Snapshot],
+    damaged: dict[str, str],
+    home: str,
+    now_ns: int | None = None,
+    host: str | None = None,
+) -> Listing:
+    """The same, of snapshots that were found already, oldest first."""
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    host = os.uname().nodename if host is None else host
+    listing = Listing(home, damaged=damaged)
+    ours: list[Snapshot] = []
+    for snapshot in reversed(snapshots):
+        forgotten = forgotten_at(snapshot)
+        if forgotten is not None:
+            listing.forgotten.append(_listed(snapshot, 0, now_ns, host, forgotten))
+        elif is_of(snapshot, home) and kind_of(snapshot) == PRE_CHANGE:
+            listing.points.append(_listed(snapshot, 0, now_ns, host, None))
+        elif is_of(snapshot, home):
+            ours.append(snapshot)
+        else:
+            listing.elsewhere.append(_listed(snapshot, 0, now_ns, host, None))
+    own = any(_is_here(snapshot, host) for snapshot in ours)
+    for snapshot in ours:
+        if own and not _is_here(snapshot, host):
+            listing.away.append(_listed(snapshot, 0, now_ns, host, None))
+        else:
+            listing.shown.append(_listed(snapshot, len(listing.shown) + 1, now_ns, host, None))
+    return listing
+
+
+def _newest_first(listed: list[Listed]) -> list[Listed]:
+    return sorted(listed, key=lambda one: (one.snapshot.time_ns, one.snapshot.id), reverse=True)
+
+
+def _is_here(snapshot: Snapshot, host: str) -> bool:
+    return snapshot.hostname in ("", host)
+
+
+def as_stored(path: str) -> str:
+    """A path as a snapshot file has it: bytes that are not UTF-8 are lost there, as in restic's own."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def is_of(snapshot: Snapshot, home: str) -> bool:
+    """Whether it was made of this home; restic may have been given a directory above it."""
+    home = as_stored(home)
+    return any(home == path or home.startswith(path.rstrip("/") + "/") for path in snapshot.paths)
+
+
+def _listed(snapshot: Snapshot, number: int, now_ns: int, host: str, forgotten: int | None) -> Listed:
+    own = snapshot.extra.get("safekept")
+    own = own if isinstance(own, dict) else {}
+    return Listed(
+        snapshot,
+        public_id(snapshot),
+        number,
+        kind_of(snapshot),
+        label_of(snapshot),
+        _count(own.get("files"), snapshot.summary.get("total_files_processed")),
+        _count(own.get("bytes"), snapshot.summary.get("total_bytes_processed")),
+        _count(
+            own.get("added"), snapshot.summary.get("data_added_packed", snapshot.summary.get("data_added"))
+        ),
+        state_of(snapshot),
+        not is_incomplete(snapshot),
+        is_pinned(snapshot, now_ns),
+        pinned_until(snapshot) or "",
+        forgotten,
+        snapshot.time_ns > now_ns + _SKEW,
+        _is_here(snapshot, host),
+        proven_at(snapshot),
+    )
+
+
+def _count(*values: Any) -> int | None:
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)

@@ -1,0 +1,1 @@
+"""Am I protected? The verdict and everything that it is made of."""

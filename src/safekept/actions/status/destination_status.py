@@ -1,0 +1,52 @@
+"""How the places off this host are: what arrived there last, by the journal, and what did not since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from safekept.core.ages import moment
+
+from ..base.context import Surroundings
+from .home_summary import Failure, failure_of
+from .recent import Recent
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationStatus:
+    """One place off this host."""
+
+    name: str
+    url: str
+    takes: tuple[str, ...]
+    last: float = 0.0  # when something last arrived whole; 0: never
+    bytes: int = 0
+    failure: Failure | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "url": self.url,
+            "takes": list(self.takes),
+            "last_push": moment(self.last),
+            "bytes": self.bytes,
+            "failure": self.failure.as_dict() if self.failure else None,
+        }
+
+
+def destination_statuses(surroundings: Surroundings, recent: Recent) -> tuple[DestinationStatus, ...]:
+    """Every destination that is set up. No place is asked: that would take as long as it takes."""
+    found = []
+    for one in surroundings.destinations:
+        arrived = recent.pushes.get(one.name)
+        size = arrived.facts.get("bytes") if arrived else 0
+        found.append(
+            DestinationStatus(
+                one.name,
+                one.url,
+                tuple(one.takes),
+                arrived.time if arrived else 0.0,
+                size if isinstance(size, int) else 0,
+                failure_of(recent.push_failures.get(one.name)),
+            )
+        )
+    return tuple(found)

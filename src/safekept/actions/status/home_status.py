@@ -1,0 +1,177 @@
+"""How one home is protected: its last snapshot, archive and proof, what is not kept, what was left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from safekept.core.ages import moment
+from safekept.core.entries import Outcome
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import Leftover, leftovers
+from safekept.vault.care import states_in_file
+from safekept.vault.read import read_manifest
+from safekept.vault.snapshots import public_id
+
+from ..alarms.alarms import Alarm
+from ..base.context import Surroundings
+from ..drill.receipts import Receipt
+from ..snapshots.listing import Listed, is_of, listing_of
+from .coverage import Coverage, coverage_of
+from .growth import Growth, growth_of
+from .home_summary import (
+    DAMAGED,
+    SOUND,
+    Failure,
+    LastArchive,
+    LastSnapshot,
+    failure_of,
+    last_archive,
+    last_snapshot,
+    told_snapshot,
+)
+from .recent import OF_THE_PAST, Recent
+from .vault_status import SHUT, VaultView
+
+
+@dataclass(frozen=True, slots=True)
+class HomeStatus:
+    """Everything that is known of one home without reading it."""
+
+    home: str
+    layout: str
+    default: bool  # the one that is meant where none is named
+    exists: bool
+    snapshots: int = 0
+    last: LastSnapshot | None = None  # the newest that says how the home is
+    whole: LastSnapshot | None = None  # the newest that holds all of it
+    verified: LastSnapshot | None = None  # the newest whose databases were all found sound
+    damaged: Mapping[str, str] = field(default_factory=dict)  # database -> snapshot with its last sound state
+    archive: LastArchive | None = None
+    failure: Failure | None = None
+    proof: Receipt | None = None  # the newest restore that was proven
+    drill: Receipt | None = None  # the newest drill, whatever came out
+    coverage: Coverage | None = None
+    leftovers: tuple[Leftover, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    growth: Growth = field(default_factory=Growth)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The words that a printed command needs to mean this home."""
+        return () if self.default else ("--home", self.home)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "home": self.home,
+            "layout": self.layout,
+            "default": self.default,
+            "exists": self.exists,
+            "snapshots": self.snapshots,
+            "last_snapshot": self.last.as_dict() if self.last else None,
+            "last_whole": self.whole.as_dict() if self.whole else None,
+            "last_verified": self.verified.as_dict() if self.verified else None,
+            "damaged_databases": {path: found or None for path, found in self.damaged.items()},
+            "last_archive": self.archive.as_dict() if self.archive else None,
+            "failure": self.failure.as_dict() if self.failure else None,
+            "last_proof": receipt_facts(self.proof),
+            "last_drill": receipt_facts(self.drill),
+            "not_covered": self.coverage.as_dict() if self.coverage else None,
+            "leftovers": [one.as_dict() for one in self.leftovers],
+            "alarms": [one.as_dict() for one in self.alarms],
+            **self.growth.as_dict(),
+        }
+
+
+def receipt_facts(receipt: Receipt | None) -> dict[str, object] | None:
+    """A receipt without its rows, which have a file of their own."""
+    if receipt is None:
+        return None
+    return {
+        "operation": receipt.operation,
+        "subject": receipt.subject,
+        "name": receipt.name,
+        "time": moment(receipt.started),
+        "ok": receipt.ok,
+        "small": receipt.small,
+        "failed": [row.as_dict() for row in receipt.failed],
+    }
+
+
+def home_status(
+    surroundings: Surroundings,
+    home: str,
+    layout: str,
+    view: VaultView,
+    recent: Recent,
+    *,
+    default: bool,
+    receipts: Iterable[Receipt],
+    alarms: Iterable[Alarm],
+    now: float,
+) -> HomeStatus:
+    """Put together what the vault, the journal, the receipts and the place itself say of one home."""
+    listing = listing_of(view.snapshots, {}, home, int(now * 1e9))
+    shown = [last_snapshot(one) for one in listing.shown if one.kind not in OF_THE_PAST]
+    # One from the future says nothing about today, unless there is no other.
+    shown = [one for one in shown if not one.future] or shown
+    # Where there is no vault at all, what the journal remembers protects nobody.
+    told = told_snapshot(recent.snapshots.get(home)) if view.status.state == SHUT else None
+    last = shown[0] if shown else told
+    sound = [one for one in listing.shown if one.state == SOUND and not one.future]
+    ours = [one for one in receipts if one.home == home]
+    coverage = _coverage(view, last)
+    return HomeStatus(
+        home,
+        layout,
+        default,
+        os.path.isdir(home),
+        snapshots=len(listing.shown),
+        last=last,
+        whole=next((one for one in shown if one.complete and not one.quick), None),
+        verified=last_snapshot(sound[0]) if sound else None,
+        damaged=_damaged(listing.shown, last, coverage),
+        archive=last_archive(surroundings, recent.archives.get(home)),
+        failure=failure_of(recent.failures.get(home)),
+        proof=next((one for one in ours if one.ok), None),
+        drill=next(iter(ours), None),
+        coverage=coverage,
+        leftovers=tuple(_leftovers(home)),
+        alarms=tuple(one for one in alarms if one.home == home),
+        growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
+    )
+
+
+def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Coverage | None) -> dict[str, str]:
+    """The databases that were damaged when they were last stored, and who has each one sound, if anybody."""
+    newest = next((one for one in shown if last is not None and one.id == last.id), None)
+    if newest is None:
+        return {}
+    bad = [path for path, state in states_in_file(newest.snapshot).items() if state == DAMAGED]
+    # One that is zeros, or something else by now, is no database any more and has no state as one.
+    bad += [gap.path for gap in coverage.of(Outcome.DAMAGED) if gap.path not in bad] if coverage else []
+    return {
+        path: next((one.id for one in shown if states_in_file(one.snapshot).get(path) == SOUND), "")
+        for path in bad
+    }
+
+
+def _coverage(view: VaultView, last: LastSnapshot | None) -> Coverage | None:
+    """What the newest snapshot says of itself; None where it says nothing or cannot be read just now."""
+    if view.repository is None or last is None:
+        return None
+    snapshot = next((one for one in view.snapshots if public_id(one) == last.id), None)
+    if snapshot is None:
+        return None
+    with contextlib.suppress(SafekeptError, OSError):
+        manifest = read_manifest(view.repository, snapshot)
+        return coverage_of(last.id, manifest) if manifest is not None else None
+    return None
+
+
+def _leftovers(home: str) -> list[Leftover]:
+    with contextlib.suppress(OSError):
+        return leftovers(home)
+    return []

@@ -1,0 +1,166 @@
+"""The last copies of a home in a few words each: a snapshot, an archive, and an attempt that failed since."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from safekept.core.ages import moment
+from safekept.core.journal import Record
+
+from ..base.context import Surroundings
+from ..snapshots.listing import Listed
+
+SOUND, UNVERIFIED, DAMAGED = "sound", "unverified", "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class LastSnapshot:
+    """A snapshot in a few words; by the vault, or by the journal where the vault does not open."""
+
+    id: str
+    time: float
+    kind: str
+    databases: str  # SOUND, UNVERIFIED, DAMAGED, or empty where nothing says
+    complete: bool
+    files: int | None = None
+    bytes: int | None = None
+    quick: bool = False
+    future: bool = False  # its time has not come yet: a clock was wrong
+    from_journal: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.id[:8]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "time": moment(self.time),
+            "kind": self.kind,
+            "databases": self.databases,
+            "complete": self.complete,
+            "files": self.files,
+            "bytes": self.bytes,
+            "future": self.future,
+            "from_journal": self.from_journal,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LastArchive:
+    """The archive that was written last, and whether it is still where it was written."""
+
+    path: str
+    time: float
+    bytes: int | None
+    complete: bool
+    there: bool
+    sealed: bool
+    key_here: bool = False  # what opens it is on this host, too
+
+    @property
+    def readable_here(self) -> bool:
+        """Whether whoever reads this host's files can read it."""
+        return self.there and (not self.sealed or self.key_here)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "time": moment(self.time),
+            "bytes": self.bytes,
+            "complete": self.complete,
+            "there": self.there,
+            "sealed": self.sealed,
+            "readable_here": self.readable_here,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that failed after the last one that did not."""
+
+    operation: str
+    time: float
+    state: str  # failed or interrupted
+    what: str
+    next_steps: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "time": moment(self.time),
+            "state": self.state,
+            "what": self.what,
+        }
+
+
+def last_snapshot(listed: Listed) -> LastSnapshot:
+    return LastSnapshot(
+        listed.id,
+        listed.snapshot.time_ns / 1e9,
+        listed.kind,
+        listed.state,
+        listed.complete,
+        listed.files,
+        listed.bytes,
+        listed.kind == "quick",
+        listed.future,
+    )
+
+
+def told_snapshot(entry: Record | None) -> LastSnapshot | None:
+    """The last snapshot as the journal tells it."""
+    if entry is None:
+        return None
+    facts = entry.facts
+    databases = facts.get("databases")
+    states = set(databases.values()) if isinstance(databases, dict) else set()
+    worst = next((state for state in (DAMAGED, UNVERIFIED, SOUND) if state in states), "")
+    kind = str(facts.get("kind") or "")
+    return LastSnapshot(
+        str(facts.get("snapshot") or ""),
+        entry.time,
+        kind,
+        worst,
+        entry.state == "done",
+        _number(facts.get("files")),
+        _number(facts.get("bytes")),
+        kind == "quick",
+        from_journal=True,
+    )
+
+
+def last_archive(surroundings: Surroundings, entry: Record | None) -> LastArchive | None:
+    if entry is None or not entry.facts.get("archive"):
+        return None
+    path = str(entry.facts["archive"])
+    return LastArchive(
+        path,
+        entry.time,
+        _number(entry.facts.get("stored_bytes")),
+        entry.state == "done",
+        os.path.isfile(path),
+        bool(entry.facts.get("sealed")),
+        bool(surroundings.identities) or surroundings.passphrase_is_given,
+    )
+
+
+def failure_of(entry: Record | None) -> Failure | None:
+    """A failed line of the journal in words."""
+    if entry is None:
+        return None
+    error = entry.facts.get("error")
+    error = error if isinstance(error, dict) else {}
+    steps = error.get("next")
+    return Failure(
+        entry.operation,
+        entry.time,
+        entry.state,
+        str(error.get("what") or "no reason was recorded"),
+        tuple(map(str, steps)) if isinstance(steps, list) else (),
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,123 @@
+"""How it stands with one agent program: here or not, connected or not, calling or not; and what mends it.
+
+Whether a host is here and what stands in its settings only a face can tell; it fills this in. The
+judgement, and the command that mends, are the same for `connect`, `status` and `doctor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from safekept.core.ages import moment
+from safekept.core.spelling import shell_line
+
+from ..base.context import Surroundings
+from ..hosts.calls import HostCalls, read_host_calls
+
+#: What is wrong with a connection, by kind.
+GONE, PARTLY, NO_PROGRAM, SWITCHED_OFF, UNREADABLE = (
+    "gone",
+    "partly",
+    "no-program",
+    "switched-off",
+    "unreadable",
+)
+FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """One place where a host is connected, or should be: for this user, or in a project."""
+
+    place: str
+    scope: str = ""  # a project, or the home of Hermes
+    trouble: str = ""  # one of the kinds above; "": all is well
+    detail: str = ""
+    option: tuple[str, ...] = ()  # what names the scope on the command line
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """One agent program."""
+
+    host: str
+    title: str
+    found: str = ""  # its settings directory; "": it was never used here
+    program: str = ""  # where it is installed; "": not on the PATH
+    places: tuple[ConnectionStatus, ...] = ()
+    calls: HostCalls = field(default_factory=lambda: HostCalls(""))
+    waiting: str = ""  # what a person still has to do before it calls
+
+    @property
+    def connected(self) -> bool:
+        return any(one.trouble != GONE for one in self.places)
+
+    @property
+    def here(self) -> bool:
+        """Whether it is used on this machine: a program that nobody ever started needs no advice."""
+        return bool(self.found or self.places)
+
+    @property
+    def troubles(self) -> tuple[tuple[str, str, str], ...]:
+        """What is wrong: kind, sentence, and the step that mends it."""
+        found = []
+        for one in self.places:
+            if one.trouble:
+                told = _TEXTS[one.trouble].format(title=self.title, place=one.place, detail=one.detail)
+                found.append((one.trouble, told, self._step(one)))
+        if not found and self.places and self.calls.failing:
+            what = str(self.calls.last_failure.get("what") or "nothing was kept")
+            # It is connected, and calls: what is in the way is in the store, the disk or the settings.
+            step = "`safekept checkpoints status`"
+            found.append((FAILED, f"the last call of {self.title} failed: {what}", step))
+        return tuple(found)
+
+    def _step(self, one: ConnectionStatus) -> str:
+        if one.trouble == SWITCHED_OFF:
+            return f"Take {one.detail} back"
+        return f"`{shell_line(['safekept', 'connect', self.host, *one.option])}`"
+
+    def as_dict(self) -> dict[str, object]:
+        failure = dict(self.calls.last_failure)
+        when = failure.get("time")
+        return {
+            "host": self.host,
+            "title": self.title,
+            "found": self.found or None,
+            "connected": self.connected,
+            "places": [
+                {
+                    "place": one.place,
+                    "scope": one.scope or None,
+                    "trouble": one.trouble or None,
+                    "detail": one.detail or None,
+                }
+                for one in self.places
+            ],
+            "last_call": moment(self.calls.last_call),
+            "last_checkpoint": moment(self.calls.last_checkpoint),
+            "last_failure": {
+                "time": moment(float(when)) if isinstance(when, int | float) else None,
+                "what": failure.get("what"),
+            }
+            if failure
+            else None,
+            "calls": self.calls.calls,
+            "troubles": [{"kind": kind, "text": text, "next": step} for kind, text, step in self.troubles],
+        }
+
+
+_TEXTS = {
+    GONE: "{title} was connected, but the entry is gone from {place}",
+    PARTLY: "{title} is connected by entries that are old or not complete in {place}",
+    NO_PROGRAM: "{title} calls {detail}, which is not there any more",
+    SWITCHED_OFF: "{title} is connected, but switched off by {detail}",
+    UNREADABLE: "{place} {detail}, so whether {title} is connected cannot be told",
+}
+
+
+def with_calls(surroundings: Surroundings, hosts: Iterable[HostStatus]) -> tuple[HostStatus, ...]:
+    """The same with what each of them last asked for."""
+    calls = {one.host: one for one in read_host_calls(surroundings)}
+    return tuple(replace(one, calls=calls.get(one.host, HostCalls(one.host))) for one in hosts)

@@ -1,0 +1,162 @@
+"""The projects that have checkpoints, at a glance: what their own small records say, no store opened.
+
+`safekept checkpoints status` looks into the store itself; this is for whoever asks every minute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from safekept.checkpoints.points import RollbackJournal
+from safekept.checkpoints.project import LIVE, presence
+from safekept.checkpoints.state import read_state
+from safekept.checkpoints.store import current_damage
+from safekept.checkpoints.upkeep import measure, read_upkeep
+from safekept.core.ages import moment
+from safekept.core.locks import lock_is_held
+
+from ..base.context import Surroundings
+from ..projects.project import checkpoint_directory
+
+_TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class KeptProject:
+    """One project: when it was last taken, and what went wrong since."""
+
+    project: str
+    presence: str  # live, orphan, unreachable
+    last: float  # the last checkpoint, in seconds since 1970; 0: none
+    failed: float  # the last attempt that failed; 0: none
+    failure: str  # what it said
+    limited: str  # why only named files are taken
+    unprotected: str  # what no checkpoint protects here
+    cut_off: bool = False  # a rollback was killed half way; the next one makes it right
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt failed, in a project that is still there."""
+        return self.failed > self.last and self.presence == LIVE
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "project": self.project,
+            "presence": self.presence,
+            "last_checkpoint": moment(self.last),
+            "last_failure": moment(self.failed),
+            "failure": self.failure or None,
+            "failing": self.failing,
+            "limited": self.limited or None,
+            "unprotected": self.unprotected or None,
+            "rollback_cut_off": self.cut_off,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KeptProjects:
+    """All of them, the one taken last first, and the store that they share."""
+
+    place: str
+    projects: tuple[KeptProject, ...] = ()
+    bytes: int = 0
+    problems: tuple[str, ...] = ()  # of the store itself: damage, maintenance that fails
+
+    @property
+    def last(self) -> float:
+        return max((one.last for one in self.projects), default=0.0)
+
+    @property
+    def failing(self) -> list[KeptProject]:
+        return [one for one in self.projects if one.failing]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "place": self.place,
+            "bytes": self.bytes,
+            "problems": list(self.problems),
+            "projects": [one.as_dict() for one in self.projects],
+        }
+
+
+def kept_projects(surroundings: Surroundings) -> KeptProjects:
+    """Every project that has checkpoints, or was tried and has none. Makes no store."""
+    place = checkpoint_directory(surroundings)
+    base = os.path.join(place, "projects")
+    try:
+        names = sorted(os.listdir(base))
+    except OSError:
+        return KeptProjects(place)
+    found = [one for name in names if (one := _project(os.path.join(base, name))) is not None]
+    found.sort(key=lambda one: (-one.last, one.project))
+    size = measure(place, os.path.join(place, "store")).total
+    return KeptProjects(place, tuple(found), size, tuple(_problems(place)))
+
+
+def _project(directory: str) -> KeptProject | None:
+    state = read_state(directory)
+    path = state.project or _named(directory)
+    if not path:
+        return None
+    return KeptProject(
+        path,
+        presence(directory, path).state,
+        max(_time(state.last_success), _last_written(directory)),
+        _time(state.last_failure),
+        _what(state.last_failure),
+        _what(state.limited),
+        _what(state.unprotected),
+        _cut_off(directory),
+    )
+
+
+def _last_written(directory: str) -> float:
+    """When the last checkpoint of all was written, by the end of the project's ledger; 0: none."""
+    newest = 0.0
+    with contextlib.suppress(OSError), open(os.path.join(directory, "ledger"), "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        for line in file:
+            with contextlib.suppress(ValueError, AttributeError):
+                newest = max(newest, _time(json.loads(line)))
+    return newest
+
+
+def _cut_off(directory: str) -> bool:
+    """Whether a rollback was begun here and its process is gone: its lock went with it."""
+    try:
+        if not RollbackJournal(directory).pending():
+            return False
+    except OSError:
+        return False
+    return not lock_is_held(os.path.join(directory, "rollback.lock"))
+
+
+def _named(directory: str) -> str:
+    with contextlib.suppress(OSError), open(os.path.join(directory, "project"), "rb") as file:
+        return os.fsdecode(file.read())
+    return ""
+
+
+def _problems(place: str) -> list[str]:
+    found = []
+    upkeep, damage = read_upkeep(place), current_damage(place)
+    if upkeep.failures:
+        found.append(f"maintenance failed {upkeep.failures:,} times in a row: {upkeep.error}")
+    if damage.packs:
+        found.append(f"{len(damage.packs):,} packs cannot be trusted: {damage.what}")
+    elif upkeep.damage:
+        found.append(f"{len(upkeep.damage):,} objects cannot be read")
+    return found
+
+
+def _time(entry: Mapping[str, object]) -> float:
+    value = entry.get("time_ns")
+    return value / 1e9 if isinstance(value, int) else 0.0
+
+
+def _what(entry: Mapping[str, object]) -> str:
+    return str(entry.get("what") or "")

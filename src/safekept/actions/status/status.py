@@ -1,0 +1,254 @@
+"""Am I protected? Everything that is known about it, as plain data, and the verdict first.
+
+The answer is put together from what is stored: snapshot files, receipts, the journal, the records of
+projects. Nothing is changed, no lock is taken, no home is read, and whatever cannot be looked at is part
+of the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+
+from safekept.core.ages import moment
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.home.layout import recognise_home
+from safekept.vault.tags import forgotten_at, layout_of
+
+from ..alarms.alarms import Alarm, open_alarms
+from ..base.context import Surroundings
+from ..base.own_places import known_homes
+from ..drill.receipts import CHECKPOINTS, read_receipts
+from ..hosts.sessions import switched_off
+from ..snapshots.listing import as_stored
+from .destination_status import DestinationStatus, destination_statuses
+from .home_status import HomeStatus, home_status
+from .host_status import HostStatus
+from .project_summaries import KeptProjects, kept_projects
+from .recent import Recent, recent
+from .vault_status import SHUT, VaultStatus, VaultView, vault_view
+from .verdict import Verdict, judge
+from .verdict_levels import PUSH_STALE_HOURS, STALE_HOURS
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """Whether regular work happens by itself."""
+
+    looked: float = 0.0  # when it was last looked whether anything is due; 0: no schedule ever ran here
+    last: float = 0.0  # the last run that had anything to do
+    state: str = ""  # how it ended
+    next: float = 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "looked": moment(self.looked),
+            "last_run": moment(self.last),
+            "last_state": self.state or None,
+            "next_run": moment(self.next),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStatus:
+    """Whether the memory of all this can be trusted."""
+
+    path: str
+    problem: str = ""
+    unreadable: int = 0
+    newer: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "problem": self.problem or None,
+            "unreadable_lines": self.unreadable,
+            "newer": self.newer,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything that `safekept status` shows."""
+
+    time: float
+    host: str
+    stale_hours: float
+    verdict: Verdict
+    vault: VaultStatus
+    homes: tuple[HomeStatus, ...] = ()
+    unkept: tuple[tuple[str, str], ...] = ()  # homes of known agents that were never kept: path, layout
+    projects: KeptProjects = field(default_factory=lambda: KeptProjects(""))
+    destinations: tuple[DestinationStatus, ...] = ()
+    schedule: ScheduleStatus = field(default_factory=ScheduleStatus)
+    alarms: tuple[Alarm, ...] = ()  # all that are open, those of no home among them; newest first
+    journal: JournalStatus = field(default_factory=lambda: JournalStatus(""))
+    hosts: tuple[HostStatus, ...] = ()  # agent programs that are here or were connected
+    off: tuple[str, ...] = ()  # where checkpoints are switched off, in sentences
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "verdict": self.verdict.as_dict(),
+            "time": moment(self.time),
+            "host": self.host,
+            "stale_hours": self.stale_hours,
+            "homes": [one.as_dict() for one in self.homes],
+            "unkept_homes": [{"home": home, "layout": layout} for home, layout in self.unkept],
+            "vault": self.vault.as_dict(),
+            "destinations": [one.as_dict() for one in self.destinations],
+            "checkpoints": self.projects.as_dict(),
+            "schedule": self.schedule.as_dict(),
+            "alarms": [one.as_dict() for one in self.alarms],
+            "journal": self.journal.as_dict(),
+            **({"hosts": [one.as_dict() for one in self.hosts]} if self.hosts else {}),
+            **({"checkpoints_off": list(self.off)} if self.off else {}),
+        }
+
+
+def look(
+    surroundings: Surroundings,
+    home: str = "",
+    layout: str = "",
+    *,
+    stale_hours: float = STALE_HOURS,
+    now: float | None = None,
+    hosts: tuple[HostStatus, ...] = (),
+    listener: Listener = silent,
+) -> Status:
+    """How everything is; of one home where it is named. Raises only where the home cannot be told.
+
+    `hosts` is what a face found out about agent programs and their settings. `listener` hears of what
+    opening the vault made right.
+    """
+    now = time.time() if now is None else now
+    found = recent(surroundings)
+    alarms = open_alarms(surroundings)
+    receipts = [one for one in read_receipts(surroundings) if one.subject != CHECKPOINTS]
+    with vault_view(surroundings, found, now, listener) as view:
+        places = _homes(surroundings, view, found, home, layout)
+        default = _default(surroundings)
+        homes = tuple(
+            home_status(
+                surroundings,
+                path,
+                name,
+                view,
+                found,
+                default=path == default,
+                receipts=receipts,
+                alarms=alarms,
+                now=now,
+            )
+            for path, name in places
+        )
+        vault = view.status
+    unkept = () if home else _unkept(surroundings, dict(places))
+    projects = kept_projects(surroundings)
+    destinations = destination_statuses(surroundings, found)
+    plan = surroundings.schedule
+    push_hours = plan.push_overdue_days * 24 if plan is not None else PUSH_STALE_HOURS
+    shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))
+    agents = tuple(one for one in hosts if one.here and not home)
+    return Status(
+        now,
+        os.uname().nodename,
+        stale_hours,
+        judge(
+            homes,
+            vault,
+            projects,
+            destinations,
+            shown,
+            stale_hours=stale_hours,
+            push_stale_hours=push_hours,
+            journal_problem=found.problem,
+            hosts=agents,
+            now=now,
+        ),
+        vault,
+        homes,
+        unkept,
+        projects,
+        destinations,
+        _schedule(surroundings, now),
+        shown,
+        JournalStatus(surroundings.journal.path, found.problem, found.unreadable, found.newer),
+        agents,
+        switched_off(surroundings.data_directory, surroundings.environment),
+    )
+
+
+def _default(surroundings: Surroundings) -> str:
+    try:
+        return surroundings.locate(existing=False).home
+    except SafekeptError:
+        return ""
+
+
+def _homes(
+    surroundings: Surroundings, view: VaultView, recent: Recent, home: str, layout: str
+) -> list[tuple[str, str]]:
+    """The homes that are looked at, with their layouts; the one that is meant by default comes first."""
+    if home or layout:
+        place = surroundings.locate(home, layout, existing=False)
+        return [(place.home, place.layout.name)]
+    kept = _kept_here(view, recent)
+    place = surroundings.locate(existing=False)
+    known = os.path.isdir(place.home) or place.home in kept
+    found = {place.home: place.layout.name} if known else {}
+    found |= {path: name for path, name in kept.items() if path != place.home}
+    if not found:
+        found = {
+            path: recognise_home(path, surroundings.layouts) or "generic"
+            for path in known_homes(surroundings)
+            if os.path.isdir(path)
+        }
+    return list(found.items()) or [(place.home, place.layout.name)]
+
+
+def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
+    """Homes that safekept took snapshots of on this machine, the one taken last first."""
+    told = {
+        home: str(entry.facts.get("layout") or "generic") for home, entry in recent.snapshots.items() if home
+    }
+    if view.status.state == SHUT:
+        return told  # the journal remembers them
+    host = os.uname().nodename
+    # A snapshot file loses bytes that are not UTF-8; the journal has the name as it is.
+    whole = {as_stored(home): home for home in told}
+    return {
+        whole.get(snapshot.paths[0], snapshot.paths[0]): layout_of(snapshot)
+        for snapshot in reversed(view.snapshots)
+        if snapshot.paths
+        and layout_of(snapshot)
+        and snapshot.hostname in ("", host)
+        and forgotten_at(snapshot) is None
+    }
+
+
+def _unkept(surroundings: Surroundings, looked_at: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Homes of agents that are on this machine and of which nothing was ever kept."""
+    found = []
+    for path in dict.fromkeys(known_homes(surroundings)):
+        if path not in looked_at and os.path.isdir(path):
+            name = recognise_home(path, surroundings.layouts)
+            if name:
+                found.append((path, name))
+    return tuple(found)
+
+
+def _schedule(surroundings: Surroundings, now: float) -> ScheduleStatus:
+    from safekept.schedule.state import read_state
+
+    state = read_state(os.path.join(surroundings.data_directory, "schedule", "state.json"))
+    if not state.looked and state.run is None:
+        return ScheduleStatus()
+    from ..schedule.schedule import last_run, next_run
+
+    run, upcoming = last_run(surroundings), 0.0
+    with contextlib.suppress(SafekeptError, ValueError):
+        upcoming = next_run(surroundings, now)
+    return ScheduleStatus(state.looked, run.started if run else 0.0, run.state if run else "", upcoming)

@@ -1,0 +1,216 @@
+"""How the vault is, as far as a look tells: its place, size, keys and health; also where it does not open.
+
+Snapshot files and names suffice for that: no index is loaded, no lock is taken, nothing is written.
+Whatever keeps the vault shut is part of the answer, never an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from safekept.core.ages import moment
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.files import free_bytes
+from safekept.core.objects.address import is_address
+from safekept.vault.format import Snapshot
+from safekept.vault.repo import Repository, read_locks
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import DIRECTORIES
+from safekept.vault.tags import forgotten_at
+
+from ..base.context import Surroundings
+from ..vault.keys.keys import ListedKey, listed_keys
+from ..vault.keys.recovery_access import second_way
+from ..vault.known_vaults import known_vault
+from ..vault.opening import open_vault, vault_exists
+from .growth import Growth, growth_of
+from .recent import Recent
+
+OPEN, NONE, SHUT = "open", "none", "shut"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the last check of the vault found."""
+
+    time: float
+    sound: bool
+    read_data: float  # the part of the data that was read, 0 to 1
+    damage: int = 0
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "time": moment(self.time),
+            "sound": self.sound,
+            "read_data": self.read_data,
+            "damage": self.damage,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VaultStatus:
+    """The vault as it was found."""
+
+    place: str
+    state: str  # OPEN; NONE: there is none yet; SHUT: it is there or was there, and does not open
+    error: Mapping[str, object] | None = None  # what keeps it shut: what, kept, next
+    id: str = ""
+    bytes: int | None = None
+    free: int | None = None
+    snapshots: int = 0
+    forgotten: int = 0
+    damaged: Mapping[str, str] = field(default_factory=dict)  # snapshot files that cannot be read
+    locks: tuple[str, ...] = ()  # who works on it alone, or left a lock behind
+    keys: tuple[ListedKey, ...] = ()
+    key_file: str = ""  # the file of the key on this host; empty where a passphrase opens it
+    check: Checked | None = None
+    kit: float = 0.0  # when the kit was last written; 0: never
+    second_way: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
+    growth: Growth = field(default_factory=Growth)
+
+    @property
+    def off_host(self) -> bool:
+        """Whether the vault itself lies on another machine."""
+        return is_address(self.place) and not self.place.startswith("file:")
+
+    @property
+    def readable_here(self) -> bool:
+        """Whether whoever reads this host's files can read the vault: its key lies here, too."""
+        return bool(self.key_file)
+
+    @property
+    def health(self) -> str:
+        """`sound`, `damaged` or `unknown`: by the last check and by what was seen now."""
+        if self.damaged or (self.check is not None and not self.check.sound):
+            return "damaged"
+        return "sound" if self.check is not None and self.state == OPEN else "unknown"
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "place": self.place,
+            "state": self.state,
+            "error": dict(self.error) if self.error else None,
+            "id": self.id or None,
+            "bytes": self.bytes,
+            "free_bytes": self.free,
+            "snapshots": self.snapshots,
+            "forgotten": self.forgotten,
+            "health": self.health,
+            "damaged": dict(self.damaged),
+            "last_check": self.check.as_dict() if self.check else None,
+            "locks": list(self.locks),
+            "keys": [key.as_dict() for key in self.keys],
+            "key_file": self.key_file or None,
+            "second_way": self.second_way or None,
+            "kit_written": moment(self.kit),
+            "readable_here": self.readable_here,
+            "off_host": self.off_host,
+            **self.growth.as_dict(),
+        }
+
+
+@dataclass(slots=True)
+class VaultView:
+    """The status, and what others need of the open vault while it is open."""
+
+    status: VaultStatus
+    repository: Repository | None = None
+    snapshots: Sequence[Snapshot] = ()  # all of them, oldest first
+
+
+@contextlib.contextmanager
+def vault_view(
+    surroundings: Surroundings, recent: Recent, now: float, listener: Listener = silent
+) -> Iterator[VaultView]:
+    """Look at the vault; it stays open inside the `with`. Never raises for what is wrong with the vault."""
+    place = surroundings.vault
+    with contextlib.ExitStack() as stack:
+        try:
+            if not known_vault(surroundings) and not vault_exists(surroundings) and not _something(place):
+                view = VaultView(VaultStatus(place, NONE))
+            else:
+                repository = stack.enter_context(open_vault(surroundings, listener=listener))
+                view = _look(surroundings, repository, recent, now)
+        except SafekeptError as error:
+            shut = VaultStatus(place, SHUT, error.as_dict(), check=_check(recent), kit=_kit(recent))
+            view = VaultView(shut)
+        except OSError as error:
+            reason = {
+                "code": "vault-unreachable",
+                "what": f"`{place}`: {error.strerror or error}",
+                "next": [],
+            }
+            view = VaultView(VaultStatus(place, SHUT, reason))
+        yield view
+
+
+def _something(place: str) -> bool:
+    """Whether something lies there that was to be a vault: keys, snapshots, or what is no directory."""
+    try:
+        return bool(os.listdir(place))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _look(surroundings: Surroundings, repository: Repository, recent: Recent, now: float) -> VaultView:
+    snapshots, damaged = list_snapshots(repository)
+    forgotten = sum(1 for snapshot in snapshots if forgotten_at(snapshot) is not None)
+    size = free = None
+    if os.path.isdir(surroundings.vault):  # off this host, listing everything would take its time
+        size = sum(length for kind in DIRECTORIES for _, length in repository.storage.list(kind))
+        with contextlib.suppress(OSError):
+            free = free_bytes(surroundings.vault)
+    key_file = surroundings.vault_key_file
+    status = VaultStatus(
+        surroundings.vault,
+        OPEN,
+        id=repository.id,
+        bytes=size,
+        free=free,
+        snapshots=len(snapshots) - forgotten,
+        forgotten=forgotten,
+        damaged=damaged,
+        locks=_locks(repository),
+        keys=tuple(listed_keys(repository)),
+        key_file=key_file if key_file and os.path.isfile(key_file) else "",
+        check=_check(recent),
+        kit=_kit(recent),
+        second_way=second_way(surroundings, repository),
+        growth=growth_of(snapshots, now),
+    )
+    return VaultView(status, repository, snapshots)
+
+
+def _locks(repository: Repository) -> tuple[str, ...]:
+    found = []
+    for lock in read_locks(repository.storage, repository.key):
+        if lock.stale or lock.reason:
+            found.append(f"left behind by {lock.holder}")
+        elif lock.exclusive:
+            found.append(f"held by {lock.holder}")
+    return tuple(found)
+
+
+def _check(recent: Recent) -> Checked | None:
+    entry = recent.check
+    if entry is None:
+        return None
+    facts = entry.facts
+    damage = facts.get("damage")
+    read = facts.get("read_data")
+    return Checked(
+        entry.time,
+        entry.state == "done",
+        float(read) if isinstance(read, int | float) else 0.0,
+        len(damage) if isinstance(damage, list) else 0,
+    )
+
+
+def _kit(recent: Recent) -> float:
+    return recent.kit.time if recent.kit else 0.0

@@ -1,0 +1,243 @@
+"""What was changed in homes and projects and could be taken back: one list, the last change last.
+
+The truth is beside what was changed: the records of landings beside each home, the records of rollbacks
+beside each project's checkpoints. The journal says in which order things happened, who did them, and
+which homes there are; what it has lost is found without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from safekept.checkpoints.points import NAME as ROLLBACKS
+from safekept.checkpoints.points import RollbackJournal
+from safekept.core.errors import SafekeptError
+from safekept.core.journal import Record, parse_line
+from safekept.home.landing import existing_areas, landings
+
+from ..base.context import Surroundings
+from ..projects.project import checkpoint_directory
+
+LANDING, ROLLBACK, SESSION = "landing", "rollback", "session"
+FINISHED = ("done", "incomplete")
+_LANDED = ("import", "restore", "undo")
+_CHANGING = (*_LANDED, "rollback", "rollback-undo", "restore-session", "undo-session")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that was carried out."""
+
+    operation: str
+    verb: str  # of the journal: "import", "restore", "undo", "rollback", "rollback-undo", "restore-session"
+    kind: str  # how it is taken back: LANDING, ROLLBACK or SESSION
+    time: float
+    home: str = ""
+    project: str = ""
+    point: str = ""  # of a rollback: the checkpoint that was taken before it
+    undone_by: str = ""
+    lost: bool = False  # nothing of what it replaced is kept any more
+    facts: Mapping[str, object] = field(default_factory=dict)
+    also: str = ""  # another id that it is known by
+
+    @property
+    def place(self) -> str:
+        return self.home or self.project
+
+    @property
+    def open(self) -> bool:
+        """Whether it still stands."""
+        return not self.undone_by
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "operation": self.operation,
+            "verb": self.verb,
+            "time": self.time,
+            "home": self.home or None,
+            "project": self.project or None,
+            "undone_by": self.undone_by or None,
+        }
+
+
+def changes(surroundings: Surroundings, home: str = "", project: str = "") -> list[Change]:
+    """Every change that is known, in the order in which they were made; narrowed to one place if named."""
+    records = journal_of(surroundings, *_CHANGING)
+    final = {one.operation: (at, one) for at, one in enumerate(records) if one.state in FINISHED}
+    found: list[Change] = []
+    if not project:
+        for place in [home] if home else _homes(surroundings, records):
+            found += _landings(place, final)
+            found += _sessions(place, records)
+    if not home:
+        found += _rollbacks(surroundings, project, final)
+
+    def order(change: Change) -> tuple[int, float]:
+        if change.operation in final:
+            return final[change.operation][0], change.time
+        # Not in the journal: by its time, among those that are.
+        return sum(1 for one in records if one.time <= change.time) - 1, change.time
+
+    return sorted(found, key=order)
+
+
+def journal_of(surroundings: Surroundings, *verbs: str) -> list[Record]:
+    """Every line of the journal, or those of some verbs, which costs little however long it is.
+
+    Nothing where it cannot be read: then what lies beside things must do.
+    """
+    try:
+        if verbs:
+            return list(surroundings.journal.backwards(*verbs))[::-1]
+        return list(surroundings.journal.read())
+    except OSError:
+        return []
+
+
+def journal_mentioning(surroundings: Surroundings, word: str) -> list[Record]:
+    """The lines that have a word in them, an id or a part of one; cheap however long the journal is."""
+    try:
+        lines = list(surroundings.journal.lines_backwards(json.dumps(word)[1:-1].encode()))[::-1]
+    except OSError:
+        return []
+    return [one for one in map(parse_line, lines) if one is not None]
+
+
+def known_landings(surroundings: Surroundings) -> list[str]:
+    """Every home and directory that something ever landed in."""
+    return _homes(surroundings, journal_of(surroundings, *_LANDED))
+
+
+def _homes(surroundings: Surroundings, records: Iterable[Record]) -> list[str]:
+    found = dict.fromkeys(str(one.facts.get("home") or "") for one in records if one.verb in _LANDED)
+    with contextlib.suppress(SafekeptError):
+        found[surroundings.locate(existing=False).home] = None
+    return [home for home in found if home]
+
+
+def _landings(home: str, final: Mapping[str, tuple[int, Record]]) -> list[Change]:
+    found = []
+    for past in landings(home):
+        known = final.get(past.operation)
+        found.append(
+            Change(
+                operation=past.operation,
+                verb=known[1].verb if known else "undo" if past.undoes else "import",
+                kind=LANDING,
+                time=past.time,
+                home=home,
+                undone_by=past.undone_by,
+                lost=not past.replaced,
+                facts=known[1].facts if known else {},
+            )
+        )
+    kept = {change.operation for change in found}
+    if os.path.isdir(home) or existing_areas(home):
+        found += _expired(home, kept, final)
+    return found
+
+
+def _expired(home: str, kept: set[str], final: Mapping[str, tuple[int, Record]]) -> list[Change]:
+    """Landings that only the journal knows any more: what they replaced is gone."""
+    past = [
+        one
+        for _, one in final.values()
+        if one.verb in _LANDED
+        and one.facts.get("home") == home
+        and one.operation not in kept
+        and any(one.facts.get(count) for count in ("created", "replaced", "removed"))
+    ]
+    undone = {str(one.facts.get("undoes") or ""): one.operation for _, one in final.values()}
+    return [
+        Change(
+            operation=one.operation,
+            verb=one.verb,
+            kind=LANDING,
+            time=one.time,
+            home=home,
+            undone_by=undone.get(one.operation, ""),
+            lost=True,
+            facts=one.facts,
+        )
+        for one in past
+    ]
+
+
+def _sessions(home: str, records: Iterable[Record]) -> list[Change]:
+    """Conversations that came back, and those that were taken out again."""
+    ours = [
+        one
+        for one in records
+        if one.verb in ("restore-session", "undo-session")
+        and one.state in FINISHED
+        and one.facts.get("home") == home
+        and not one.facts.get("already_there")
+    ]
+    undone = {str(one.facts["undoes"]): one.operation for one in ours if one.facts.get("undoes")}
+    return [
+        Change(
+            operation=one.operation,
+            verb=one.verb,
+            kind=SESSION,
+            time=one.time,
+            home=home,
+            undone_by=undone.get(one.operation, ""),
+            lost=not one.facts.get("proof"),
+            facts=one.facts,
+        )
+        for one in ours
+    ]
+
+
+def _rollbacks(
+    surroundings: Surroundings, project: str, final: Mapping[str, tuple[int, Record]]
+) -> list[Change]:
+    named = {
+        str(one.facts.get("undo")): one
+        for _, one in final.values()
+        if one.verb in ("rollback", "rollback-undo") and one.facts.get("undo")
+    }
+    found = []
+    for place, path in rolled_back_projects(surroundings):
+        if project and path != project:
+            continue
+        lines = RollbackJournal(place).finished()
+        undone = {str(line.get("target")): str(line.get("undo")) for line in lines}
+        for line in lines:
+            point = str(line.get("undo", ""))
+            known, by = named.get(point), undone.get(point, "")
+            found.append(
+                Change(
+                    operation=known.operation if known else str(line["operation"]),
+                    verb=known.verb if known else "rollback",
+                    kind=ROLLBACK,
+                    time=_number(line.get("time")),
+                    project=path,
+                    point=point,
+                    undone_by=named[by].operation if by in named else by,
+                    facts=known.facts if known else {},
+                    also=str(line["operation"]),
+                )
+            )
+    return found
+
+
+def rolled_back_projects(surroundings: Surroundings) -> list[tuple[str, str]]:
+    """Projects that were ever rolled back: our directory for each, and its path. Makes no store."""
+    base = os.path.join(checkpoint_directory(surroundings), "projects")
+    found = []
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else ():
+        place = os.path.join(base, name)
+        with contextlib.suppress(OSError), open(os.path.join(place, "project"), "rb") as file:
+            path = os.fsdecode(file.read())
+            if path and os.path.isfile(os.path.join(place, ROLLBACKS)):
+                found.append((place, path))
+    return found
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

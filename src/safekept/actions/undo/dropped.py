@@ -1,0 +1,204 @@
+"""Bring back what an operation dropped, as long as it is kept: forgotten snapshots, dropped checkpoints,
+archives that `--keep` rotated away. `safekept undo ID` comes here for what changed no home and no project.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.core.trash import take_out, trash_in
+
+from ..base.context import Place, Surroundings
+from ..base.record import record
+from ..projects.project import checkpoint_directory
+from .changes import Change, journal_of
+from .undo_refusals import already_back, find_entry, not_undoable
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.upkeep import Dropped
+
+    from .undo import Undone, UndoRequest
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """Things that were dropped and are there again, or would be."""
+
+    what: str  # "snapshot", "checkpoint", "archive", …
+    back: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()  # gone for good
+    notes: tuple[str, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "what": self.what,
+            "back": list(self.back),
+            "lost": list(self.lost),
+            "notes": list(self.notes),
+        }
+
+
+def bring_back_dropped(surroundings: Surroundings, request: UndoRequest, listener: Listener) -> Undone:
+    """Take an operation back that changed no home and no project; raises where that cannot be."""
+    from .undo import Undone
+
+    entry = find_entry(surroundings, request.operation)
+    ways: dict[str, _Way] = {
+        "forget": _snapshots,
+        "prune": _snapshots,
+        "checkpoints-prune": _checkpoints,
+        "checkpoints-clear": _checkpoints,
+        "checkpoints-clear-legacy": _legacy,
+        "backup": _archives,
+        "doctor": _modes,
+    }
+    if by := _brought_back(surroundings).get(entry.operation):
+        raise already_back(entry, by)
+    way = ways.get(entry.verb)
+    if way is None or entry.state not in ("done", "incomplete"):
+        raise not_undoable(entry)
+    found = way(surroundings, entry, request.dry_run, listener)
+    if not found.back and not found.lost:
+        raise not_undoable(entry)
+    home = str(entry.facts.get("home") or "")
+    change = Change(entry.operation, entry.verb, "dropped", entry.time, home=home, facts=entry.facts)
+    if request.dry_run:
+        return Undone("", change, brought_back=found)
+    operation = new_id()
+    facts: dict[str, object] = {"undoes": entry.operation, "of": entry.verb, **found.as_dict()}
+    if home:
+        facts["home"] = home
+    state = "incomplete" if found.lost else "done"
+    record(surroundings, Record(operation, "bring-back", state, facts=facts), listener)
+    return Undone(operation, change, brought_back=found)
+
+
+def _brought_back(surroundings: Surroundings) -> dict[str, str]:
+    """Operations whose drops were all brought back before, and what did that."""
+    return {
+        str(one.facts.get("undoes")): one.operation
+        for one in journal_of(surroundings, "bring-back")
+        if one.state == "done"
+    }
+
+
+_Way = Callable[[Surroundings, Record, bool, Listener], BroughtBack]
+
+
+def _snapshots(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+    from safekept.vault.errors import NoSuchSnapshot
+
+    from ..snapshots.choosing import choose
+    from ..snapshots.forgetting import call_back
+    from ..snapshots.listing import list_home
+    from ..vault.opening import open_vault
+
+    names = _texts(entry.facts.get("snapshots"))
+    if not names:
+        return BroughtBack("snapshot")
+    place = _place(surroundings, str(entry.facts.get("home") or ""))
+    back, lost = [], []
+    with open_vault(surroundings, listener=listener) as repository:
+        listing = list_home(repository, place.home)
+        for name in names:
+            try:
+                choose(listing, name, forgotten=True)
+                back.append(name)
+            except NoSuchSnapshot:
+                lost.append(name)
+        if back and not dry_run:
+            call_back(surroundings, repository, place, back, listener)
+    return BroughtBack("snapshot", tuple(name[:8] for name in back), tuple(name[:8] for name in lost))
+
+
+def _place(surroundings: Surroundings, home: str) -> Place:
+    return surroundings.locate(home, existing=False)
+
+
+def _checkpoints(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+    found = recall_checkpoints(
+        surroundings, lambda one: one.operation == entry.operation, dry_run=dry_run, listener=listener
+    )
+    known = len(found.back) + len(found.lost)
+    dropped = entry.facts.get("dropped")
+    gone = dropped - known if isinstance(dropped, int) else 0
+    if gone > 0:
+        lost = (*found.lost, f"{gone:,} that are not kept any more")
+        return BroughtBack(found.what, found.back, lost, found.notes)
+    return found
+
+
+def recall_checkpoints(
+    surroundings: Surroundings,
+    wanted: Callable[[Dropped], bool],
+    *,
+    dry_run: bool = False,
+    listener: Listener = silent,
+) -> BroughtBack:
+    """Bring dropped checkpoints back whose content is still kept."""
+    from safekept.checkpoints.upkeep import bring_back
+
+    from ..projects.rollback import checkpoint_store
+
+    with checkpoint_store(surroundings, listener) as store:
+        found = bring_back(store, wanted, look_only=dry_run)
+    notes = ("the limits may drop them again: see `safekept checkpoints status`",) if found.back else ()
+    return BroughtBack(
+        "checkpoint",
+        tuple(f"{point.id} of {point.project}" for point in found.back),
+        tuple(f"{entry.id} of {entry.project}" for entry in found.lost),
+        notes,
+    )
+
+
+def _archives(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+    archive = str(entry.facts.get("archive") or "")
+    rotated = _texts(entry.facts.get("rotated"))
+    if not rotated or not archive:
+        return BroughtBack("archive")
+    return _from_trash(os.path.dirname(archive), entry.operation, rotated, dry_run)
+
+
+def _legacy(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+    count = entry.facts.get("archives")
+    names = ["what was archived"] if count else []
+    return _from_trash(checkpoint_directory(surroundings), entry.operation, names, dry_run)
+
+
+def _modes(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+    from ..doctor.repairs import put_modes_back
+
+    back, lost = put_modes_back(entry.facts.get("fixes"), dry_run=dry_run)
+    return BroughtBack("mode", tuple(back), tuple(lost))
+
+
+def _from_trash(directory: str, operation: str, names: list[str], dry_run: bool) -> BroughtBack:
+    trashed = next((one for one in trash_in(directory) if one.operation == operation), None)
+    if trashed is None:
+        return BroughtBack("archive", (), tuple(names))
+    if dry_run:
+        return BroughtBack("archive", trashed.things)
+    try:
+        back, lost = take_out(trashed)
+    except OSError as error:
+        raise NotBroughtBack(
+            f"what is in `{trashed.path}` could not be put back: {error.strerror or error}",
+            kept="What was not put back is still there",
+            next_steps=("Mend the cause, then run the command again",),
+            path=trashed.path,
+        ) from error
+    return BroughtBack("archive", tuple(back), tuple(lost))
+
+
+class NotBroughtBack(SafekeptError):
+    code = "not-brought-back"
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []

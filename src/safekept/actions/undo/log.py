@@ -1,0 +1,185 @@
+"""Reading the journal for people: the newest operations first, as many as are asked for.
+
+It is read from its end, in bounded memory, whatever its length. Lines that are torn or foreign are
+counted and passed over; those of a later safekept are shown as far as they are understood, and said to be.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from safekept.core.errors import SafekeptError
+from safekept.core.journal import Journal, Record, parse_line
+
+from ..base.context import Surroundings
+from .operation import Operation, operation_of
+
+#: Ids that are remembered: the lines of one operation are never so far apart.
+_REMEMBERED = 10_000
+#: After so many lines in a row that are too old, nothing younger is expected further up.
+_TOO_OLD = 2_000
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+_UNITS |= dict.fromkeys(("d", "day", "days"), 86_400) | dict.fromkeys(("w", "week", "weeks"), 604_800)
+_SPAN = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
+
+
+class JournalUnreadable(SafekeptError):
+    code = "journal-unreadable"
+
+
+class BadMoment(SafekeptError):
+    code, exit_code = "bad-moment", 2
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which operations to show."""
+
+    most: int | None = 20  # None: all of them
+    verb: str = ""
+    home: str = ""  # or a project
+    since: float = 0.0
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was noticed on the way; whole once the operations have been taken."""
+
+    unreadable: int = 0  # lines
+    newer: int = 0  # operations that a later safekept wrote of
+    more: bool = False  # there are older ones
+
+
+@dataclass(slots=True)
+class Log:
+    """The operations, newest first; taken one at a time, so that any number of them costs little."""
+
+    operations: Iterator[Operation]
+    reading: Reading = field(default_factory=Reading)
+
+
+def read_log(surroundings: Surroundings, request: LogRequest) -> Log:
+    """The newest operations that fit. Raises JournalUnreadable, at once or while they are taken."""
+    reading = Reading()
+    return Log(_newest(surroundings.journal, request, reading), reading)
+
+
+def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator[Operation]:
+    seen: OrderedDict[str, None] = OrderedDict()
+    given = 0
+    for record in _records(journal, request, reading):
+        if record.operation in seen:
+            continue  # an earlier line of an operation whose end was shown
+        seen[record.operation] = None
+        if len(seen) > _REMEMBERED:
+            seen.popitem(last=False)
+        if request.verb and record.verb != request.verb:
+            continue
+        if request.home and request.home not in (record.facts.get("home"), record.facts.get("project")):
+            continue
+        if request.most is not None and given >= request.most:
+            reading.more = True
+            return
+        found = operation_of((record,))
+        reading.newer += found.newer
+        given += 1
+        yield found
+
+
+def _records(journal: Journal, request: LogRequest, reading: Reading) -> Iterator[Record]:
+    old = 0
+    try:
+        for line in journal.lines_backwards(*_spelled(request.verb)):
+            record = parse_line(line)
+            if record is None:
+                reading.unreadable += 1
+                continue
+            # Clocks jump: one old line says nothing, thousands of them do.
+            old = old + 1 if record.time < request.since else 0
+            if old > _TOO_OLD:
+                return
+            if not old:
+                yield record
+    except OSError as error:
+        raise _unreadable(journal, error) from error
+
+
+def require_journal(surroundings: Surroundings) -> None:
+    """Raise JournalUnreadable where nobody can say what was done: that is not the same as nothing."""
+    try:
+        next(surroundings.journal.lines_backwards(), None)
+    except OSError as error:
+        raise _unreadable(surroundings.journal, error) from error
+
+
+def find_operation(surroundings: Surroundings, word: str) -> Operation:
+    """The operation with this id, or with one that starts so, or whose last letters these are."""
+    from .undo_refusals import NoSuchOperation
+
+    found: dict[str, list[Record]] = {}
+    fits = _fitting(word)
+    try:
+        for line in surroundings.journal.lines_backwards(*_spelled(word)):
+            record = parse_line(line)
+            if record is not None and fits(record.operation):
+                found.setdefault(record.operation, []).insert(0, record)
+    except OSError as error:
+        raise _unreadable(surroundings.journal, error) from error
+    if word in found:
+        found = {word: found[word]}
+    if len(found) == 1:
+        return operation_of(next(iter(found.values())))
+    if not found:
+        raise NoSuchOperation(
+            f"the journal knows no operation `{word}`",
+            kept="Nothing was changed",
+            next_steps=("See what was done: `safekept log`",),
+            operation=word,
+        )
+    names = list(found)
+    raise NoSuchOperation(
+        f"{len(names):,} operations are called or start with `{word}`",
+        kept="Nothing was changed",
+        next_steps=tuple(f"See one of them: `safekept log {name}`" for name in names[:5]),
+        operations=names,
+    )
+
+
+def _spelled(word: str) -> tuple[bytes, ...]:
+    """A word as a line of the journal has it."""
+    return (json.dumps(word)[1:-1].encode(),) if word else ()
+
+
+def _fitting(word: str) -> Callable[[str], bool]:
+    return lambda name: bool(word) and (name.startswith(word) or name.endswith("-" + word))
+
+
+def parse_since(text: str, now: float | None = None) -> float:
+    """`3h`, `2 days`, `2026-11-01` or `2026-11-01 14:30`, where this machine is. BadMoment for the rest."""
+    now = time.time() if now is None else now
+    match = _SPAN.fullmatch(text.strip())
+    if match:
+        return now - float(match[1]) * _UNITS[match[2]]
+    try:
+        return datetime.datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise BadMoment(
+            f"`{text}` is no time that safekept understands",
+            kept="Nothing was read or changed",
+            next_steps=("Use `3h`, `2d`, `1w`, `2026-11-01` or `2026-11-01 14:30`",),
+        ) from error
+
+
+def _unreadable(journal: Journal, error: OSError) -> JournalUnreadable:
+    return JournalUnreadable(
+        f"the journal `{journal.path}` cannot be read: {error.strerror or error}",
+        kept="Nothing was changed; what is stored does not depend on the journal",
+        next_steps=("Run the command as the user that it belongs to, or mend its permissions",),
+        path=journal.path,
+    )

@@ -1,0 +1,125 @@
+"""Take a conversation that was brought back out of the live database again, and bring it back once more.
+
+Only where nothing happened to it since. A quick snapshot is taken first, as before bringing it back.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from safekept.core.events import Listener
+from safekept.core.journal import Record, new_id
+
+from ..base.context import Place, Surroundings
+from ..base.record import record, recording_failure
+from .changes import Change
+from .safety_snapshot import take_undo_point
+
+if TYPE_CHECKING:
+    from .undo import Undone, UndoRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUndone:
+    """What went from, or came back into, a live database."""
+
+    session: str
+    database: str
+    messages: int | None  # None: not known before it is done
+    returned: bool  # it came back: this undid an undo
+    undo_point: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "session": self.session,
+            "database": self.database,
+            "messages": self.messages,
+            "returned": self.returned,
+            "undo_point": self.undo_point,
+        }
+
+
+def undo_session(
+    surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener
+) -> Undone:
+    """Take it out, or where that was undone, bring it back from the same snapshot."""
+    place = surroundings.locate(change.home)
+    if change.verb == "undo-session":
+        return _again(surroundings, place, change, request, listener)
+    return _take_out(surroundings, place, change, request, listener)
+
+
+def _take_out(
+    surroundings: Surroundings, place: Place, change: Change, request: UndoRequest, listener: Listener
+) -> Undone:
+    from safekept.home.conversations import check_untouched, take_out
+
+    from .undo import Undone
+
+    facts = change.facts
+    session, database = str(facts["session"]), str(facts["database"])
+    parents = facts.get("parents")
+    sessions = [session, *(parents if isinstance(parents, list) else ())]  # those above it after it
+    live = os.path.join(place.home, database)
+    proof = str(facts["proof"])
+    if request.dry_run:
+        count = check_untouched(live, sessions, proof)
+        return Undone("", change, session=SessionUndone(session, database, count, False))
+    operation = new_id()
+    known: dict[str, object] = {
+        "home": place.home,
+        "undoes": change.operation,
+        "database": database,
+        "snapshot": facts.get("snapshot"),
+        "stored_session": facts.get("stored_session", session),
+        "session": session,
+        "as": facts.get("as"),
+    }
+    with recording_failure(surroundings, operation, "undo-session", known, listener):
+        check_untouched(live, sessions, proof)
+        point = take_undo_point(
+            surroundings,
+            place,
+            "pre-restore",
+            f"before taking session {session} out",
+            quick=True,
+            check=False,
+            deadline=request.deadline,
+            listener=listener,
+        )
+        gone = take_out(live, sessions, proof, deadline=request.deadline)
+    known |= {"undo_point": point.id, "messages": gone.messages}
+    record(surroundings, Record(operation, "undo-session", "done", facts=known), listener)
+    done = SessionUndone(session, database, gone.messages, False, point.id)
+    return Undone(operation, change, session=done)
+
+
+def _again(
+    surroundings: Surroundings, place: Place, change: Change, request: UndoRequest, listener: Listener
+) -> Undone:
+    from ..snapshots.sessions import restore_session, stored_chats
+    from .undo import Undone
+
+    facts = change.facts
+    database = str(facts["database"])
+    profile = database.split("/")[-2] if "/" in database else ""
+    with stored_chats(surroundings, place, str(facts["snapshot"]), profile, listener) as stored:
+        word = str(facts.get("stored_session") or facts["session"])
+        if request.dry_run:
+            count = len(stored.chats.messages(stored.chats.find(word).id))
+            return Undone("", change, session=SessionUndone(word, database, count, True))
+        done = restore_session(
+            surroundings,
+            place,
+            stored,
+            word,
+            new_name=str(facts.get("as") or ""),
+            deadline=request.deadline,
+            undoes=change.operation,
+            listener=listener,
+        )
+    returned = done.returned
+    about = SessionUndone(returned.session, database, returned.messages, True, done.undo_point.id)
+    return Undone(done.operation, change, session=about)

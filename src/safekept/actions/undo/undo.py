@@ -1,0 +1,300 @@
+"""Take the last import, restore or rollback back, or an earlier operation by its id. Never asks.
+
+What was replaced returns, and what came is set aside; that too is undoable. Changes made since are not
+lost: in a home they are set aside, in a project they stay, in a live database they are a refusal. What
+cannot be taken back is not taken back by guessing: the error says why, and what can be done instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from safekept.checkpoints.points import RollbackJournal
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.journal import Record, new_id
+from safekept.core.spelling import shell_word
+from safekept.home.landing import Landed, LandingUndo, NothingToUndo, UndoNotPossible, expire, plan_undo, undo
+
+from ..base.context import Surroundings
+from ..base.record import record, recording_failure
+from ..base.recovery import make_right
+from ..projects.project import NoCheckpointsHere, checkpoint_directory
+from ..restoring.wrappers import take_back_wrappers
+from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
+from .log import require_journal
+from .undo_refusals import instead, several, taken_back
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.points import RollbackPlan
+    from safekept.checkpoints.take import TakeSettings
+
+    from ..projects.rollback import RollbackOutcome
+    from .dropped import BroughtBack
+    from .session import SessionUndone
+
+_KEPT = "Nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRequest:
+    """What to take back, and where; nothing: the last change there was."""
+
+    operation: str = ""  # an id of the journal, the start of one, or its last six letters
+    home: str = ""
+    layout: str = ""
+    directory: str = ""  # a project
+    dry_run: bool = False
+    deadline: float = 30.0
+    keep_days: float = 14.0
+    settings: TakeSettings | None = None  # how the point before an undone rollback is taken
+    #: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
+    agreed: Callable[[Undone], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was taken back, or would be: exactly one of the parts is there."""
+
+    operation: str  # of the undo itself; empty for a dry run
+    change: Change
+    plan: LandingUndo | None = None
+    landed: Landed | None = None  # None for a dry run
+    rollback: RollbackOutcome | None = None
+    session: SessionUndone | None = None
+    brought_back: BroughtBack | None = None
+
+    @property
+    def complete(self) -> bool:
+        rolled = self.rollback.rolled_back if self.rollback else None
+        if rolled is not None:
+            return rolled.complete
+        return self.brought_back is None or not self.brought_back.lost
+
+    def as_dict(self) -> dict[str, object]:
+        document: dict[str, object] = {"operation": self.operation or None, "undoes": self.change.as_dict()}
+        if self.plan is not None:
+            landed = self.landed.as_dict() if self.landed else None
+            document |= {"home": self.plan.home, "plan": self.plan.as_dict(), "landed": landed}
+        if self.rollback is not None:
+            document |= {"project": self.change.project, **self.rollback.as_dict()}
+            document["operation"] = self.operation or None
+        if self.session is not None:
+            document |= {"home": self.change.home, "session": self.session.as_dict()}
+        if self.brought_back is not None:
+            document |= {"brought_back": self.brought_back.as_dict()}
+        return document
+
+
+def take_back(surroundings: Surroundings, request: UndoRequest, listener: Listener = silent) -> Undone:
+    """Find what is meant, plan, and do it unless it is a dry run."""
+    home, project = _scope(surroundings, request)
+    _make_all_right(surroundings, home, project, request, listener)
+    known = changes(surroundings, home, project)
+    if request.operation:
+        change = _named(known, request.operation) or _guarded(surroundings, known, request.operation)
+        if change is None:
+            from .dropped import bring_back_dropped
+
+            return bring_back_dropped(surroundings, request, listener)
+    else:
+        change = _last(surroundings, known, home, project)
+    change = _standing(change, known)
+    _refuse_what_is_over(surroundings, change, known)
+    if change.kind == LANDING:
+        return _landing(surroundings, change, request, listener)
+    if change.kind == ROLLBACK:
+        return _rollback(surroundings, change, request, listener)
+    from safekept.home.conversations import SessionNotTakenOut
+
+    from .session import undo_session
+
+    try:
+        return undo_session(surroundings, change, request, listener)
+    except SessionNotTakenOut as error:
+        error.next_steps = (*error.next_steps, *instead(surroundings, change, known))
+        raise
+
+
+def _scope(surroundings: Surroundings, request: UndoRequest) -> tuple[str, str]:
+    """The home or the project that it is about, where one was named."""
+    if request.directory:
+        return "", _project(surroundings, request.directory)
+    if request.home or request.layout:
+        return surroundings.locate(request.home, request.layout, existing=False).home, ""
+    return "", ""
+
+
+def _project(surroundings: Surroundings, directory: str) -> str:
+    """The project that a directory is in: the nearest one that was ever rolled back."""
+    place = os.path.realpath(directory)
+    known = {path for _, path in rolled_back_projects(surroundings)}
+    around = place
+    while around not in known and around != os.path.dirname(around):
+        around = os.path.dirname(around)
+    return around if around in known else place
+
+
+def _make_all_right(
+    surroundings: Surroundings, home: str, project: str, request: UndoRequest, listener: Listener
+) -> None:
+    """What was killed half way is finished or taken back first; only then is there a last change."""
+    if not project:
+        for place in {home} if home else {one.home for one in changes(surroundings) if one.home}:
+            make_right(surroundings, place, listener)
+    for place, path in [] if home else rolled_back_projects(surroundings):
+        if (not project or path == project) and RollbackJournal(place).pending():
+            from safekept.checkpoints.rollback import recover
+
+            from ..projects.rollback import checkpoint_store
+
+            with contextlib.suppress(SafekeptError), checkpoint_store(surroundings, listener) as store:
+                recover(store, path, settings=request.settings, listener=listener)
+
+
+def _named(known: list[Change], word: str) -> Change | None:
+    """The change with this id, or with an id that starts or ends so."""
+    exact = [one for one in known if word in (one.operation, one.also)]
+    if exact:
+        return exact[0]
+    short = [one for one in known if one.operation.startswith(word) or one.operation.endswith("-" + word)]
+    if len(short) > 1:
+        raise several(word, [one.operation for one in short])
+    return short[0] if short else None
+
+
+def _guarded(surroundings: Surroundings, known: list[Change], word: str) -> Change | None:
+    """What a guard brought back by itself, where its own id was given."""
+    for entry in journal_of(surroundings, "guard"):
+        same = (
+            entry.operation == word
+            or entry.operation.startswith(word)
+            or entry.operation.endswith("-" + word)
+        )
+        if same and entry.facts.get("restore"):
+            return _named(known, str(entry.facts["restore"]))
+    return None
+
+
+def _last(surroundings: Surroundings, known: list[Change], home: str, project: str) -> Change:
+    standing = [one for one in known if one.open]
+    if not standing:
+        require_journal(surroundings)
+        where = f" in `{home or project}`" if home or project else ""
+        what = "rollback" if project else "import or restore" if home else "import, restore or rollback"
+        raise NothingToUndo(
+            f"there is no {what} to take back{where}",
+            kept=_KEPT,
+            next_steps=("Import a backup instead: `safekept import FILE`",)
+            if not project
+            else ("See what there is to go back to: `safekept rollback`",),
+        )
+    return standing[-1]
+
+
+def _standing(change: Change, known: list[Change]) -> Change:
+    """What has to be taken back for this to be gone: itself, or the undo that brought it back in the end.
+
+    Raises where an undo has the last word and it is gone already.
+    """
+    names = {name: one for one in known for name in (one.operation, one.also) if name}
+    last, steps = change, 0
+    while last.undone_by in names and steps <= len(known):
+        last, steps = names[last.undone_by], steps + 1
+    if steps % 2 and not last.undone_by:
+        raise taken_back(change, last.operation)
+    return last if not last.undone_by else change
+
+
+def _refuse_what_is_over(surroundings: Surroundings, change: Change, known: list[Change]) -> None:
+    """Taken back already, or nothing is kept: said with the reason and what can be done instead."""
+    if change.undone_by:
+        raise taken_back(change, change.undone_by)
+    if not change.lost:
+        return
+    why = "what it replaced is no longer kept"
+    if change.verb == "undo-session":
+        return  # done by bringing it back once more
+    if change.verb == "restore-session":
+        why = "it brought a conversation back before safekept wrote down what came"
+    raise UndoNotPossible(
+        f"{change.operation} cannot be taken back: {why}",
+        kept=_KEPT,
+        next_steps=instead(surroundings, change, known)
+        or ("Restore from a backup instead: `safekept import FILE`",),
+        operation=change.operation,
+    )
+
+
+def _landing(surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener) -> Undone:
+    plan = plan_undo(change.home, change.operation)
+    if request.dry_run:
+        return Undone("", change, plan)
+    if request.agreed is not None:
+        request.agreed(Undone("", change, plan))
+    known = {"home": change.home, "undoes": change.operation}
+    with recording_failure(surroundings, new_id(), "undo", known, listener):
+        landed = undo(change.home, change.operation, deadline=request.deadline, listener=listener)
+    facts: dict[str, object] = {
+        "home": change.home,
+        "of": change.verb,
+        "changed_since": len(plan.since),
+        **landed.as_dict(),
+        **take_back_wrappers(change.facts),
+    }
+    record(surroundings, Record(landed.operation, "undo", "done", facts=facts), listener)
+    expire(change.home, request.keep_days)
+    if change.facts.get("home_point"):
+        from ..projects.rollback_news import leave_undone_home
+
+        leave_undone_home(surroundings, change.home)
+    return Undone(landed.operation, change, plan, landed)
+
+
+def _rollback(surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener) -> Undone:
+    from safekept.checkpoints.checkpoint import NoSuchCheckpoint
+
+    from ..projects.rollback import RollbackOutcome, RollbackRequest, rollback
+
+    def agreed(plan: RollbackPlan) -> None:
+        if request.agreed is not None:
+            request.agreed(Undone("", change, rollback=RollbackOutcome("", plan, None)))
+
+    try:
+        outcome = rollback(
+            surroundings,
+            RollbackRequest(
+                directory=change.project,
+                target=change.point,
+                undo=True,
+                dry_run=request.dry_run,
+                settings=request.settings,
+                agreed=agreed,
+            ),
+            listener,
+        )
+    except (NoSuchCheckpoint, NoCheckpointsHere) as error:
+        raise _dropped(surroundings, change) from error
+    return Undone("" if request.dry_run else outcome.operation, change, rollback=outcome)
+
+
+def _dropped(surroundings: Surroundings, change: Change) -> UndoNotPossible:
+    """The point before a rollback is gone; it may still be kept."""
+    from safekept.checkpoints.upkeep import dropped
+
+    entries = dropped(checkpoint_directory(surroundings))
+    kept = next((one for one in entries if one.id == change.point and one.project == change.project), None)
+    steps = [f"See every point there is: `safekept rollback --all --dir {shell_word(change.project)}`"]
+    if kept is not None:
+        word = f"undo {kept.operation}" if kept.operation else "checkpoints prune --undo"
+        steps.insert(0, f"Bring back what was dropped, then undo: `safekept {word}`")
+    return UndoNotPossible(
+        f"{change.operation} cannot be taken back: the point before that rollback was dropped",
+        kept=_KEPT,
+        next_steps=tuple(steps),
+        operation=change.operation,
+    )

@@ -1,0 +1,50 @@
+"""Whether an operation can be taken back, and with which command: undo itself is asked for its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import leftovers
+
+from ..base.context import Surroundings
+from .operation import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The answer: a command where it can be taken back, else why not and what can be done instead."""
+
+    possible: bool
+    command: str = ""  # as it is typed, without backticks
+    text: str = ""
+    next_steps: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "possible": self.possible,
+            "command": self.command or None,
+            "text": self.text or None,
+            "next": list(self.next_steps),
+        }
+
+
+def way_back(surroundings: Surroundings, operation: Operation) -> WayBack:
+    """Plan its undo. Nothing is changed; what keeps the plan from being made is part of the answer."""
+    from .undo import UndoRequest, take_back
+
+    home = str(operation.facts.get("home") or "")
+    try:
+        if home and leftovers(home):
+            # Planning would make right what was cut off; whoever only looks changes nothing.
+            return WayBack(
+                False,
+                text="a landing in this home was cut off and has to be made right first",
+                next_steps=("Take it back: `safekept undo --dry-run`",),
+            )
+        take_back(surroundings, UndoRequest(operation=operation.id, dry_run=True))
+    except SafekeptError as error:
+        return WayBack(False, text=error.what, next_steps=error.next_steps)
+    except OSError as error:
+        return WayBack(False, text=f"it cannot be told: {error.strerror or error}")
+    return WayBack(True, f"safekept undo {operation.id}")

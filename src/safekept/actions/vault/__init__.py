@@ -1,0 +1,1 @@
+"""The vault itself: opened, checked, pruned, repaired."""

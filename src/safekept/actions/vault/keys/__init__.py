@@ -1,0 +1,1 @@
+"""What opens a vault: the key file, passphrases, the kit."""

@@ -1,0 +1,140 @@
+"""The keys of a vault: which there are, one more, one less, and the one in the key file shown.
+
+Every key opens everything, so a change of keys is written to the journal, without the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import silent
+from safekept.core.journal import Record, new_id
+from safekept.vault.errors import KeyInUse, NoSuchKey
+from safekept.vault.repo import FOR_PASSPHRASE, KeyFile, Repository, Secret
+
+from ...base.context import Surroundings
+from ...base.record import record
+from .key_file import KeyExists, secret_from_file, write_key_once
+
+#: What a key's owner is called in every list, restic's own included, when it is the recovery passphrase.
+RECOVERY = "recovery"
+
+GENERATED, PASSPHRASE, RECOVERY_PASSPHRASE = "generated key", "passphrase", "recovery passphrase"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """One key as a list shows it; never the key itself."""
+
+    id: str
+    kind: str  # GENERATED, PASSPHRASE or RECOVERY_PASSPHRASE; empty where it cannot be read
+    created: str
+    person: str  # who added it, and where
+    current: bool  # it opened the vault just now
+    reason: str = ""  # why it cannot be read
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "kind": self.kind or None,
+            "created": self.created,
+            "person": self.person,
+            "current": self.current,
+            "unreadable": self.reason or None,
+        }
+
+
+def listed_keys(repository: Repository) -> list[ListedKey]:
+    """Every key file, oldest first."""
+    found = []
+    for key in repository.list_keys():
+        if isinstance(key, KeyFile):
+            person = f"{key.username}@{key.hostname}"
+            found.append(ListedKey(key.id, _kind(key), key.created, person, key.id == repository.key_id))
+        else:
+            name, reason = key
+            found.append(ListedKey(name, "", "", "", False, reason))
+    return sorted(found, key=lambda key: (key.created, key.id))
+
+
+def _kind(key: KeyFile) -> str:
+    if key.cost.work < FOR_PASSPHRASE.work // 8:
+        return GENERATED
+    return RECOVERY_PASSPHRASE if key.username == RECOVERY else PASSPHRASE
+
+
+def add_passphrase(
+    surroundings: Surroundings, repository: Repository, secret: Secret, *, recovery: bool = False
+) -> str:
+    """One more passphrase that opens the vault; the id of its key."""
+    added = repository.add_key(Secret(secret.text), username=RECOVERY if recovery else "")
+    _record(surroundings, "key-add", {"key": added, "recovery": recovery})
+    return added
+
+
+def key_to_remove(repository: Repository, prefix: str) -> ListedKey:
+    """The one key that starts so. NoSuchKey or KeyInUse, with the keys that there are."""
+    keys = listed_keys(repository)
+    matches = [key for key in keys if prefix and key.id.startswith(prefix)]
+    if len(matches) != 1:
+        raise NoSuchKey(
+            f"{len(matches) or 'No'} keys of this vault start with `{prefix}`",
+            kept="No key was removed",
+            next_steps=("See the keys: `safekept vault key list`",),
+        )
+    if matches[0].current:
+        raise KeyInUse(
+            f"The key {matches[0].id[:8]} is the one that this vault was opened with",
+            kept="No key was removed",
+            next_steps=("Open the vault with another key, then remove this one",),
+        )
+    return matches[0]
+
+
+def remove_key(surroundings: Surroundings, repository: Repository, key: str) -> None:
+    """Take a key away for good, by its full id."""
+    repository.remove_key(key)
+    _record(surroundings, "key-remove", {"key": key})
+
+
+def removed_keys(surroundings: Surroundings) -> set[str]:
+    """The keys that were taken away on this machine, as the journal remembers."""
+    return {
+        str(entry.facts.get("key"))
+        for entry in surroundings.journal.read()
+        if entry.verb == "vault-key-remove" and entry.state == "done"
+    }
+
+
+def export_key(surroundings: Surroundings, repository: Repository) -> Secret:
+    """The key in the key file, proven to open this very vault."""
+    secret = secret_from_file(surroundings.vault_key_file)
+    if secret is None:
+        raise NoKeyToShow(
+            f"the vault at `{surroundings.vault}` was opened with a passphrase; "
+            f"there is no key file `{surroundings.vault_key_file}`",
+            kept="Nothing was written",
+            next_steps=("The passphrase opens it everywhere, with restic too",),
+        )
+    Repository.open(repository.storage, secret)
+    return secret
+
+
+class NoKeyToShow(SafekeptError):
+    code = "no-key-to-show"
+
+
+def write_exported_key(path: str, text: str) -> None:
+    """Write a key to a file of its own, 0600; an existing file is not touched."""
+    if not write_key_once(path, text):
+        raise KeyExists(
+            f"`{path}` exists already",
+            kept="It was not touched",
+            next_steps=("Name another file: `safekept vault key export -o FILE`",),
+        )
+
+
+def _record(surroundings: Surroundings, verb: str, facts: dict[str, object]) -> None:
+    facts = {"vault": surroundings.vault, **facts}
+    record(surroundings, Record(new_id(), f"vault-{verb}", "done", facts=facts), silent)

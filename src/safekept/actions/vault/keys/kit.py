@@ -1,0 +1,269 @@
+"""The kit: one page that opens the vault on a bare machine, without safekept.
+
+It says where the vault is, holds its key, and gives the exact commands for plain restic; a test runs
+them as they stand. It also carries copies of the two small files without which no key helps: `config`
+and the key file. Everything on it together is the power to read the vault, so it is 0600.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import silent
+from safekept.core.files import durable_write
+from safekept.core.journal import Record, new_id
+from safekept.vault.errors import WrongKey
+from safekept.vault.format import Snapshot
+from safekept.vault.repo import Repository
+from safekept.vault.snapshots import list_snapshots
+from safekept.vault.storage import FileKind
+from safekept.vault.tags import kind_of
+
+from ...base.context import Surroundings
+from ...base.record import record
+from ...offsite.destination import VAULT, DestinationSetting
+from .key_file import secret_from_file
+from .kit_page import rebuild_commands
+
+TITLE = "safekept kit"
+#: Kinds of which every snapshot holds the whole home; a quick one holds the state files only.
+WHOLE = ("manual", "scheduled", "pre-update", "pre-migration")
+
+
+class KitTaken(SafekeptError):
+    code = "kit-place-taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, what is to know, and what is to type."""
+
+    title: str
+    text: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """The page before it is set as text or HTML."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+
+
+def make_kit(surroundings: Surroundings, repository: Repository) -> Kit:
+    """Everything that a person needs who has this page, the vault, and restic."""
+    key = _key_of(surroundings, repository)
+    snapshots, _ = list_snapshots(repository)
+    homes: dict[str, bool] = {}  # and whether a snapshot holds it whole
+    for snapshot in reversed(snapshots):
+        for path in snapshot.paths:
+            homes[path] = homes.get(path, False) or kind_of(snapshot) in WHOLE
+    if not homes:
+        homes[surroundings.locate(existing=False).home] = True
+    facts = [
+        ("Written", time.strftime("%Y-%m-%d %H:%M")),
+        ("Machine", os.uname().nodename),
+        ("Vault", surroundings.vault),
+        ("Vault id", repository.id),
+        *(("Copy", copy) for copy in copies_of(surroundings, repository)),
+        ("Key", key or "not on this page: the passphrase that you chose"),
+        *(("Home", home) for home in homes),
+    ]
+    return Kit(
+        f"{TITLE}: how to open the vault of {os.uname().nodename}",
+        tuple(facts),
+        (
+            _preparing(surroundings, key),
+            _restoring(homes, bool(key)),
+            _looking(bool(key)),
+            _mending(repository),
+            _rebuilding(surroundings, repository.id, bool(key)),
+            *_searching(surroundings, repository, snapshots),
+        ),
+    )
+
+
+def copies_of(surroundings: Surroundings, repository: Repository) -> list[str]:
+    """Where the copies of the vault are: how safekept names each place, and what restic calls it."""
+    found = []
+    for one in surroundings.destinations:
+        if VAULT in one.takes:
+            restic = restic_name(one, f"{repository.id[:16]}")
+            found.append(f"{one.url} (for restic: VAULT={shlex.quote(restic)})")
+    return found
+
+
+def restic_name(destination: DestinationSetting, directory: str) -> str:
+    """The repository in a destination as restic's `-r` takes it."""
+    scheme, _, rest = destination.url.rstrip("/").partition(":")
+    if scheme == "file":
+        return f"/{rest.lstrip('/')}/{directory}"
+    if scheme == "s3":
+        endpoint = destination.options.get("endpoint", "").rstrip("/") or "https://s3.amazonaws.com"
+        return f"s3:{endpoint}/{rest.lstrip('/')}/{directory}"
+    if scheme == "sftp":
+        host, _, path = rest.lstrip("/").partition("/")
+        # A second slash: restic takes a path without it as one below the login directory, as ours with `~`.
+        below = path.removeprefix("~/") if path.startswith("~/") else f"/{path}"
+        return f"sftp://{host}/{below}/{directory}"
+    return f"{destination.url.rstrip('/')}/{directory}"
+
+
+def _key_of(surroundings: Surroundings, repository: Repository) -> str:
+    secret = secret_from_file(surroundings.vault_key_file)
+    if secret is None:
+        return ""
+    try:
+        Repository.open(repository.storage, secret)
+    except WrongKey:
+        return ""  # it belongs to another vault, and does not belong on this page
+    return secret.text
+
+
+def _restic(with_key: bool) -> str:
+    return 'restic -r "$VAULT" --password-file "$KEYFILE"' if with_key else 'restic -r "$VAULT"'
+
+
+def _preparing(surroundings: Surroundings, key: str) -> Section:
+    commands = [f"VAULT={shlex.quote(surroundings.vault)}"]
+    if key:
+        commands += ["KEYFILE=./safekept-vault.key", f'(umask 077; echo {shlex.quote(key)} > "$KEYFILE")']
+    return Section(
+        "1. Prepare",
+        (
+            "Install restic, 0.14 or newer (every distribution has it: `apt install restic`, "
+            "`dnf install restic`, `brew install restic`). safekept itself is not needed.",
+            "Say where the vault is now. If it was copied or is mounted elsewhere, write that place; the "
+            "copies off this machine are named above."
+            + (" Then put the key into a file that only you can read." if key else ""),
+        ),
+        tuple(commands),
+    )
+
+
+def _restoring(homes: Mapping[str, bool], with_key: bool) -> Section:
+    restic, tags = _restic(with_key), " ".join(f"--tag kind:{kind}" for kind in WHOLE)
+    commands = []
+    for home, whole in homes.items():
+        only = f"{tags} " if whole else ""
+        commands.append(f"{restic} restore latest {only}--path {shlex.quote(home)} --target ./restored")
+    last = [f"./restored{home}" for home in homes]
+    return Section(
+        "2. Bring the newest whole snapshot back",
+        (
+            "Into a new directory; nothing on the machine is replaced.",
+            f"The home is then in {', '.join(last)}. Look at it, move it where the agent expects it, and "
+            "start the agent. Databases hold every row; the end of this page fills their search again.",
+        ),
+        tuple(commands),
+    )
+
+
+def _looking(with_key: bool) -> Section:
+    restic = _restic(with_key)
+    return Section(
+        "3. Other points in time",
+        (
+            "See all snapshots. Those with the tag kind:quick hold the state files only. Put an id of the "
+            "first column in the place of `latest` above to bring that one back.",
+            "The second command proves every byte of the vault.",
+        ),
+        (f"{restic} snapshots", f"{restic} check --read-data"),
+    )
+
+
+def _mending(repository: Repository) -> Section:
+    storage = repository.storage
+    config = base64.b64encode(storage.read(FileKind.CONFIG)).decode()
+    key = base64.b64encode(storage.read(FileKind.KEY, repository.key_id)).decode()
+    return Section(
+        "4. Only if the file `config` or the directory `keys` of the vault is lost",
+        ("These lines put them back. They are sealed: without the key or passphrase they open nothing.",),
+        (
+            'mkdir -p "$VAULT/keys"',
+            f'echo {config} | base64 -d > "$VAULT/config"',
+            f'echo {key} | base64 -d > "$VAULT/keys/{repository.key_id}"',
+        ),
+    )
+
+
+def _rebuilding(surroundings: Surroundings, vault: str, with_key: bool) -> Section:
+    asked = "" if with_key else " It asks for the passphrase."
+    return Section(
+        "5. With safekept, one command",
+        (
+            "On a machine that has safekept and nothing else: it finds the newest whole snapshot, restores "
+            "it where the agent expects it, sets owners and permissions, proves it, and says what to start."
+            f"{asked} A home that is there is put aside, not deleted. One of these; what opens a place off "
+            "this machine (the keys of a cloud, an SSH key, rclone.conf) is not on this page:",
+        ),
+        rebuild_commands(surroundings, vault, ' --key-file "$KEYFILE"' if with_key else ""),
+    )
+
+
+def _searching(
+    surroundings: Surroundings, repository: Repository, snapshots: Sequence[Snapshot]
+) -> tuple[Section, ...]:
+    """How the search indexes are filled that snapshots leave out."""
+    from .kit_page import search_commands
+
+    commands = search_commands(surroundings, repository, snapshots)
+    if not commands:
+        return ()
+    text = (
+        "Snapshots may leave out the search indexes of a database, which can be made anew. Every row is "
+        "there; only a search finds nothing before these commands were run. They need the program `sqlite3` "
+        "(3.34 or newer), and the agent must not run. They do no harm where nothing was left out."
+    )
+    return (Section("6. Fill the search of a database again", (text,), tuple(commands)),)
+
+
+def write_kit(surroundings: Surroundings, repository: Repository, output: str = "") -> tuple[str, str]:
+    """Write the page as text and as HTML to print; their paths. Only a kit of before is replaced.
+
+    `output` is a directory, or a name without suffix; empty: the user's home directory.
+    """
+    from .kit_page import as_html, as_text
+
+    kit = make_kit(surroundings, repository)
+    output = output or surroundings.user_home
+    if os.path.isdir(output):
+        output = os.path.join(output, f"safekept-kit-{repository.id[:8]}")
+    stem = output.removesuffix(".txt").removesuffix(".html")
+    pages = {f"{stem}.txt": as_text(kit), f"{stem}.html": as_html(kit)}
+    for path in pages:
+        if os.path.lexists(path) and not _is_kit(path):
+            raise KitTaken(
+                f"`{path}` exists and is not a kit",
+                kept="It was not touched; nothing was written",
+                next_steps=("Name another place: `safekept vault kit -o PATH`",),
+            )
+    try:
+        for path, page in pages.items():
+            durable_write(path, page.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise KitTaken(
+            f"`{stem}.txt` cannot be written: {error.strerror}",
+            kept="The vault was not touched",
+            next_steps=("Name another place: `safekept vault kit -o PATH`",),
+        ) from error
+    facts: dict[str, object] = {"vault": surroundings.vault, "written": list(pages)}
+    record(surroundings, Record(new_id(), "vault-kit", "done", facts=facts), silent)
+    text, html = pages
+    return text, html
+
+
+def _is_kit(path: str) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return os.path.isfile(path) and TITLE in file.read(4096)
+    except OSError:
+        return False

@@ -1,0 +1,99 @@
+"""The storage behind the name of a vault: a directory, a URL, or a destination that holds a copy of it.
+
+A destination holds one directory for each vault. Which of them is meant is clear where this machine knows
+its own vault, or where there is only one; else a person is asked to say it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from safekept.core.errors import SafekeptError
+from safekept.core.objects.address import is_address
+from safekept.core.objects.base import ObjectStore
+from safekept.vault.storage import LocalStorage, Storage
+
+from ..base.context import Surroundings
+from ..offsite.destination import DestinationSetting
+from ..offsite.place import find_destination, open_destination
+
+_DIRECTORY = re.compile(r"[0-9a-f]{16}")
+_SHOWN = 12
+
+
+class SeveralVaults(SafekeptError):
+    code, exit_code = "several-vaults", 2
+
+
+def is_remote(surroundings: Surroundings, place: str) -> bool:
+    """Whether a vault is named by a URL or by a destination, and not by a directory."""
+    return is_address(place) or any(one.name == place for one in surroundings.destinations)
+
+
+def storage_of(surroundings: Surroundings, place: str, *, known: str = "", create: bool = False) -> Storage:
+    """The storage of the vault that `place` names. `known` is the id of this machine's own vault.
+
+    With `create` the place is taken as it is: a vault is made in it, and not looked for below it.
+    """
+    if not is_remote(surroundings, place):
+        return LocalStorage(place if create else _directory_in(place, known))
+    from safekept.vault.storage import RemoteStorage
+
+    setting = find_destination(surroundings, place)
+    objects = open_destination(surroundings, setting)
+    try:
+        below = "" if create else _vault_in(objects, setting, known)
+    except BaseException:
+        objects.close()
+        raise
+
+    class Owning(RemoteStorage):
+        """Closing the vault closes the place, which a view of one directory does not."""
+
+        def close(self) -> None:
+            objects.close()
+
+    return Owning(objects.below(below) if below else objects)
+
+
+def vaults_in(objects: ObjectStore) -> list[str]:
+    """The directories of vaults in a destination."""
+    return sorted(name for name in objects.directories() if _DIRECTORY.fullmatch(name))
+
+
+def _vault_in(objects: ObjectStore, setting: DestinationSetting, known: str) -> str:
+    """The directory of the one vault that is meant; "" where the place is itself a vault."""
+    if known and objects.exists(f"{known[:16]}/config"):
+        return f"{known[:16]}/"
+    if objects.exists("config"):
+        return ""
+    found = vaults_in(objects)
+    if len(found) > 1:
+        raise _several(setting.url, found)
+    return f"{found[0]}/" if found else ""
+
+
+def _directory_in(path: str, known: str) -> str:
+    """The same for a directory: one that holds a copy of a vault, as a disk does, means that copy."""
+    if os.path.exists(os.path.join(path, "config")):
+        return path
+    try:
+        found = sorted(name for name in os.listdir(path) if _DIRECTORY.fullmatch(name))
+    except OSError:
+        return path
+    if known[:16] in found:
+        return os.path.join(path, known[:16])
+    if len(found) > 1:
+        raise _several(path, found)
+    return os.path.join(path, found[0]) if found else path
+
+
+def _several(place: str, found: list[str]) -> SeveralVaults:
+    shown = ", ".join(f"`{name}`" for name in found[:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
+    return SeveralVaults(
+        f"`{place}` holds {len(found)} vaults: {shown}",
+        kept="Nothing was read or changed",
+        next_steps=(f"Say which one, by adding its directory: `{place.rstrip('/')}/{found[0]}`",),
+        vaults=found,
+    )

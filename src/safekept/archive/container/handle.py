@@ -1,0 +1,131 @@
+"""The open file of an archive being read: reads by position, from any thread, never past its end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ..errors import NOTHING_CHANGED, ArchiveNotFound, ArchiveUnreadable, damaged
+
+#: Reads up to this size that follow one another are answered out of one larger read.
+_SMALL = 64 << 10
+_WINDOW = 512 << 10
+
+
+class Handle:
+    """A descriptor, its size and its name for messages."""
+
+    #: Whether going back is dear, so that whoever reads should do so from front to back.
+    in_order = False
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path, self.descriptor = path, descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._open = True
+        self._window = (0, b"")  # where the last larger read began, and what it gave
+        self._expected = -_WINDOW  # about where the next small read begins, if they follow one another
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly that many bytes."""
+        data = self.some(offset, length)
+        if len(data) != length:
+            raise damaged(self.path, "it ends too early")
+        return data
+
+    def some(self, offset: int, length: int) -> bytes:
+        """That many bytes, or what there is of them."""
+        if offset < 0 or offset >= self.size:
+            return b""
+        if length <= _SMALL:
+            # Whatever other threads do to it meanwhile, a window is one whole tuple or another.
+            start, data = self._window
+            if start <= offset and offset + length <= start + len(data):
+                return data[offset - start : offset - start + length]
+            if -_SMALL <= offset - self._expected <= _SMALL and offset + _WINDOW <= self.size:
+                data = self._pread(offset, _WINDOW)
+                self._window, self._expected = (offset, data), offset + _WINDOW
+                return data[:length]
+            self._expected = offset
+        return self._pread(offset, length)
+
+    def start(self, length: int) -> bytes:
+        """The first bytes and no more: for a look at what it is, without reading ahead."""
+        return self._pread(0, length)
+
+    def _pread(self, offset: int, length: int) -> bytes:
+        try:
+            data = os.pread(self.descriptor, min(length, self.size - offset), offset)
+            if len(data) == length or offset + len(data) >= self.size or not data:
+                return data
+            # One read gives at most 2 GiB.
+            return data + self._pread(offset + len(data), length - len(data))
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+    def settle(self) -> None:
+        """Hear the last word on what was read, where there is one to be had."""
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            with contextlib.suppress(OSError):
+                os.close(self.descriptor)
+
+
+def open_handle(path: str) -> Handle:
+    """Open an archive for reading, or say why that is not possible."""
+    try:
+        # Without O_NONBLOCK a named pipe in the place of an archive would hang us here.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        what = "is a directory, not an archive" if stat.S_ISDIR(mode) else "is not a regular file"
+        raise ArchiveUnreadable(
+            f"`{path}` {what}",
+            kept=NOTHING_CHANGED,
+            next_steps=("Name the archive file itself: `safekept import FILE`",),
+            path=path,
+        )
+    return Handle(path, descriptor)
+
+
+def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadable:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return ArchiveNotFound(
+            f"there is no archive `{path}`",
+            kept=NOTHING_CHANGED,
+            next_steps=("Check the name, and give the whole path: `safekept import FILE`",),
+            path=path,
+        )
+    return ArchiveUnreadable(
+        f"`{path}` cannot be read: {(error.strerror or str(error)).lower()}",
+        kept=NOTHING_CHANGED,
+        next_steps=("Check that you may read the file, and that its disk is sound",),
+        path=path,
+    )
+
+
+# Work that is done ahead on several threads, its results handed on in order.
+
+
+def in_order(work: Iterable[Callable[[], bytes]], pool: ThreadPoolExecutor, ahead: int) -> Iterator[bytes]:
+    """At most `ahead` pieces are in the air, so memory stays flat; what nobody waits for is not begun."""
+    flying: deque[Future[bytes]] = deque()
+    try:
+        for one in work:
+            flying.append(pool.submit(one))
+            if len(flying) >= ahead:
+                yield flying.popleft().result()
+        while flying:
+            yield flying.popleft().result()
+    finally:
+        for future in flying:
+            future.cancel()

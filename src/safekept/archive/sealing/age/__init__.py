@@ -1,0 +1,1 @@
+"""age files: header, payload, keys; also SSH keys."""

@@ -1,0 +1,145 @@
+"""age's own keys (X25519), and its passphrases (scrypt): wrapping and unwrapping the file key."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from . import bech32
+from .header import FILE_KEY, NotAHeader, Stanza, derived, padded, unpadded
+
+PUBLIC, PRIVATE = "age", "age-secret-key-"
+_X25519 = b"age-encryption.org/v1/X25519"
+_SCRYPT = b"age-encryption.org/v1/scrypt"
+#: 2^18: a second and 256 MB, as age itself takes. More than 2^22 is a trap for whoever opens it.
+WORK, WORK_LIMIT = 18, 22
+_DECIMAL = re.compile(r"[1-9][0-9]?")
+_NONCE = bytes(12)
+
+
+def wrapped(key: bytes, file_key: bytes) -> bytes:
+    return ChaCha20Poly1305(key).encrypt(_NONCE, file_key, None)
+
+
+def unwrapped(key: bytes, body: bytes) -> bytes | None:
+    """The file key, or None where the key is another one."""
+    if len(body) != FILE_KEY + 16:
+        raise NotAHeader("a wrapped key in it has the wrong size")
+    try:
+        return ChaCha20Poly1305(key).decrypt(_NONCE, body, None)
+    except InvalidTag:
+        return None
+
+
+def share_of(text: str) -> bytes:
+    share = padded(text.encode("ascii"))
+    if len(share) != 32:
+        raise NotAHeader("a key in it has the wrong size")
+    return share
+
+
+def agreed(private: X25519PrivateKey, share: bytes) -> bytes:
+    """The shared secret; a share that forces a known one is refused."""
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(share))
+    except ValueError:
+        raise NotAHeader("a key in it is a trap") from None
+
+
+@dataclass(frozen=True, slots=True)
+class AgeRecipient:
+    """`age1…`: the half that anybody may have."""
+
+    public: bytes
+
+    def __str__(self) -> str:
+        return bech32.encode(PUBLIC, self.public)
+
+    def wrap(self, file_key: bytes) -> Stanza:
+        once = X25519PrivateKey.generate()
+        share = once.public_key().public_bytes_raw()
+        key = derived(agreed(once, self.public), share + self.public, _X25519)
+        return Stanza("X25519", (unpadded(share),), wrapped(key, file_key))
+
+
+@dataclass(frozen=True, slots=True)
+class AgeIdentity:
+    """`AGE-SECRET-KEY-1…`: the half that opens."""
+
+    private: bytes
+
+    def __repr__(self) -> str:
+        return "AgeIdentity(…)"
+
+    @classmethod
+    def generate(cls) -> AgeIdentity:
+        return cls(os.urandom(32))
+
+    @property
+    def text(self) -> str:
+        return bech32.encode(PRIVATE, self.private).upper()
+
+    @property
+    def recipient(self) -> AgeRecipient:
+        return AgeRecipient(self._key().public_key().public_bytes_raw())
+
+    def _key(self) -> X25519PrivateKey:
+        return X25519PrivateKey.from_private_bytes(self.private)
+
+    def unwrap(self, stanza: Stanza) -> bytes | None:
+        if stanza.kind != "X25519":
+            return None
+        if len(stanza.arguments) != 1:
+            raise NotAHeader("a line of it is broken")
+        share = share_of(stanza.arguments[0])
+        public = self._key().public_key().public_bytes_raw()
+        return unwrapped(derived(agreed(self._key(), share), share + public, _X25519), stanza.body)
+
+
+def parse_recipient(text: str) -> AgeRecipient:
+    """ValueError says what is wrong."""
+    prefix, data = bech32.decode(text)
+    if prefix != PUBLIC or len(data) != 32:
+        raise ValueError("it is a kind of age key that safekept does not know")
+    return AgeRecipient(data)
+
+
+def parse_identity(text: str) -> AgeIdentity:
+    prefix, data = bech32.decode(text)
+    if prefix != PRIVATE or len(data) != 32:
+        raise ValueError("it is a kind of age key that safekept does not know")
+    return AgeIdentity(data)
+
+
+class Passphrase:
+    """A passphrase, made slow to guess."""
+
+    def __init__(self, text: str, work: int = 0) -> None:
+        self._secret, self._work = text.encode("utf-8", "surrogateescape"), work or WORK
+
+    def wrap(self, file_key: bytes) -> Stanza:
+        salt = os.urandom(16)
+        body = wrapped(self._stretched(salt, self._work), file_key)
+        return Stanza("scrypt", (unpadded(salt), str(self._work)), body)
+
+    def unwrap(self, stanza: Stanza) -> bytes | None:
+        if len(stanza.arguments) != 2 or not _DECIMAL.fullmatch(stanza.arguments[1]):
+            raise NotAHeader("a line of it is broken")
+        salt, work = padded(stanza.arguments[0].encode("ascii")), int(stanza.arguments[1])
+        if len(salt) != 16:
+            raise NotAHeader("a line of it is broken")
+        if work > WORK_LIMIT:
+            raise NotAHeader("it asks for more memory than any honest one")
+        return unwrapped(self._stretched(salt, work), stanza.body)
+
+    def _stretched(self, salt: bytes, work: int) -> bytes:
+        try:
+            return Scrypt(_SCRYPT + salt, 32, 1 << work, 8, 1).derive(self._secret)
+        except MemoryError:
+            raise NotAHeader("its passphrase needs more memory than there is") from None

@@ -1,0 +1,1 @@
+"""OpenPGP messages through the gpg program."""

@@ -1,0 +1,1 @@
+"""tar.zst, ours and what others made."""

@@ -1,0 +1,1 @@
+"""zip, ours, that of Hermes and of others."""

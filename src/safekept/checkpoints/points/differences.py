@@ -1,0 +1,107 @@
+"""What differs between two points: files and lines counted for a list, or shown as text.
+
+Counting is bounded: a point is shown with `more` when too much changed to be counted in a moment, and
+content that is not text, or too large to be worth it, counts as a file and no lines.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..checkpoint import Checkpoint, CheckpointDamaged, FileState
+from ..store.store import Store
+from .rollback_plan import substance
+
+_LARGEST = 1 << 20
+_FILES_COUNTED = 200
+_BYTES_COUNTED = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How much changed: going from one state to another."""
+
+    files: int = 0
+    added: int = 0  # lines
+    removed: int = 0
+    more: bool = False  # lines were not counted in all of the files
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "files": self.files,
+            "lines_added": self.added,
+            "lines_removed": self.removed,
+            "more": self.more,
+        }
+
+
+def pairs_between(
+    store: Store, older: Checkpoint, newer: Checkpoint
+) -> list[tuple[str, FileState | None, FileState | None]]:
+    """Files and links that differ in kind, mode or bytes, by name; directories do not count."""
+    return sorted(
+        (path, one, two)
+        for path, one, two in store.difference(older, newer)
+        if substance(one) != substance(two) and _file(one) | _file(two)
+    )
+
+
+def count_changes(store: Store, older: Checkpoint, newer: Checkpoint) -> Changes:
+    """Files and lines that changed from one point to the next."""
+    return count_pairs(store, pairs_between(store, older, newer))
+
+
+def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]) -> Changes:
+    added = removed = budget = 0
+    more = len(pairs) > _FILES_COUNTED
+    for _, one, two in pairs[:_FILES_COUNTED]:
+        budget += (one.size if one else 0) + (two.size if two else 0)
+        if budget > _BYTES_COUNTED:
+            more = True
+            break
+        old, new = _lines(store, one), _lines(store, two)
+        if old is None or new is None:
+            continue
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=True)
+        for kind, start, end, new_start, new_end in matcher.get_opcodes():
+            if kind != "equal":
+                removed += end - start
+                added += new_end - new_start
+    return Changes(len(pairs), added, removed, more)
+
+
+def text_difference(
+    store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]
+) -> Iterator[str]:
+    """A unified difference, line by line without line ends; what is not text is named in one line."""
+    for path, one, two in pairs:
+        old, new = _lines(store, one), _lines(store, two)
+        if one is not None and two is not None and (one.kind, one.mode) != (two.kind, two.mode):
+            yield f"# {path}: {one.kind} {one.mode & 0o7777:04o} -> {two.kind} {two.mode & 0o7777:04o}"
+        if old is None or new is None:
+            sizes = f"{one.size if one else 0} -> {two.size if two else 0} bytes"
+            yield f"# {path}: not shown as text ({sizes})"
+            continue
+        before, after = (f"a/{path}" if one else "/dev/null"), (f"b/{path}" if two else "/dev/null")
+        yield from difflib.unified_diff(old, new, before, after, lineterm="")
+
+
+def _file(state: FileState | None) -> bool:
+    return state is not None and state.kind != "directory"
+
+
+def _lines(store: Store, state: FileState | None) -> list[str] | None:
+    """The lines of a text; None for anything else. Nothing there is a text without lines."""
+    if state is None or state.kind == "directory":
+        return []
+    if state.size > _LARGEST:
+        return None
+    try:
+        data = store.read(state.oid)
+    except CheckpointDamaged:  # said where it is gone back to
+        return None
+    if b"\0" in data[:8000]:
+        return None
+    return data.decode("utf-8", "surrogateescape").splitlines()

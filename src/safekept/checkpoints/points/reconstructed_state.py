@@ -1,0 +1,246 @@
+"""The project as it was at a checkpoint, put together from all that is known.
+
+A full point knows everything. A named-only point knows its named files; for any other path the next
+later point that knows it is the truth, since what an agent changes is captured before it is changed.
+So going back to a named-only point undoes that change and every later one, and brings back nothing
+older than the point itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
+from ..store.store import Store
+from ..store.tree_state import TreeState
+from .attribution import marks_amid_turns
+from .rollback_journal import RollbackJournal
+from .rollback_plan import parents, substance
+
+
+class States:
+    """States of checkpoints, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, TreeState] = {}
+
+    @classmethod
+    def of(cls, source: Store | States) -> States:
+        return source if isinstance(source, States) else cls(source)
+
+    def __call__(self, point: Checkpoint) -> TreeState:
+        if point.id not in self._known:
+            self._known[point.id] = self.store.state(point)
+        return self._known[point.id]
+
+
+@dataclass(slots=True)
+class Moment:
+    """A full point, with what earlier named-only points know better laid over it."""
+
+    base: Checkpoint
+    over: dict[str, tuple[FileState | None, Checkpoint]] = field(default_factory=dict)
+    #: Directories that were made for named files: gone with the last of them.
+    made: frozenset[str] = frozenset()
+    damaged: bool = False  # what it is put together from cannot be read
+
+    def state(self, source: Store | States) -> Mapping[str, FileState]:
+        whole = States.of(source)(self.base)
+        if not self.over:
+            return whole
+        merged = dict(whole)
+        for path, (state, _) in self.over.items():
+            if state is None:
+                merged.pop(path, None)
+            else:
+                merged[path] = state
+        for path in sorted(self.made, reverse=True):
+            found = merged.get(path)
+            if found is None or found.kind != "directory":  # an earlier call knows a file of that name
+                continue
+            if not any(other.startswith(path + "/") for other in merged):
+                del merged[path]
+        return merged
+
+    def differs(self, store: Store, other: Moment) -> bool:
+        """Whether a person would see a difference between the two."""
+        pairs = {path: (one, two) for path, one, two in store.difference(self.base, other.base)}
+        alike = [path for path in self.over.keys() | other.over.keys() if path not in pairs]
+        if alike:  # the same in both full points
+            shared = store.state(self.base, alike)
+            pairs |= {path: (shared.get(path), shared.get(path)) for path in alike}
+        for path, (one, two) in pairs.items():
+            first = self.over[path][0] if path in self.over else one
+            second = other.over[path][0] if path in other.over else two
+            if substance(first) != substance(second):
+                return True
+        return False
+
+
+def named_paths(store: Store, point: Checkpoint) -> list[str]:
+    """The paths that a named-only point speaks for, whether they existed or not."""
+    named = store.about(point).get("named")
+    return [str(path) for path in named] if isinstance(named, list) else []
+
+
+def every_name(store: Store, points: Sequence[Checkpoint]) -> list[str]:
+    """All files that named-only points speak for; what cannot be read speaks for nothing."""
+    found: set[str] = set()
+    for point in points:
+        if not point.full:
+            with contextlib.suppress(CheckpointDamaged):
+                found.update(named_paths(store, point))
+    return sorted(found)
+
+
+def moments(
+    source: Store | States, points: Sequence[Checkpoint], live: Checkpoint | None
+) -> dict[str, Moment]:
+    """Every checkpoint of a project by id; `points` newest first, `live` a point of now."""
+    return {point.id: moment for point, moment in _each(States.of(source).store, points, live)}
+
+
+def moment_of(store: Store, points: Sequence[Checkpoint], target: Checkpoint, live: Checkpoint) -> Moment:
+    """The same for one checkpoint; only what is needed for it is read."""
+    needed: list[Checkpoint] = []
+    for point in sorted(points, key=lambda point: (point.time_ns, point.id)):
+        if (point.time_ns, point.id) >= (target.time_ns, target.id):
+            needed.append(point)
+            if point.full:
+                break
+    found = [moment for _, moment in _each(store, needed[::-1], live)]
+    return found[-1] if found else Moment(target)
+
+
+def _each(
+    store: Store, points: Iterable[Checkpoint], live: Checkpoint | None
+) -> Iterator[tuple[Checkpoint, Moment]]:
+    newer = Moment(live) if live is not None else None
+    for point in points:
+        if point.full or newer is None:  # where nothing later is known, the rest is as it was before
+            newer = Moment(point)
+        else:
+            try:
+                names = named_paths(store, point)
+                states = store.state(point, names)
+            except CheckpointDamaged:
+                yield point, Moment(point, damaged=True)
+                continue
+            over = {name: (states.get(name), point) for name in names}
+            made = {above for name in names if name not in states for above in parents(name)} - states.keys()
+            newer = Moment(newer.base, {**newer.over, **over}, newer.made | made)
+        yield point, newer
+
+
+def numbered(
+    store: Store,
+    points: Sequence[Checkpoint],
+    live: Checkpoint | None,
+    most: int = 0,
+    damaged: list[Checkpoint] | None = None,
+) -> list[Checkpoint]:
+    """The points that have numbers, number 1 first: so that `rollback 1` always undoes the last change.
+
+    Only *before* and *manual* points have one; and of those not one after which nothing changed, seen
+    from the next newer one, nor one that a rollback went back to or behind. Where the newest point is
+    an after-mark, what happened since is the user's own, which no number undoes. One
+    that is damaged has none, and is added to `damaged`. `most`: so many are enough.
+    """
+    # Where nothing changed since the newest point, that one is also the point of now.
+    newest = next((point for point in points if point.kind != "undo"), None)
+    points = [point for point in points if live is None or point.id != live.id or point.numbered]
+    reference = Moment(live) if live is not None else None
+    ended = newest is not None and newest.kind == "after" and newest.id not in marks_amid_turns(points)
+    if newest is not None and ended and newest.full:
+        reference = Moment(newest)
+    undone = _Undone(store, points[0].project) if points else None
+    found: list[Checkpoint] = []
+    for point, moment in _each(store, points, live):
+        if most and len(found) >= most:
+            break
+        if not point.numbered or (live is not None and point.id == live.id):
+            continue
+        if undone is not None and undone.covers(point):
+            continue
+        try:
+            differs = not moment.damaged and (reference is None or moment.differs(store, reference))
+        except CheckpointDamaged:  # one of the two
+            moment.damaged, differs = not _readable(store, moment), True
+        if moment.damaged:
+            if damaged is not None:
+                damaged.append(point)
+        elif differs:
+            found.append(point)
+            reference = moment
+    return found
+
+
+def _readable(store: Store, moment: Moment) -> bool:
+    try:
+        moment.state(store)
+    except CheckpointDamaged:
+        return False
+    return True
+
+
+class _Undone:
+    """The stretches of a project's history that rollbacks left behind. Ids sort by time."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        self._stretches: list[tuple[str, str, bool]] = []
+        position = "~"
+        lines = RollbackJournal(store.project_directory(project)).finished()
+        for line in sorted(lines, key=lambda line: str(line.get("undo")), reverse=True):
+            target, undo = str(line.get("target", "")), str(line.get("undo", ""))
+            # A rollback that lies itself in such a stretch, or was undone, left nothing behind.
+            if undo < position and target and not line.get("files"):
+                self._stretches.append((target, undo, line.get("complete") is True))
+                position = target
+
+    def covers(self, point: Checkpoint) -> bool:
+        """The point that was gone back to counts as well, unless something of it is still to be done."""
+        return any(
+            target < point.id <= undo or (complete and point.id == target and point.kind == "before")
+            for target, undo, complete in self._stretches
+        )
+
+
+class LeftOut:
+    """What a checkpoint did not save although it was there, asked by path."""
+
+    def __init__(self, state: TreeState) -> None:
+        self._state = state
+
+    @property
+    def items(self) -> list[Skipped]:
+        return sorted(self._state.skipped.values(), key=lambda one: one.path)
+
+    def find(self, path: str) -> Skipped | None:
+        """The entry for a path, or for a directory above it."""
+        for place in (path, *reversed(parents(path))):
+            if place in self._state.skipped:
+                return self._state.skipped[place]
+        return None
+
+    def reason(self, path: str) -> str:
+        """Why a path may have been there although it is not in the checkpoint; "" if it surely was not."""
+        if self._state.knows(path):
+            return ""
+        return "then-left-out" if self.find(path) is not None else "unproven"
+
+
+class Absence:
+    """Whether a path that a moment does not hold was surely not there; answered by the point that knows."""
+
+    def __init__(self, states: States, moment: Moment) -> None:
+        self._states, self._moment = states, moment
+
+    def __call__(self, path: str) -> str:
+        over = self._moment.over.get(path)
+        if over is not None:  # it was looked at by name: only an entry of its own counts
+            left_out = LeftOut(self._states.store.state(over[1], [path]))
+            return "then-left-out" if left_out.find(path) is not None else ""
+        return LeftOut(self._states(self._moment.base)).reason(path)

@@ -1,0 +1,157 @@
+"""What a rollback will do, path by path, and in words; decided in `deciding`, carried out in `rollback`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..checkpoint import REASONS, Checkpoint, FileState, Skipped
+
+#: Why a path is left as it is, beside the reasons for which it was never saved.
+LEFT = {
+    **REASONS,
+    "mine": "changed by you after the agent's last write",
+    "since": "changed after the rollback that is undone",
+    "renamed": "may be a file that no checkpoint holds, under another name",
+    "unknown": "on disk, and not saved by any checkpoint",
+    "unproven": "may have been there before; the checkpoint's list of what it left out is not whole",
+    "then-left-out": "was there at the checkpoint and was not saved then",
+    "in-the-way": "something that stays stands in its place",
+    "case": "its name differs only in case from another, and this disk takes both for one",
+    "held": "a database that a program has open",
+    "changed": "changed while the rollback ran",
+    "damaged": "its content is missing from the store, or damaged",
+    "not-empty": "a directory that still holds something",
+    "not-permitted": "belongs to somebody else",
+    "mount": "another filesystem is mounted there",
+}
+
+#: How a plan names the project's own directory.
+OWN = "."
+#: What was left although it should have come back.
+_INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted")
+#: What stays because it is somebody's later work, or is never written by anybody but git.
+_THEIRS = ("mine", "since", "git")
+
+
+#: What can be done to a path, in words.
+ACTIONS = {
+    "restore": "put back as it was",
+    "recreate": "brought back; it was deleted since",
+    "remove": "removed; it was made since",
+    "metadata": "mode or time put back",
+    "make-directory": "directory brought back",
+    "remove-directory": "directory removed; it was made since",
+    "replace-directory": "put back in place of a directory",
+    "replace-by-directory": "removed in favour of the directory that was there",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One path that will be changed."""
+
+    path: str
+    action: str  # one of ACTIONS
+    then: FileState | None
+    now: FileState | None
+
+    @property
+    def places(self) -> bool:
+        """Whether new content comes in under this name."""
+        return self.action in ("restore", "recreate", "replace-directory")
+
+    @property
+    def takes(self) -> bool:
+        """Whether content that is there now goes away."""
+        return self.action in ("restore", "remove", "replace-by-directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """One path that differs and stays as it is, and why."""
+
+    path: str
+    reason: str  # a key of LEFT
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {LEFT[self.reason]}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(slots=True)
+class RollbackPlan:
+    """The whole of it. `undo` is the point that was taken just now, and holds the project as it is."""
+
+    project: str
+    target: Checkpoint
+    undo: Checkpoint
+    files: tuple[str, ...] = ()  # asked for by name; empty: everything
+    steps: list[Step] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    not_covered: list[Skipped] = field(default_factory=list)  # in the project now, and in no checkpoint
+    gone: list[Skipped] = field(default_factory=list)  # not covered then, and not there any more
+    remarks: list[str] = field(default_factory=list)
+    made_project: bool = False  # the project was gone, and its directory was made again
+    made: tuple[str, ...] = ()  # that directory, and those above it that were gone with it, outermost first
+    root: FileState | None = None  # the project's own directory as it was; None where that is not known
+    root_now: FileState | None = None
+    then: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as it was
+    now: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as the undo point holds it
+
+    @property
+    def kept(self) -> list[Left]:
+        """What stays because it was changed since: by the user, or after a rollback that is undone."""
+        return [left for left in self.left if left.reason in ("mine", "since")]
+
+    def incomplete(self, left: Iterable[Left]) -> bool:
+        """Whether something is left that should have come back: what the target holds, or a failure."""
+        return any(
+            one.reason in _INCOMPLETE or (one.path in self.then and one.reason not in _THEIRS) for one in left
+        )
+
+    def counts(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for step in self.steps:
+            found[step.action] = found.get(step.action, 0) + 1
+        return found
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "project": self.project,
+            "target": self.target.as_dict(),
+            "undo": self.undo.id,
+            "files": list(self.files),
+            "counts": self.counts(),
+            "steps": [{"path": step.path, "action": step.action} for step in self.steps],
+            "left": [{"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.left],
+            "not_covered": [
+                {"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.not_covered
+            ],
+            "gone": [{"path": one.path, "reason": one.reason} for one in self.gone],
+            "remarks": list(self.remarks),
+        }
+
+
+def substance(state: FileState | None) -> tuple[str, int, str] | None:
+    """What makes two states the same to a person: kind, mode, bytes; not the time."""
+    if state is None:
+        return None
+    return state.kind, 0 if state.kind == "symlink" else file_mode(state), state.oid
+
+
+def same(one: FileState | None, other: FileState | None) -> bool:
+    """Whether nothing at all has to be done to make one into the other."""
+    if one is None or other is None:
+        return one is other
+    return substance(one) == substance(other) and one.mtime_ns == other.mtime_ns
+
+
+def file_mode(state: FileState) -> int:
+    """The mode that is given back: never setuid; setgid and sticky for directories only."""
+    return state.mode & (0o3777 if state.kind == "directory" else 0o777)
+
+
+def parents(path: str) -> list[str]:
+    """`a/b/c` -> `a`, `a/b`."""
+    return [path[:at] for at, letter in enumerate(path) if letter == "/"]

@@ -1,0 +1,295 @@
+"""What going back would do: the undo point taken, both states compared, the user's edits known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+
+from ..checkpoint import Checkpoint, FileState, NoSuchCheckpoint
+from ..points.addressing import find_checkpoint, find_files
+from ..points.attribution import changed_by_user, marks_amid_turns
+from ..points.lost_files import Renamed, missed, vanished
+from ..points.reconstructed_state import Absence, LeftOut, States, moment_of, named_paths
+from ..points.rollback_journal import RollbackJournal
+from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, substance
+from ..project import on_the_same_filesystem
+from ..store.store import Store
+from ..store.tree_state import TreeState
+from ..take.taking import ProjectGone, TakeSettings
+from .deciding import Sides, plan_steps
+from .project_tree import Ground, check_project
+from .recovery import recover_locked, rollback_lock
+from .undo_point import UndoPoint, unheld
+from .undoing import Undoing, undoing
+
+_KEPT = "Nothing was changed"
+
+
+class NothingToUndo(SafekeptError):
+    code = "no-rollback-to-undo"
+
+
+def plan_rollback(
+    store: Store,
+    project: str,
+    checkpoint: Checkpoint | str,
+    files: Sequence[str] = (),
+    *,
+    overwrite_mine: bool = False,
+    recreate: bool = False,
+    cwd: str = "",
+    undone: str | None = None,
+    looking: bool = False,
+    settings: TakeSettings | None = None,
+    session: str = "",
+    listener: Listener = silent,
+) -> RollbackPlan:
+    """Take the undo point and say what going back would do; the project itself is not touched.
+
+    `checkpoint` is one, or the number or id a person gave. With `recreate` a project that is gone is made
+    again, as an empty directory. `undone`: this undoes a rollback, which went back to that id.
+    `looking`: the plan is only shown.
+    Raises the typed errors of `addressing`, `ground` and `proving`.
+    """
+    with rollback_lock(store, project):
+        recover_locked(store, project, settings, listener)
+        made = _see_to_project(store, project, checkpoint, recreate)
+        try:
+            keeping = UndoPoint(store, project, settings, session, listener, looking=looking)
+            undo = keeping.take()
+            target = (
+                find_checkpoint(store, project, checkpoint, undo)
+                if isinstance(checkpoint, str)
+                else checkpoint
+            )
+            if target.project != project:
+                raise NoSuchCheckpoint(
+                    f"checkpoint {target.id} belongs to another project, `{target.project}`",
+                    kept=_KEPT,
+                    next_steps=("See what there is here: `safekept rollback`",),
+                    project=project,
+                    other=target.project,
+                )
+            plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
+            _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+        except BaseException:
+            unmake(made)
+            raise
+        return plan
+
+
+def unmake(made: Sequence[str]) -> None:
+    """Remove the directories that were made to plan in, as far as they are still empty."""
+    with contextlib.suppress(OSError):
+        for path in reversed(made):
+            os.rmdir(path)
+
+
+class _Filling:
+    """Compares both states, and decides for each path."""
+
+    def __init__(self, store: Store, plan: RollbackPlan, keeping: UndoPoint, overwrite_mine: bool) -> None:
+        self.store, self.plan, self.keeping = store, plan, keeping
+        self.overwrite = overwrite_mine
+        self.points = [point for point in store.checkpoints(plan.project) if point.id != plan.undo.id]
+        self.states = States(store)
+
+    def fill(self, files: Sequence[str], cwd: str, undone: str | None) -> None:
+        plan, states, undoing_it = self.plan, self.states, None
+        moment = moment_of(self.store, self.points, plan.target, plan.undo)
+        plan.then, now = moment.state(states), states(plan.undo)
+        if files:
+            plan.files = find_files(self.store, plan.project, plan.target, files, cwd, plan.then, now)
+        wanted: Callable[[str], bool] = _Wanted(plan.files)
+        if undone is not None and not plan.made_project:
+            undoing_it = undoing(self.store, states, self.points, plan.target, undone)
+        if undoing_it is not None:
+            wanted = undoing_it.changed
+        with Ground(plan.project) as ground:
+            on_disk = _looking(ground)
+            if names := unheld(plan.then, now, wanted, on_disk):
+                plan.undo = self.keeping.take_again(plan.undo, names)
+                now = states(plan.undo)
+                moment = moment_of(self.store, self.points, plan.target, plan.undo)
+                plan.then = moment.state(states)
+            plan.now = now
+            # What was left out then is known where the project was looked at whole.
+            base = states(moment.base) if moment.base.id != plan.undo.id else TreeState()
+            gone = vanished(base, now, on_disk)
+            renamed = Renamed([] if self.overwrite else gone, base, now, plan.target.time_ns)
+            left_out = LeftOut(now)
+            since, mine = self._theirs(undoing_it, wanted, now)
+            sides = Sides(
+                plan.then,
+                now,
+                wanted,
+                mine,
+                Absence(states, moment),
+                left_out.find,
+                on_disk,
+                since=since,
+                renamed=renamed,
+            )
+            plan.steps, plan.left = plan_steps(sides)
+        if not moment.over and not files:
+            self._own_directory(states(moment.base).root, now.root, undoing_it)
+        if undoing_it is not None:
+            others = undoing_it.others(self._differing(now, lambda path: True), plan.then, now)
+            plan.left = sorted([*plan.left, *(Left(path, "since") for path in others)], key=lambda o: o.path)
+        plan.not_covered = [one for one in left_out.items if wanted(one.path)]
+        plan.gone = missed(gone, _Wanted(plan.files))
+
+    def _own_directory(self, then: FileState, now: FileState, undoing_it: Undoing | None) -> None:
+        """The project's own directory: its mode is a step, its time goes with whatever else is done."""
+        plan = self.plan
+        if not then.mtime_ns or (undoing_it is not None and undoing_it.root not in (None, now)):
+            return  # adopted from a store that does not know it; or changed since
+        if any("/" not in left.path for left in plan.left):
+            then = replace(then, mtime_ns=now.mtime_ns)  # the time of what stays in it
+        plan.root, plan.root_now = then, now
+        if file_mode(then) != file_mode(now):
+            plan.steps.insert(0, Step(OWN, "metadata", then, now))
+
+    def _theirs(
+        self, undoing_it: Undoing | None, wanted: Callable[[str], bool], now: TreeState
+    ) -> tuple[set[str], set[str]]:
+        """What others changed after the rollback that is undone; what the user changed after the agent."""
+        if self.overwrite or self.plan.made_project:  # what is gone whole was nobody's edit of a file
+            return set(), set()
+        differing = self._differing(now, wanted)
+        if undoing_it is not None:
+            return undoing_it.since(differing, now), set()
+        # Of what lies there hidden nothing is known, and so not whose it is.
+        differing = [path for path in differing if path in now or now.knows(path)]
+        start = (self.plan.target.time_ns, self.plan.target.id)
+        later = [point for point in self.points if (point.time_ns, point.id) > start]
+        return set(), changed_by_user(
+            self.store,
+            later,
+            self.plan.undo,
+            now,
+            differing,
+            lambda point: named_paths(self.store, point),
+            marks_amid_turns(self.points),
+        )
+
+    def _differing(self, now: TreeState, wanted: Callable[[str], bool]) -> list[str]:
+        then = self.plan.then
+        return [
+            path
+            for path in then.keys() | now.keys()
+            if substance(then.get(path)) != substance(now.get(path)) and wanted(path)
+        ]
+
+
+def _looking(ground: Ground) -> Callable[[str], int]:
+    def on_disk(path: str) -> int:
+        try:
+            facts = ground.look(path)
+        except PermissionError:
+            return stat.S_IFBLK  # something may be there, and nothing can be done about it
+        return 0 if facts is None else stat.S_IFMT(facts.st_mode)
+
+    return on_disk
+
+
+class _Wanted:
+    """Whether a path was asked for: by its own name, or below a directory that was named."""
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        self._all = not files or "" in files
+        self._names, self._below = frozenset(files), tuple(name + "/" for name in files)
+
+    def __call__(self, path: str) -> bool:
+        return self._all or path in self._names or path.startswith(self._below)
+
+
+def _see_to_project(
+    store: Store, project: str, checkpoint: Checkpoint | str, recreate: bool
+) -> tuple[str, ...]:
+    """See that it is there; the directories that were made for it, outermost first."""
+    try:
+        check_project(project)
+    except ProjectGone:
+        if not recreate or not store.checkpoints(project):
+            raise
+        place = store.project_directory(project)
+        if not os.path.isdir(os.path.dirname(project)) and not on_the_same_filesystem(place, project):
+            raise  # it may only be unmounted
+        if isinstance(checkpoint, str):
+            find_checkpoint(store, project, checkpoint, None)  # before anything is made
+        made = _missing_directories(project)
+        for path in made[:-1]:
+            os.mkdir(path)
+        os.mkdir(project, 0o700)  # nobody else looks in until its own mode is back
+        return made
+    return ()
+
+
+def _missing_directories(path: str) -> tuple[str, ...]:
+    """This one and those above it that are not there, outermost first."""
+    found: list[str] = []
+    while not os.path.lexists(path):
+        found.append(path)
+        path = os.path.dirname(path)
+    return tuple(reversed(found))
+
+
+def plan_undo(
+    store: Store,
+    project: str,
+    id: str = "",
+    *,
+    overwrite_mine: bool = False,
+    looking: bool = False,
+    settings: TakeSettings | None = None,
+    session: str = "",
+    listener: Listener = silent,
+) -> RollbackPlan:
+    """What undoing the last rollback would do."""
+    with rollback_lock(store, project):
+        recover_locked(store, project, settings, listener)
+    points = {point.id: point for point in store.checkpoints(project)}
+    done = RollbackJournal(store.project_directory(project)).finished()
+    if id:
+        target = find_checkpoint(store, project, id, None)
+        if target.kind != "undo":
+            raise _nothing(project, f"checkpoint {target.id} was not taken before a rollback")
+    else:
+        known = [str(line.get("undo")) for line in done if str(line.get("undo")) in points]
+        if not known:
+            raise _nothing(
+                project,
+                "the point before the last rollback was dropped"
+                if done
+                else f"there was no rollback in `{project}`",
+            )
+        target = points[known[-1]]
+    undone = next((str(line.get("target", "")) for line in done if line.get("undo") == target.id), None)
+    return plan_rollback(
+        store,
+        project,
+        target,
+        overwrite_mine=overwrite_mine,
+        recreate=True,
+        undone=undone,
+        looking=looking,
+        settings=settings,
+        session=session,
+        listener=listener,
+    )
+
+
+def _nothing(project: str, why: str) -> NothingToUndo:
+    return NothingToUndo(
+        f"there is nothing to undo: {why}",
+        kept=_KEPT,
+        next_steps=("See every point there is: `safekept rollback --all`",),
+        project=project,
+    )

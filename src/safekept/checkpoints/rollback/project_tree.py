@@ -1,0 +1,195 @@
+"""The project as a place to work in: reached by descriptors, so that a link is never followed.
+
+Every name is reached from the project's own directory one component at a time with O_NOFOLLOW, and
+all work is done relative to the parent's descriptor. A link that stands in the way, or is put there
+while a rollback runs, is met as "not a directory" and never written through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+from collections import OrderedDict
+from types import TracebackType
+from typing import Self
+
+from safekept.core.errors import SafekeptError
+from safekept.core.spelling import shell_word
+
+from ..take.taking import ProjectGone
+
+_WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_AT_ONCE = 64
+_NOREPLACE, _EXCHANGE = 1, 2
+_NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+
+
+class ProjectReplaced(SafekeptError):
+    code = "project-replaced"
+
+
+def check_project(project: str) -> None:
+    """See that the project is the real directory that was recorded. Raises ProjectGone, ProjectReplaced."""
+    try:
+        facts = os.lstat(project)
+    except (FileNotFoundError, NotADirectoryError):
+        command = f"`safekept rollback 1 --dir {shell_word(project)}`"
+        around = os.path.dirname(project)
+        if not os.path.isdir(around):  # rollback makes it only where nothing can be unmounted
+            command = f"make `{around}` again, then {command}"
+        raise ProjectGone(
+            f"the project `{project}` is not there any more",
+            kept="Its checkpoints are all still in the store; nothing was changed",
+            next_steps=(
+                "If it was moved, or its disk is not mounted, bring it back to that place",
+                f"If it was deleted, bring it back: {command}",
+            ),
+            project=project,
+        ) from None
+    if stat.S_ISDIR(facts.st_mode) and os.path.realpath(project) == project:
+        return
+    what = "a link" if not stat.S_ISREG(facts.st_mode) else "a file"
+    raise ProjectReplaced(
+        f"`{project}` is {what} now, and was a directory when its checkpoints were taken",
+        kept="Its checkpoints are all still in the store; nothing was changed",
+        next_steps=("Move what stands there out of the way, then run the command again",),
+        project=project,
+    )
+
+
+class Ground:
+    """Access below the project. Paths are relative and `/`-separated; not for several threads."""
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self._root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._open: OrderedDict[str, int] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.forget("")
+        os.close(self._root)
+
+    def full(self, path: str) -> str:
+        return f"{self.project.rstrip('/')}/{path}" if path else self.project
+
+    def directory(self, path: str) -> int:
+        """The open directory; it stays ours. Raises FileNotFoundError, NotADirectoryError (a link too)."""
+        if not path:
+            return self._root
+        found = self._open.get(path)
+        if found is not None:
+            self._open.move_to_end(path)
+            return found
+        head, _, name = path.rpartition("/")
+        above = self.directory(head)
+        try:
+            descriptor = os.open(name, _WALK, dir_fd=above)
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # how some kernels say that it is a link
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
+            raise
+        self._open[path] = descriptor
+        if len(self._open) > _OPEN_AT_ONCE:
+            os.close(self._open.popitem(last=False)[1])
+        return descriptor
+
+    def parent(self, path: str) -> tuple[int, str]:
+        head, _, name = path.rpartition("/")
+        return self.directory(head), name
+
+    def look(self, path: str) -> os.stat_result | None:
+        """What is under this name, no link followed; None where there is nothing of the project's."""
+        if not path:
+            return os.fstat(self._root)
+        try:
+            parent, name = self.parent(path)
+            return os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def open(self, path: str) -> int:
+        """A file for reading, never through a link, never waiting for a pipe."""
+        parent, name = self.parent(path)
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+
+    def link_text(self, path: str) -> bytes:
+        parent, name = self.parent(path)
+        return os.fsencode(os.readlink(name, dir_fd=parent))
+
+    def unlink(self, path: str) -> None:
+        """Remove a name, if it is there; only ever one of ours."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            parent, name = self.parent(path)
+            os.unlink(name, dir_fd=parent)
+
+    def forget(self, path: str) -> None:
+        """Let go of a directory that is moved or removed, and of all below it; "" for all."""
+        below = path + "/"
+        for known in [known for known in self._open if not path or known == path or known.startswith(below)]:
+            os.close(self._open.pop(known))
+
+    def set_outside(self, path: str, mode: int | None, mtime_ns: int | None) -> None:
+        """Set mode and time of whatever is under this name, itself and not what a link points to."""
+        if not path:
+            facts = os.fstat(self._root)
+            if mode is not None and stat.S_IMODE(facts.st_mode) != mode:
+                os.fchmod(self._root, mode)
+            if mtime_ns is not None and facts.st_mtime_ns != mtime_ns:
+                os.utime(self._root, ns=(facts.st_atime_ns, mtime_ns))
+            return
+        parent, name = self.parent(path)
+        now = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if mode is not None and not stat.S_ISLNK(now.st_mode) and stat.S_IMODE(now.st_mode) != mode:
+            descriptor = os.open(name, getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                # A walking descriptor cannot be changed through; its name in /proc can, and is no link.
+                os.chmod(f"/proc/self/fd/{descriptor}", mode)
+            finally:
+                os.close(descriptor)
+        if mtime_ns is not None and now.st_mtime_ns != mtime_ns:
+            os.utime(name, ns=(now.st_atime_ns, mtime_ns), dir_fd=parent, follow_symlinks=False)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename; FileExistsError where the new name is taken."""
+        old, new = self.parent(source), self.parent(target)
+        if _rename_flags(old, new, _NOREPLACE):
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(new[1], dir_fd=new[0], follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        os.rename(old[1], new[1], src_dir_fd=old[0], dst_dir_fd=new[0])
+
+    def exchange(self, one: str, other: str) -> None:
+        """Swap two names in one instant: at no time is either missing.
+
+        Where the filesystem has no such call, `other` is replaced atomically and what it was lies under
+        `one` a moment later; a kill in between leaves it under `one` + "-old".
+        """
+        first, second = self.parent(one), self.parent(other)
+        if _rename_flags(first, second, _EXCHANGE):
+            return
+        between = first[1] + "-old"
+        os.link(second[1], between, src_dir_fd=second[0], dst_dir_fd=first[0], follow_symlinks=False)
+        os.rename(first[1], second[1], src_dir_fd=first[0], dst_dir_fd=second[0])
+        os.rename(between, first[1], src_dir_fd=first[0], dst_dir_fd=first[0])
+
+
+def _rename_flags(old: tuple[int, str], new: tuple[int, str], flags: int) -> bool:
+    """renameat2, which Python does not have; False where this system or filesystem has it not either."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(old[0], os.fsencode(old[1]), new[0], os.fsencode(new[1]), flags) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NOT_HERE:
+        return False
+    raise OSError(code, os.strerror(code), old[1], None, new[1])

@@ -1,0 +1,204 @@
+"""Proof, before anything is touched, that what a rollback will replace or remove is in the undo point.
+
+Two halves: the object is read back from the store and has the bytes its name promises; and the file on
+disk has those very bytes now. A database counts by its committed state, and one that any program has
+open is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+
+from safekept.core.entries import EntryLost
+from safekept.core.errors import SafekeptError
+from safekept.core.sqlite import SIDECARS, CaptureOptions, capture, holders, is_database
+from safekept.core.sqlite.holders import describe
+
+from ..checkpoint import FileState
+from ..store.store import Store
+from .placing import Print
+from .project_tree import Ground
+
+_CHUNK = 1 << 20
+_LOOK = ("Look at the store: `safekept checkpoints status`", "Then run the command again")
+
+
+class UndoPointFailed(SafekeptError):
+    code = "undo-point-failed"
+
+
+class Damaged(Exception):
+    """An object of the store is missing, or is not what its name says."""
+
+
+def blob_name(size: int, chunks: Iterable[bytes], like: str) -> str:
+    """The name git gives to these bytes, in the kind of hash that `like` has."""
+    digest = hashlib.sha256() if len(like) == 64 else hashlib.sha1(usedforsecurity=False)
+    digest.update(b"blob %d\0" % size)
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def checked_content(store: Store, state: FileState) -> Iterator[bytes]:
+    """The bytes of an object; raises Damaged at the end where they are not what its name says."""
+    digest = hashlib.sha256() if len(state.oid) == 64 else hashlib.sha1(usedforsecurity=False)
+    try:
+        digest.update(b"blob %d\0" % store.size_of(state.oid))
+        for chunk in store.stream(state.oid):
+            digest.update(chunk)
+            yield chunk
+    except (SafekeptError, OSError, KeyError, ValueError) as error:
+        raise Damaged(str(error)) from error
+    if digest.hexdigest() != state.oid:
+        raise Damaged(f"object {state.oid} has other bytes than its name says")
+
+
+def read_back(store: Store, state: FileState) -> bytes:
+    """Read an object whole; returns its first bytes. Raises Damaged."""
+    head = b""
+    for chunk in checked_content(store, state):
+        if len(head) < 16:
+            head += chunk[: 16 - len(head)]
+    return head
+
+
+def undo_point_failed(path: str, why: str) -> UndoPointFailed:
+    return UndoPointFailed(
+        f"the point to undo this rollback does not hold `{path}`: {why}",
+        kept="Nothing was changed",
+        next_steps=_LOOK,
+        path=path,
+    )
+
+
+def room(error: OSError) -> tuple[str, ...]:
+    """What to do about a failed write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            "Make room: `safekept checkpoints prune`",
+            "Or free some space on that disk, then run the command again",
+        )
+    return _LOOK
+
+
+def no_undo_point(project: str, why: str, steps: Sequence[str] = ()) -> UndoPointFailed:
+    return UndoPointFailed(
+        f"the point to undo this rollback could not be taken in `{project}`: {why}",
+        kept="Nothing was changed",
+        next_steps=tuple(steps) or _LOOK,
+        project=project,
+    )
+
+
+class Proof:
+    """What was found out about one path that is to be replaced or removed."""
+
+    def __init__(self, old: Print | None = None, reason: str = "", detail: str = "") -> None:
+        self.old, self.reason, self.detail = old, reason, detail
+        self.database = False
+        self.sidecars: list[tuple[str, Print]] = []
+
+
+def prove(ground: Ground, store: Store, path: str, state: FileState, scratch: str) -> Proof:
+    """Prove one path. `reason` says why it must be left; raises UndoPointFailed where the store fails."""
+    try:
+        head = read_back(store, state)
+    except Damaged as error:
+        raise undo_point_failed(path, str(error)) from error
+    facts = ground.look(path)
+    if facts is None:
+        return Proof(reason="changed", detail="it is gone")
+    try:
+        if state.kind == "symlink":
+            return _link(ground, path, state, facts)
+        if not stat.S_ISREG(facts.st_mode):
+            return Proof(reason="changed")
+        if is_database(head):
+            proof = _database(ground, path, state, facts, scratch)
+            proof.database = True
+            return proof
+        return _file(ground, path, state)
+    except OSError as error:
+        return Proof(reason="changed", detail=error.strerror or str(error))
+
+
+def _link(ground: Ground, path: str, state: FileState, facts: os.stat_result) -> Proof:
+    if not stat.S_ISLNK(facts.st_mode):
+        return Proof(reason="changed")
+    text = ground.link_text(path)
+    if blob_name(len(text), [text], state.oid) != state.oid:
+        return Proof(reason="changed")
+    return Proof(Print.of(facts))
+
+
+def _file(ground: Ground, path: str, state: FileState) -> Proof:
+    descriptor = ground.open(path)
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size != state.size:
+            return Proof(reason="changed")
+        name = blob_name(state.size, _read(descriptor), state.oid)
+        if name != state.oid or Print.of(os.fstat(descriptor)) != Print.of(facts):
+            return Proof(reason="changed")
+        return Proof(Print.of(facts))
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> Iterator[bytes]:
+    while data := os.read(descriptor, _CHUNK):
+        yield data
+
+
+def open_elsewhere(full: str) -> str:
+    """Who has a database open, in words; "" where nobody has. This process counts too."""
+    found = holders(full)
+    if found:
+        return describe(found)
+    with contextlib.suppress(OSError):
+        facts = os.lstat(full)
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                other = os.stat(f"/proc/self/fd/{descriptor}")
+                if (other.st_dev, other.st_ino) == (facts.st_dev, facts.st_ino):
+                    return "this process"
+    return ""
+
+
+def _database(ground: Ground, path: str, state: FileState, facts: os.stat_result, scratch: str) -> Proof:
+    # Asked before it is opened here: closing it would drop the locks that this process may have on it.
+    if held := open_elsewhere(ground.full(path)):
+        return Proof(reason="held", detail=held)
+    before = _prints(ground, path)
+    if len(before) == 1:
+        proof = _file(ground, path, state)
+        if not proof.reason:
+            return proof
+    try:
+        content = capture(ground.full(path), path, CaptureOptions(scratch, check=False))
+        try:
+            name = blob_name(content.size, content.chunks(), state.oid)
+        finally:
+            content.close()
+    except EntryLost as error:
+        return Proof(reason="changed", detail=str(error))
+    if name != state.oid or _prints(ground, path) != before:
+        return Proof(reason="changed")
+    proof = Proof(Print.of(facts))
+    proof.sidecars = [(path + suffix, before[suffix]) for suffix in SIDECARS if suffix in before]
+    return proof
+
+
+def _prints(ground: Ground, path: str) -> dict[str, Print]:
+    found = {}
+    for suffix in ("", *SIDECARS):
+        facts = ground.look(path + suffix)
+        if facts is not None and stat.S_ISREG(facts.st_mode):
+            found[suffix] = Print.of(facts)
+    return found

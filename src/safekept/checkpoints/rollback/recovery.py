@@ -1,0 +1,159 @@
+"""A rollback that was killed: finished if all of it was staged, else taken back.
+
+Every command that plans, carries out or undoes a rollback comes through here first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.locks import process_lock
+
+from ..checkpoint import Checkpoint
+from ..points.reconstructed_state import every_name
+from ..points.rollback_journal import RollbackJournal
+from ..store.store import Store
+from ..take.taking import TakeSettings, take
+from .placing import Change
+from .project_tree import Ground, check_project
+from .proving import no_undo_point, room
+from .run import finish, go_back, go_forward
+
+_WAIT = 30.0
+
+
+@contextlib.contextmanager
+def rollback_lock(store: Store, project: str) -> Iterator[None]:
+    """One rollback at a time in a project; takes go on beside it. Raises UndoPointFailed, AlreadyRunning."""
+    with contextlib.ExitStack() as stack:
+        try:
+            place = os.path.join(store.project_directory(project), "rollback.lock")
+            stack.enter_context(process_lock(place, "rollback", wait=_WAIT))
+        except OSError as error:
+            raise no_undo_point(project, error.strerror or str(error), room(error)) from error
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of a rollback that was killed."""
+
+    project: str
+    how: str  # "finished" or "taken back"
+    target: str
+    undo: str
+    remarks: tuple[str, ...] = ()
+
+
+def recover(
+    store: Store, project: str, *, settings: TakeSettings | None = None, listener: Listener = silent
+) -> Recovered | None:
+    """Finish, or take back, a rollback that was killed; None where there is none."""
+    journal = RollbackJournal(store.project_directory(project))
+    if not journal.pending():
+        return None
+    with rollback_lock(store, project):
+        return recover_locked(store, project, settings, listener)
+
+
+def recover_locked(
+    store: Store, project: str, settings: TakeSettings | None, listener: Listener = silent
+) -> Recovered | None:
+    """The same for who holds the lock already. Raises RollbackStuck, ProjectGone, ProjectReplaced."""
+    journal = RollbackJournal(store.project_directory(project))
+    lines = journal.pending()
+    if not lines:
+        return None
+    by_state: Mapping[str, dict[str, object]] = {str(line["state"]): line for line in lines}
+    begun, committed = by_state.get("begun", {}), by_state.get("committed", {})
+    operation = str(lines[-1]["operation"])
+    opened = {str(path): int(mode) for path, mode in _pairs(begun.get("opened"))}
+    changes, outsides = _changes(committed.get("changes")), _changes(committed.get("outsides"))
+    target, undo = str(begun.get("target", "")), str(begun.get("undo", ""))
+    check_project(project)
+    remarks: list[str] = []
+    with Ground(project) as ground:
+        if committed and "taking-back" not in by_state:
+            try:
+                outcome = go_forward(ground, changes, listener)
+            except OSError:
+                journal.write("taking-back", operation)
+                go_back(ground, changes, outsides, opened)
+            else:
+                remarks = finish(ground, changes, outsides, opened)
+                journal.close(
+                    "done",
+                    operation,
+                    project=project,
+                    target=target,
+                    undo=undo,
+                    files=_words(begun.get("files")),
+                    done=len(outcome.made),
+                    left=len(outcome.left),
+                    complete=begun.get("complete") is not False and not outcome.left,
+                    recovered=True,
+                    time=time.time(),
+                )
+                after_mark(
+                    store, project, target, undo, settings=settings, remarks=remarks, listener=listener
+                )
+                return Recovered(project, "finished", target, undo, tuple(remarks))
+        else:
+            for aside in _words(begun.get("asides")) if not committed else []:
+                ground.unlink(aside)
+            go_back(ground, changes, outsides, opened)
+        journal.close("taken-back", operation, time=time.time())
+    return Recovered(project, "taken back", target, undo, tuple(remarks))
+
+
+def _changes(found: object) -> list[Change]:
+    return [Change.from_dict(one) for one in found] if isinstance(found, list) else []
+
+
+def _words(found: object) -> list[str]:
+    return [str(word) for word in found] if isinstance(found, list) else []
+
+
+def _pairs(found: object) -> list[tuple[str, int]]:
+    return [(str(path), int(mode)) for path, mode in found.items()] if isinstance(found, dict) else []
+
+
+def after_mark(
+    store: Store,
+    project: str,
+    target: str,
+    undo: str,
+    *,
+    settings: TakeSettings | None,
+    session: str = "",
+    remarks: list[str],
+    listener: Listener,
+) -> Checkpoint | None:
+    """What the rollback left behind, so that a later edit of the user's is known for one."""
+    points = store.checkpoints(project)
+    # As the undo point was taken: of a directory that is no project only named files are known.
+    only_named = any(point.id == undo and not point.full for point in points)
+    try:
+        taken = take(
+            store,
+            project,
+            kind="after",
+            named=every_name(store, points) if only_named else None,
+            walked=not only_named,
+            reason=f"rollback to {target}",
+            session=session,
+            turn=f"rollback {undo}",
+            settings=settings or TakeSettings(),
+            always=True,
+            listener=listener,
+        )
+    except (SafekeptError, OSError) as error:
+        remarks.append(f"the mark after the rollback could not be taken: {error}")
+        return None
+    return taken.checkpoint

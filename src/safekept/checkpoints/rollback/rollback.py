@@ -1,0 +1,267 @@
+"""Going back to a checkpoint, and back again.
+
+Promise: nothing is replaced or removed that the undo point does not hold, proven by reading it back;
+nothing is touched that differs in nothing; what is not covered, what the user changed and what a
+program holds open stays and is listed; killed or failed at any instant, the next command finishes it
+or takes it back; and every rollback can itself be undone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import time
+from dataclasses import dataclass, field
+
+from safekept.core.events import Event, Listener, silent
+from safekept.core.files import sync_filesystem
+from safekept.core.journal import new_id
+
+from ..checkpoint import Checkpoint
+from ..points.rollback_journal import RollbackJournal
+from ..points.rollback_plan import OWN, Left, RollbackPlan
+from ..store.store import Store
+from ..take.taking import TakeSettings
+from .planning import NothingToUndo, plan_rollback, plan_undo
+from .preparing import Preparation, Prepared
+from .project_tree import Ground, check_project
+from .recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
+from .run import RollbackFailed, finish, go_back, go_forward, open_up
+from .staging import stage
+
+__all__ = [
+    "NothingToUndo",
+    "Recovered",
+    "RollbackFailed",
+    "RollbackPlan",
+    "RolledBack",
+    "plan_rollback",
+    "plan_undo",
+    "recover",
+    "roll_back",
+    "undo_rollback",
+]
+
+
+@dataclass(slots=True)
+class RolledBack:
+    """What a rollback did."""
+
+    plan: RollbackPlan
+    done: list[tuple[str, str]] = field(default_factory=list)  # path, action
+    left: list[Left] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    after: Checkpoint | None = None  # the mark of what the rollback left behind
+    seconds: float = 0.0
+
+    def paths(self, *actions: str) -> list[str]:
+        return [path for path, action in self.done if action in actions]
+
+    @property
+    def restored(self) -> list[str]:
+        return self.paths("restore", "recreate", "replace-directory", "metadata", "make-directory")
+
+    @property
+    def removed(self) -> list[str]:
+        return self.paths("remove", "remove-directory", "replace-by-directory")
+
+    @property
+    def kept(self) -> list[Left]:
+        """What stayed because it was changed since: by the user, or after a rollback that is undone."""
+        return [left for left in self.left if left.reason in ("mine", "since")]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is as it was, but for what the user keeps and what no checkpoint covers."""
+        return not self.plan.incomplete(self.left)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "project": self.plan.project,
+            "target": self.plan.target.as_dict(),
+            "undo": self.plan.undo.id,
+            "after": self.after.id if self.after else None,
+            "restored": self.restored,
+            "removed": self.removed,
+            "left": [{"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.left],
+            "not_covered": [{"path": one.path, "reason": one.reason} for one in self.plan.not_covered],
+            "gone": [{"path": one.path, "reason": one.reason} for one in self.plan.gone],
+            "complete": self.complete,
+            "remarks": self.remarks,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def roll_back(
+    store: Store,
+    plan: RollbackPlan,
+    *,
+    settings: TakeSettings | None = None,
+    session: str = "",
+    listener: Listener = silent,
+) -> RolledBack:
+    """Carry a plan out. Raises UndoPointFailed, RollbackFailed (all is as it was) or RollbackStuck."""
+    began = time.monotonic()
+    result = RolledBack(plan, left=list(plan.left), remarks=list(plan.remarks))
+    with rollback_lock(store, plan.project):
+        recover_locked(store, plan.project, settings, listener)
+        check_project(plan.project)
+        if plan.steps:
+            _carry_out(store, plan, result, listener)
+        if result.done:
+            result.after = after_mark(
+                store,
+                plan.project,
+                plan.target.id,
+                plan.undo.id,
+                settings=settings,
+                session=session,
+                remarks=result.remarks,
+                listener=listener,
+            )
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: Listener) -> None:
+    journal = RollbackJournal(store.project_directory(plan.project))
+    with Ground(plan.project) as ground:
+        scratch = store.project_directory(plan.project)
+        try:
+            prepared = Preparation(ground, store, plan, scratch).run(listener)
+        except OSError as error:
+            raise _failed(plan, error) from error
+        operation = new_id()
+        opened = open_up(ground, prepared.changes)
+        try:
+            journal.write(
+                "begun",
+                operation,
+                project=plan.project,
+                target=plan.target.id,
+                undo=plan.undo.id,
+                files=list(plan.files),
+                asides=prepared.asides(),
+                opened=opened,
+                complete=not plan.incomplete([*plan.left, *prepared.left]),
+                time=time.time(),
+            )
+            for path, mode in opened.items():
+                ground.set_outside(path, mode | 0o300, None)
+            stage(ground, store, prepared, listener)
+            if len(prepared.content) > 32:
+                sync_filesystem(plan.project)
+            journal.write("committed", operation, **_listed(prepared))
+        except BaseException as error:
+            _unstage(ground, journal, operation, prepared, opened)
+            if isinstance(error, OSError):
+                raise _failed(plan, error) from error
+            raise
+        result.left += prepared.left
+        _swap(ground, journal, operation, plan, prepared, opened, result, listener)
+
+
+def _listed(prepared: Prepared) -> dict[str, object]:
+    return {
+        "changes": [change.as_dict() for change in prepared.changes],
+        "outsides": [change.as_dict() for change in prepared.outsides],
+    }
+
+
+def _unstage(
+    ground: Ground, journal: RollbackJournal, operation: str, prepared: Prepared, opened: dict[str, int]
+) -> None:
+    """Before the first change: our own names go, and nothing else was touched."""
+    for aside in prepared.asides():
+        with contextlib.suppress(OSError):
+            ground.unlink(aside)
+    with contextlib.suppress(OSError):
+        go_back(ground, [], prepared.outsides, opened)
+        journal.close("taken-back", operation, time=time.time())
+
+
+def _swap(
+    ground: Ground,
+    journal: RollbackJournal,
+    operation: str,
+    plan: RollbackPlan,
+    prepared: Prepared,
+    opened: dict[str, int],
+    result: RolledBack,
+    listener: Listener,
+) -> None:
+    changes, outsides = prepared.changes, prepared.outsides
+    try:
+        outcome = go_forward(ground, changes, listener)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            journal.write("taking-back", operation)
+        go_back(ground, changes, outsides, opened)
+        with contextlib.suppress(OSError):
+            journal.close("taken-back", operation, time=time.time())
+        if isinstance(error, OSError):
+            raise _failed(plan, error) from error
+        raise
+    remarks = finish(ground, changes, outsides, opened)
+    result.remarks += remarks
+    result.left += outcome.left
+    not_made = {left.path for left in outcome.left}
+    made = [change for change in outcome.made if change.path not in not_made]
+    result.done = [(change.path, change.action) for change in made if change.action]
+    result.done += [(change.path or OWN, change.action) for change in outsides if change.action]
+    result.done.sort()
+    try:
+        journal.close("done", operation, **_summary(plan, result))
+    except OSError as error:  # all is done; the next command finds that out and writes it down
+        result.remarks.append(f"the end of the rollback could not be written down: {error.strerror or error}")
+    listener(Event("swap", len(changes), len(changes), unit="files"))
+
+
+def _summary(plan: RollbackPlan, result: RolledBack) -> dict[str, object]:
+    return {
+        "project": plan.project,
+        "target": plan.target.id,
+        "undo": plan.undo.id,
+        "files": list(plan.files),
+        "done": len(result.done),
+        "left": len(result.left),
+        "complete": result.complete,
+        "time": time.time(),
+    }
+
+
+def _failed(plan: RollbackPlan, error: OSError) -> RollbackFailed:
+    where = error.filename if isinstance(error.filename, str) else ""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    room = "Make room on the disk (of checkpoints: `safekept checkpoints prune`), then run the command again"
+    return RollbackFailed(
+        f"the rollback of `{plan.project}` failed: {error.strerror or error}"
+        + (f" (`{where}`)" if where else ""),
+        kept="Everything that was begun was taken back; the project is as it was before",
+        next_steps=(room if full else "Mend the cause (permissions), then run the command again",),
+        project=plan.project,
+        errno=error.errno,
+    )
+
+
+def undo_rollback(
+    store: Store,
+    project: str,
+    id: str = "",
+    *,
+    overwrite_mine: bool = False,
+    settings: TakeSettings | None = None,
+    session: str = "",
+    listener: Listener = silent,
+) -> RolledBack:
+    """Undo the last rollback, or the one with this undo point; can itself be undone. Raises NothingToUndo."""
+    plan = plan_undo(
+        store,
+        project,
+        id,
+        overwrite_mine=overwrite_mine,
+        settings=settings,
+        session=session,
+        listener=listener,
+    )
+    return roll_back(store, plan, settings=settings, session=session, listener=listener)

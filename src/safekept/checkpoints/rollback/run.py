@@ -1,0 +1,172 @@
+"""Carrying a prepared rollback through: to its end, or back to where it began.
+
+One procedure for a rollback that runs and for one that was killed: the journal says which way to go,
+the inode numbers say how far it came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
+from safekept.core.files import fsync_directory, sync_filesystem
+
+from ..points.rollback_plan import Left
+from .placing import Change, clear_away, make, take_back
+from .project_tree import Ground
+from .proving import open_elsewhere
+
+_FEW = 32
+_NOT_PERMITTED = (errno.EPERM, errno.EACCES, errno.EROFS)
+
+
+class RollbackFailed(SafekeptError):
+    code = "rollback-failed"
+
+
+class RollbackStuck(SafekeptError):
+    code = "rollback-stuck"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What carrying through came to."""
+
+    made: list[Change] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def go_forward(ground: Ground, changes: list[Change], listener: Listener = silent) -> Outcome:
+    """Make every change that is not made yet. Raises OSError where one cannot be made: take all back then."""
+    outcome = Outcome()
+    held: dict[str, str] = {}  # databases that must stay, with their logs, and why
+    for number, change in enumerate(changes):
+        listener(Event("swap", number, len(changes), unit="files", path=change.path))
+        try:
+            reason = _not_now(ground, change, held) or make(ground, change)
+        except OSError as error:
+            if change.kind == "set" and error.errno in _NOT_PERMITTED:
+                outcome.left.append(Left(change.path, "not-permitted"))
+                continue
+            raise
+        if not reason:
+            outcome.made.append(change)
+            continue
+        if change.database:
+            held.setdefault(change.database, reason)
+            outcome.made = _with_logs_back(ground, change.database, outcome.made)
+        if change.action:
+            outcome.left.append(Left(change.path, reason))
+    return outcome
+
+
+def _not_now(ground: Ground, change: Change, held: dict[str, str]) -> str:
+    """A database that a program opened meanwhile is left; and where one part of it stays, all of it does."""
+    if not change.database:
+        return ""
+    if change.database not in held and change.kind != "put" and open_elsewhere(ground.full(change.database)):
+        return "held"
+    return held.get(change.database, "")
+
+
+def _with_logs_back(ground: Ground, database: str, made: list[Change]) -> list[Change]:
+    """What was moved away of a database that stays after all is put back."""
+    rest = []
+    for change in made:
+        if change.database == database and change.kind == "take":
+            with contextlib.suppress(FileExistsError):
+                take_back(ground, change)
+        else:
+            rest.append(change)
+    return rest
+
+
+def finish(
+    ground: Ground, changes: list[Change], outsides: list[Change], opened: dict[str, int]
+) -> list[str]:
+    """After all changes: remove our names, set the outside of directories, make it durable."""
+    remarks = []
+    make_durable(ground, changes)
+    for change in changes:
+        kept = clear_away(ground, change)
+        if kept:
+            remarks.append(
+                f"`{change.path}` was written to while it was replaced; those bytes are in `{kept}`"
+            )
+    for change in outsides:
+        with contextlib.suppress(OSError):
+            make(ground, change)
+    close_again(ground, opened, {change.path for change in outsides if change.mode is not None})
+    return remarks
+
+
+def go_back(ground: Ground, changes: list[Change], outsides: list[Change], opened: dict[str, int]) -> None:
+    """Take every change back that was made. Raises RollbackStuck, saying what lies where."""
+    stuck: list[tuple[str, str]] = []
+    for change in reversed(changes):
+        try:
+            take_back(ground, change)
+        except OSError as error:
+            stuck.append((change.path, error.strerror or str(error)))
+    if stuck:
+        path, why = stuck[0]
+        raise RollbackStuck(
+            f"the rollback failed and could not be taken back whole: `{path}`: {why}",
+            kept="Nothing is lost: the undo point holds every file, and what was moved lies beside its place",
+            next_steps=(
+                "Mend what is named above (room on the disk, permissions), then run: `safekept rollback`",
+                "It goes on where this one stopped",
+            ),
+            project=ground.project,
+            paths=[path for path, _ in stuck],
+        )
+    make_durable(ground, changes)
+    for change in changes:
+        clear_away(ground, change)
+    for change in outsides:
+        with contextlib.suppress(OSError):
+            take_back(ground, change)
+    close_again(ground, opened, set())
+
+
+def open_up(ground: Ground, changes: Iterable[Change]) -> dict[str, int]:
+    """Directories of ours that must be made writable for the work, with the modes to give back later."""
+    if os.geteuid() == 0:
+        return {}
+    closed: dict[str, int] = {}
+    places = {change.path.rpartition("/")[0] for change in changes if change.kind != "set"}
+    places |= {change.aside.rpartition("/")[0] for change in changes if change.aside}
+    for place in sorted(places):
+        facts = ground.look(place)
+        if facts is not None and stat.S_ISDIR(facts.st_mode) and facts.st_mode & 0o300 != 0o300:
+            closed[place] = stat.S_IMODE(facts.st_mode)
+    return closed
+
+
+def close_again(ground: Ground, opened: dict[str, int], spared: set[str]) -> None:
+    for path, mode in opened.items():
+        if path not in spared:
+            with contextlib.suppress(OSError):
+                facts = ground.look(path)
+                if facts is not None and stat.S_ISDIR(facts.st_mode):
+                    ground.set_outside(path, mode, None)
+
+
+def make_durable(ground: Ground, changes: list[Change]) -> None:
+    """One sync for many directories, one each for a few."""
+    places = {change.path.rpartition("/")[0] for change in changes}
+    if len(places) > _FEW:
+        with contextlib.suppress(OSError):  # moved away meanwhile: the work goes on by descriptors
+            sync_filesystem(ground.project)
+        return
+    for place in places:
+        with contextlib.suppress(OSError):
+            if (facts := ground.look(place)) is not None and stat.S_ISDIR(facts.st_mode):
+                fsync_directory(ground.full(place))

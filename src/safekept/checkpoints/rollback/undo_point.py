@@ -1,0 +1,111 @@
+"""The point that a rollback is undone with: the project as it is, and whatever is going to be touched.
+
+A full pass leaves out what `.gitignore` hides. An agent that hides a file and changes it must not get its
+change past a rollback, so what the target holds and lies on the disk is named, and taken whatever the
+rules say; secrets and files over the limit excepted, which stay as they are.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Collection, Sequence
+
+from safekept.core.events import Listener, silent
+
+from ..checkpoint import LOOKED_AT, Checkpoint
+from ..points.reconstructed_state import every_name
+from ..store.repository import StoreUnusable
+from ..store.store import Store
+from ..store.tree_state import TreeState
+from ..take.taking import Taken, TakeSettings, TooManyFiles, take
+from .proving import no_undo_point, room
+
+
+class UndoPoint:
+    """Takes it, and takes it again with more names where the first pass did not hold enough."""
+
+    def __init__(
+        self,
+        store: Store,
+        project: str,
+        settings: TakeSettings | None,
+        session: str = "",
+        listener: Listener = silent,
+        *,
+        looking: bool = False,
+    ) -> None:
+        self.store, self.project = store, project
+        self._settings = settings or TakeSettings()
+        self._session, self._listener, self._reason = (
+            session,
+            listener,
+            LOOKED_AT if looking else "before a rollback",
+        )
+        self._names: list[str] | None = None  # of a directory that is no project: all that is known of it
+
+    def take(self) -> Checkpoint:
+        """The project as it is, kept. Raises UndoPointFailed: without one there is no rollback."""
+        points = self.store.checkpoints(self.project)
+        # A directory that is no project, or is too large for passes: only named files were ever kept of it.
+        if points and not any(point.full for point in points):
+            self._names = every_name(self.store, points)
+        try:
+            return self._sound(self._take(self._names, self._names is None))
+        except TooManyFiles:
+            self._names = every_name(self.store, points)
+            return self._sound(self._take(self._names, False))
+
+    def take_again(self, first: Checkpoint, names: Sequence[str]) -> Checkpoint:
+        """The same with these files, whatever hides them. The first one is not needed any more."""
+        again = self._sound(self._take([*(self._names or ()), *names], self._names is None))
+        self.store.drop([first])
+        return again
+
+    def _take(self, named: Sequence[str] | None, passing: bool) -> Taken:
+        try:
+            return take(
+                self.store,
+                self.project,
+                kind="undo",
+                reason=self._reason,
+                session=self._session,
+                named=named,
+                full=passing,
+                walked=passing,
+                settings=self._settings,
+                always=True,
+                listener=self._listener,
+            )
+        except StoreUnusable as error:
+            full = any("room" in step for step in error.next_steps)
+            again = "Or free some space on that disk, then run" if full else "Then run"
+            steps = (*error.next_steps, f"{again} the command again")
+            raise no_undo_point(self.project, error.what, steps) from error
+        except OSError as error:
+            raise no_undo_point(self.project, error.strerror or str(error), room(error)) from error
+
+    def _sound(self, answer: Taken) -> Checkpoint:
+        undo = answer.checkpoint
+        if undo is None or not (undo.full or self._names is not None):
+            why = "; ".join(answer.remarks) or "the project could not be read whole"
+            raise no_undo_point(self.project, why)
+        return undo
+
+
+def unheld(
+    then: Collection[str],
+    now: TreeState,
+    wanted: Callable[[str], bool],
+    on_disk: Callable[[str], int],
+) -> list[str]:
+    """What the older state holds, and lies on the disk, and is not in the point that was taken.
+
+    A `.gitignore` that hides itself is one of them, whoever made it: while it stays, it hides the rest.
+    """
+    rules = {path for path in {*now, *now.skipped} if path.rpartition("/")[2] == ".gitignore"}
+    names = {
+        path
+        for path in {*then, *(rules & now.skipped.keys())}
+        if path not in now and wanted(path) and on_disk(path) in (stat.S_IFREG, stat.S_IFLNK)
+    }
+    return sorted(names | rules) if names else []

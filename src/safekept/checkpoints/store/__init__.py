@@ -1,0 +1,23 @@
+"""One bare git repository for all projects: objects, packs, refs, and what is known to be damaged."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .damage import Damage, current_damage
+    from .git import find_git, run_git
+    from .refs import STALE, sweep_stale_lock
+    from .repository import StoreUnusable
+    from .store import Store
+
+__getattr__ = doors(
+    __name__,
+    {
+        "damage": "Damage current_damage",
+        "git": "find_git run_git",
+        "refs": "STALE sweep_stale_lock",
+        "repository": "StoreUnusable",
+        "store": "Store",
+    },
+)

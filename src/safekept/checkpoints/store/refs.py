@@ -1,0 +1,201 @@
+"""One ref per checkpoint: `refs/safekept/<project id>/<checkpoint id>`.
+
+A ref is made once and never moved, so that making one is a rename and dropping one is an unlink.
+Maintenance may gather refs in `packed-refs`; both places are read. Names in between, such as the
+directories that git removes when they become empty, may vanish under our hands and are made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+
+from safekept.core.files import fsync_directory, temporary_name, write_all
+
+from ..checkpoint import is_checkpoint_id
+
+PREFIX = "refs/safekept"
+_HEX = frozenset("0123456789abcdef")
+#: A lock file of git's is given up as an orphan after this long (seconds).
+STALE = 600.0
+
+
+class RefsLocked(Exception):
+    """`packed-refs` is being written by somebody else."""
+
+
+class Refs:
+    """The refs of one repository, of ours only."""
+
+    def __init__(self, repository: str) -> None:
+        self.repository = repository
+        self._packed_path = os.path.join(repository, "packed-refs")
+        self._seen: tuple[int, int, int] | None = None
+        self._packed: dict[str, dict[str, str]] = {}
+
+    def projects(self) -> set[str]:
+        """Ids of all projects that have a ref."""
+        found = {project for project, refs in self._read_packed().items() if refs}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(os.path.join(self.repository, PREFIX)):
+                with contextlib.suppress(OSError):
+                    if any(not entry.startswith(".") for entry in os.listdir(self._directory(name))):
+                        found.add(name)
+        return found
+
+    def of(self, project: str) -> dict[str, str]:
+        """Checkpoint id -> commit of one project. Broken files are passed over."""
+        # Loose ones are read first: one that is being packed is in both places, never in none.
+        loose: dict[str, str] = {}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(self._directory(project)):
+                if not name.startswith(".") and not name.endswith(".lock"):
+                    commit = self._read(os.path.join(self._directory(project), name))
+                    if commit:
+                        loose[name] = commit
+        return {**self._read_packed().get(project, {}), **loose}
+
+    def get(self, project: str, checkpoint: str) -> str | None:
+        """The commit of one checkpoint; None when there is no such ref."""
+        commit = self._read(os.path.join(self._directory(project), checkpoint))
+        return commit or self._read_packed().get(project, {}).get(checkpoint)
+
+    def newest(self, project: str) -> str:
+        """The greatest checkpoint id of a project; empty where there is none. No ref is read."""
+        names = list(self._read_packed().get(project, {}))
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            names += os.listdir(self._directory(project))
+        return max((name for name in names if is_checkpoint_id(name)), default="")
+
+    def create(self, project: str, checkpoint: str, commit: str, scratch: str, durable: bool = True) -> None:
+        """Make a ref. It is there, whole and durable, when this returns."""
+        directory = self._directory(project)
+        temporary = temporary_name(scratch)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                write_all(descriptor, commit.encode() + b"\n")
+                if durable:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            for attempt in range(20):
+                try:
+                    os.rename(temporary, os.path.join(directory, checkpoint))
+                    break
+                except FileNotFoundError:
+                    # Missing, or removed just now by whoever packs refs: an empty directory goes.
+                    if attempt == 19:
+                        raise
+                    os.makedirs(directory, mode=0o700, exist_ok=True)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        if durable:
+            with contextlib.suppress(FileNotFoundError):
+                fsync_directory(directory)
+
+    def drop(self, project: str, checkpoints: Iterable[str]) -> None:
+        """Remove refs; those that are not there are no trouble."""
+        gone = set(checkpoints)
+        packed = self._read_packed().get(project, {})
+        if gone & packed.keys():
+            self._rewrite_packed({f"{PREFIX}/{project}/{name}" for name in gone})
+        for name in gone:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._directory(project), name))
+        with contextlib.suppress(OSError):
+            os.rmdir(self._directory(project))
+
+    def _directory(self, project: str) -> str:
+        return os.path.join(self.repository, PREFIX, project)
+
+    def _read(self, path: str) -> str:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return ""
+        try:
+            return _commit(os.read(descriptor, 64))
+        except OSError:
+            return ""
+        finally:
+            os.close(descriptor)
+
+    def _read_packed(self) -> dict[str, dict[str, str]]:
+        try:
+            status = os.stat(self._packed_path)
+        except FileNotFoundError:
+            self._packed, self._seen = {}, None
+            return self._packed
+        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if seen != self._seen:
+            packed: dict[str, dict[str, str]] = {}
+            with open(self._packed_path, "rb") as file:
+                for line in file:
+                    commit, _, name = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
+                    parts = name.split("/")
+                    if len(parts) == 4 and name.startswith(PREFIX + "/") and _commit(commit.encode()):
+                        packed.setdefault(parts[2], {})[parts[3]] = commit
+            self._packed, self._seen = packed, seen
+        return self._packed
+
+    def _rewrite_packed(self, gone: set[str]) -> None:
+        """Write `packed-refs` anew without some refs, under git's own lock file."""
+        lock = self._packed_path + ".lock"
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                break
+            except FileExistsError:
+                sweep_stale_lock(lock)
+                if time.monotonic() > deadline:
+                    raise RefsLocked(lock) from None
+                time.sleep(0.02)
+        try:
+            try:
+                kept = []
+                with open(self._packed_path, "rb") as file:
+                    skip = False
+                    for line in file:
+                        if not line.startswith(b"^"):
+                            skip = line.decode("utf-8", "replace").rstrip("\n").partition(" ")[2] in gone
+                        if not skip:
+                            kept.append(line)
+                write_all(descriptor, b"".join(kept))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.rename(lock, self._packed_path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(lock)
+            raise
+        fsync_directory(self.repository)
+
+
+def sweep_stale_lock(path: str) -> bool:
+    """Remove a lock file of git's that nobody can still be holding; True when it is gone.
+
+    Git writes nothing into its lock files that would name their owner, and holds none of these for
+    longer than it takes to write a file, so age is the only witness there is.
+    """
+    try:
+        age = time.time() - os.lstat(path).st_mtime
+        if age > STALE or age < -STALE:
+            os.unlink(path)
+            return True
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _commit(data: bytes) -> str:
+    text = data.strip().decode("ascii", "replace")
+    return text if len(text) == 40 and _HEX.issuperset(text) else ""

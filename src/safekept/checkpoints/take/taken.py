@@ -1,0 +1,87 @@
+"""How a checkpoint is taken, what taking one came to, and what can be in the way."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+
+from safekept.core.errors import SafekeptError
+
+from ..checkpoint import Checkpoint, Skipped
+from ..store.repository import StoreUnusable
+
+
+class ProjectGone(SafekeptError):
+    code = "project-gone"
+
+
+class TooManyFiles(SafekeptError):
+    code = "too-many-files"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSettings:
+    """How checkpoints are taken."""
+
+    max_file_size: int = 10 << 20  # bytes; 0: no limit
+    max_files: int = 250_000  # stored files; beyond it only named files are taken; 0: no limit
+    exclusions: tuple[str, ...] = ()  # beside the list of `rules`
+    use_ignore: bool = True  # `.gitignore` in full passes
+    lock_wait: float = 20.0  # seconds that another taker of the same project is waited for
+    durable: bool = True  # survives a power cut, not only the end of the process
+    agent: str = ""  # whose turn it is, for `about.json`
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What taking one came to. `checkpoint` is None when nothing changed since the last one."""
+
+    checkpoint: Checkpoint | None
+    latest: Checkpoint | None  # describes the project now: the new one, or the one before
+    skipped: tuple[Skipped, ...] = ()  # named files that are not covered, and files that could not be read
+    remarks: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)  # reason -> how many paths are not stored
+    read: int = 0  # files that had to be read
+    packs: int = 0  # packs in the store; many of them call for maintenance
+    seconds: float = 0.0
+    written: int = 0  # bytes added to the store
+    repositories: tuple[str, ...] = ()  # `.git` of repositories inside the project: their files are kept
+
+
+DEFAULTS = TakeSettings()
+
+
+def project_gone(project: str, error: OSError) -> ProjectGone:
+    return ProjectGone(
+        f"`{project}` is no directory that can be read: {error.strerror or error}",
+        kept="Nothing was taken; earlier checkpoints are not affected",
+        next_steps=("Check that the directory is there and may be read",),
+        project=project,
+    )
+
+
+def too_many_files(project: str, limit: int) -> TooManyFiles:
+    return TooManyFiles(
+        f"`{project}` has more than {limit:,} files to store",
+        kept="Nothing was taken; files that a tool names are still taken one by one",
+        next_steps=(
+            "Leave directories out with `.gitignore` or the setting `checkpoints.exclude`",
+            "Or raise the setting `checkpoints.max_files`",
+        ),
+        project=project,
+        limit=limit,
+    )
+
+
+def store_unusable(directory: str, error: OSError) -> StoreUnusable:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return StoreUnusable(
+        f"the checkpoint could not be stored in `{directory}`: {error.strerror or error}",
+        kept="The project was not touched; earlier checkpoints are not affected",
+        next_steps=(
+            "Make room: `safekept checkpoints prune`"
+            if full
+            else "Make the place writable; the next turn tries again",
+        ),
+        path=directory,
+    )

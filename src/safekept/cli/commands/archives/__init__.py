@@ -1,0 +1,1 @@
+"""Commands of the group `archives`; what they do is in `actions/archives`."""

@@ -1,0 +1,1 @@
+"""`demo`, and the throwaway home it works on."""

@@ -1,0 +1,1 @@
+"""Commands of the group `drill`; what they do is in `actions/drill`."""

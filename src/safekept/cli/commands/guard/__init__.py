@@ -1,0 +1,1 @@
+"""Commands of the group `guard`; what they do is in `actions/guard`."""

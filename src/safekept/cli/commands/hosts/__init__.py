@@ -1,0 +1,1 @@
+"""Commands of the group `hosts`; what they do is in `actions/hosts`."""

@@ -1,0 +1,128 @@
+"""`safekept connect`: let an agent call safekept before it changes anything."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from ...options import start
+from ...words.connecting import agree, said_lines, show_hosts, show_plan
+
+if TYPE_CHECKING:
+    from safekept.integrations.connecting.host import Host
+    from safekept.integrations.connecting.plan import Plan
+
+    from ...console import Console
+
+
+@click.command("connect")
+@click.argument("host", metavar="[HOST]", default="")
+@click.option("--project", metavar="DIR", default="", help="Only in this project; default: everywhere.")
+@click.option(
+    "--home", metavar="PATH", default="", help="Of Hermes: this home; default: the one it works in."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be written; change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Write into the settings of an agent that it calls safekept before each change; without HOST: list them.
+
+    Hosts: hermes, claude-code, codex, gemini, cursor, opencode. What would be written is shown first, a
+    copy of the settings is kept, and everything else in them stays as it is, to the byte. A second call
+    changes nothing; `safekept disconnect HOST` takes it out again. A file that cannot be edited safely is
+    left alone, and the lines to put into it are printed.
+    """
+    settings, surroundings, console = start(as_json)
+    from safekept.integrations.connecting.overview import host_statuses
+
+    if not host:
+        if project or home:
+            raise click.UsageError("--project and --home go with the name of a host.")
+        hosts = host_statuses(surroundings)
+        console.document({"hosts": [{**one.as_dict(), "program": one.program or None} for one in hosts]})
+        show_hosts(console, settings.user_home, hosts)
+        return 0
+    from safekept.integrations.connecting.carrying_out import carry_out
+    from safekept.integrations.connecting.hosts.every_host import host_named, scope_of
+    from safekept.integrations.connecting.planning import plan_connect
+    from safekept.integrations.connecting.program import this_program
+    from safekept.integrations.connecting.settings_file import SettingsLeftAlone
+
+    chosen = host_named(host)
+    where = scope_of(surroundings, chosen, project, home)
+    if project and not os.path.isdir(where):
+        raise click.UsageError(f"There is no directory {project}.")
+    chosen.check(surroundings, where)
+    option = chosen.option(surroundings, where)
+    here = chosen.found(surroundings) or chosen.program(surroundings)
+    program = this_program(settings.environment)
+    try:
+        plan = plan_connect(surroundings, chosen, program, where)
+    except SettingsLeftAlone as error:
+        said_lines(console, error)
+        raise
+    copies: list[str] = []
+    if not as_json:
+        show_plan(console, plan)
+    if not dry_run:
+        if plan.changes and not yes:
+            agree(console, plan, chosen.title, option)
+        copies = carry_out(surroundings, plan, console.notes())
+    off = chosen.switched_off(surroundings, where)
+    notes = [*plan.notes, *(_passing() if program.passing else ())]
+    if not here:
+        notes.append(f"{chosen.title} was not found on this machine; it will find this when it comes")
+    console.document(
+        {
+            "host": chosen.name,
+            "scope": where or None,
+            "dry_run": dry_run,
+            "changed": plan.changes and not dry_run,
+            "command": list(plan.command),
+            "files": [
+                {"path": edit.file.path, "changes": edit.changes, "diff": edit.diff()} for edit in plan.edits
+            ],
+            "copies": copies,
+            "switched_off": off or None,
+            "notes": notes,
+        }
+    )
+    _show(console, plan, chosen, option, dry_run=dry_run, copies=copies, off=off, notes=notes)
+    return 0
+
+
+def _passing() -> tuple[str, ...]:
+    return (
+        "This safekept lies in a cache that is cleared from time to time; install it, then connect again",
+    )
+
+
+def _show(
+    console: Console,
+    plan: Plan,
+    host: Host,
+    option: tuple[str, ...],
+    *,
+    dry_run: bool,
+    copies: list[str],
+    off: str,
+    notes: list[str],
+) -> None:
+    if dry_run:
+        console.line("Nothing was changed" if plan.changes else f"{host.title} is connected already")
+    elif not plan.changes:
+        console.heading(f"{host.title} is connected already; nothing was changed", not off)
+    else:
+        console.heading(f"Connected {host.title}", not off)
+    if off:
+        console.line(f"Switched off by {off}: until that is taken back, nothing is protected", fg="yellow")
+    if dry_run or not plan.changes:
+        return
+    for copy in copies:
+        console.fact("Copy", f"what was there: {copy}")
+    for note in notes:
+        console.fact("Note", note)
+    console.fact("See it", f"after its next change: `{console.command('connect')}`")
+    console.fact("Undo", f"`{console.command('disconnect', host.name, *option)}`")

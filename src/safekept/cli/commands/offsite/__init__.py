@@ -1,0 +1,1 @@
+"""Commands of the group `offsite`; what they do is in `actions/offsite`."""

@@ -1,0 +1,161 @@
+"""`safekept fleet`: every host of a destination or a vault at a glance."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.core.ages import seconds_text
+
+from ...console import Console, count_text, path_text, size_text
+from ...options import place_or_file, start
+from ...sealing import given_passphrase, passphrase_options
+
+if TYPE_CHECKING:
+    from safekept.actions.offsite.fleet import Fleet, FleetHome, FleetVault
+
+#: Host, home, age, verified; what is wrong has the rest of 80 columns.
+_HOST, _HOME, _LAST, _VERIFIED = 16, 27, 8, 10
+
+
+@click.command("fleet")
+@click.argument("place", metavar="DESTINATION|URL|VAULT")
+@click.option("--key-file", metavar="FILE", multiple=True, help="A key to try, beside your own; repeatable.")
+@passphrase_options
+@click.option("--overdue", metavar="HOURS", type=float, help="After so many hours a home is overdue.")
+@click.option("--fast", is_flag=True, help="Do not compare what was counted in each home.")
+@click.option("--check", is_flag=True, help="Exit code 0 fresh, 3 stale or overdue, 4 alarm.")
+@click.option("--prometheus", is_flag=True, help="In the text format of Prometheus.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    place: str,
+    key_file: tuple[str, ...],
+    overdue: float | None,
+    fast: bool,
+    check: bool,
+    prometheus: bool,
+    as_json: bool,
+) -> int:
+    """Every host's homes in a destination, or in one vault: last snapshot, verification, alarms, who is late.
+
+    Vaults that no key here opens are shown by what the place lists: when a snapshot last arrived, how many
+    there are, how large they are. Nothing is changed, and no lock is written.
+    """
+    from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
+    from safekept.actions.vault.keys.passphrase import secret_from_text
+
+    if prometheus and as_json:
+        raise click.UsageError("--prometheus and --json are two formats; choose one.")
+    settings, surroundings, console = start(as_json)
+    given = given_passphrase(settings)
+    if given is not None:
+        surroundings = replace(surroundings, vault_secret=lambda: secret_from_text(given(), "The passphrase"))
+    elif not settings.text("vault.passphrase_command"):
+        surroundings = replace(surroundings, vault_secret=None)  # nobody is asked once for each vault
+    keys = tuple(os.path.abspath(os.path.expanduser(path)) for path in key_file)
+    for path in keys:
+        if not os.path.isfile(path):
+            raise click.UsageError(f"There is no key file {path_text(path)}.")
+    request = FleetRequest(
+        place=place_or_file(place, tuple(one.name for one in surroundings.destinations)),
+        keys=keys,
+        overdue_hours=settings.number("schedule.overdue_hours") if overdue is None else overdue,
+        counts=not fast,
+    )
+    fleet = look_at_fleet(surroundings, request, console.listener())
+    console.finish()
+    code = fleet.exit_code if check else 0
+    if prometheus:
+        from ...status.fleet_metrics import fleet_exposition
+
+        click.echo(fleet_exposition(fleet), nl=False)
+        return code
+    console.document(fleet.as_dict())
+    _show(console, fleet)
+    return code
+
+
+def _show(console: Console, fleet: Fleet) -> None:
+    from safekept.actions.offsite.fleet import FRESH, LOCKED, OPEN
+
+    hosts = {home.host for home in fleet.homes} | {one.host for one in fleet.archives}
+    locked = sum(vault.state == LOCKED for vault in fleet.vaults)
+    summary = f"{count_text(len(fleet.homes), 'home')} on {count_text(len(hosts), 'host')}"
+    summary += f" in {count_text(len(fleet.vaults), 'vault')}"
+    summary += f", {locked} of them not opened" if locked else ""
+    console.heading(f"{path_text(fleet.place)}: {summary}", fleet.level == FRESH)
+    if fleet.vaults:
+        _row(console, "HOST", "HOME", "LAST", "VERIFIED", "STATE")
+    notes: list[str] = []
+    for vault in fleet.vaults:
+        for home in vault.homes:
+            _show_home(console, home, notes)
+        if vault.state != OPEN or not vault.homes or vault.damaged:
+            _show_vault(console, vault, fleet.time, notes)
+    for note in notes:
+        console.item(note)
+    for one in fleet.archives:
+        age = f"{seconds_text(max(0.0, fleet.time - one.modified))} ago" if one.modified else "unknown"
+        late = ", OVERDUE" if one.overdue else ""
+        count = count_text(one.count, "archive")
+        console.line(f"{_cut(one.host, _HOST)} {count}, {size_text(one.bytes)}, the last {age}{late}")
+
+
+def _show_home(console: Console, home: FleetHome, notes: list[str]) -> None:
+    state = "ok"
+    if home.alarms:
+        state = "ALARM"
+        notes += [f"{path_text(home.host)}: {path_text(text)}" for text in home.alarms]
+    elif home.overdue:
+        state = "OVERDUE"
+    elif not home.last.complete:
+        state = "incomplete"
+    verified = home.last.state or "-"
+    if home.proven:
+        verified = f"proven {_days(home.proven)}"
+    _row(console, home.host or "unknown", home.home, seconds_text(home.age), verified, state)
+
+
+def _show_vault(console: Console, vault: FleetVault, now: float, notes: list[str]) -> None:
+    from safekept.actions.offsite.fleet import LOCKED, OPEN
+
+    name = vault.directory or os.path.basename(vault.place.rstrip("/"))
+    age = seconds_text(max(0.0, now - vault.newest)) if vault.newest else "-"
+    what = f"{count_text(vault.snapshots, 'snapshot')}, {size_text(vault.bytes)}"
+    if vault.state == LOCKED:
+        state = "OVERDUE" if vault.overdue else "no key"
+        if "config" in vault.reason:
+            state = "not whole"
+    elif vault.state == OPEN:
+        state = "ALARM" if vault.damaged else "empty"
+        if vault.damaged:
+            notes.append(f"{name}: {count_text(vault.damaged, 'snapshot file')} cannot be read")
+    else:
+        state = "ALARM"
+        notes.append(f"{name}: {path_text(vault.reason)}")
+    _row(console, name, what, age, "-", state)
+
+
+def _days(when: float) -> str:
+    days = int(max(0.0, time.time() - when) // 86400)
+    return f"{days} d" if days else "today"
+
+
+def _row(console: Console, host: str, home: str, last: str, verified: str, state: str) -> None:
+    place = path_text(home)
+    if len(place) > _HOME:
+        place = "…" + place[-(_HOME - 1) :]  # the end of a path says more than its start
+    style = {"fg": "yellow"} if state.isupper() and state not in ("STATE",) else {}
+    console.line(
+        f"{_cut(host, _HOST)} {place:<{_HOME}} {last:<{_LAST}} {_cut(verified, _VERIFIED)} {state}".rstrip(),
+        **style,
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    text = path_text(text)
+    return f"{text if len(text) <= width else text[: width - 1] + '…':<{width}}"

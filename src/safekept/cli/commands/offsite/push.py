@@ -1,0 +1,248 @@
+"""`safekept push`: take copies off this host."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.base.context import Surroundings
+from safekept.actions.offsite.place import NoSuchDestination, Reach, find_destination
+from safekept.core.errors import SafekeptError
+
+from ...console import Console, count_text, path_text, size_text, time_text
+from ...options import place_argument, start
+
+if TYPE_CHECKING:
+    from safekept.actions.offsite.push import PushRequest, PushResult
+
+_LISTED = 10
+
+
+@click.command("push")
+@click.argument("places", metavar="[DESTINATION|URL]...", nargs=-1)
+@click.option("--archive", "archives", metavar="FILE", multiple=True, help="Send this archive too.")
+@click.option("--no-vault", is_flag=True, help="Only archives; leave the vault out.")
+@click.option("--unsealed", is_flag=True, help="Send archives that the place could read, too.")
+@click.option("--prune", is_flag=True, help="Delete there what the vault here has not any more.")
+@click.option("--anew", is_flag=True, help="Begin anew in a place that was used before and is empty now.")
+@click.option("--acknowledge-kit", is_flag=True, help="The kit of the vault is printed and kept elsewhere.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before --prune deletes.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; send and delete nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    places: tuple[str, ...],
+    archives: tuple[str, ...],
+    no_vault: bool,
+    unsealed: bool,
+    prune: bool,
+    anew: bool,
+    acknowledge_kit: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Send to a destination what it has not yet: the vault, and archives. Without a name: to all of them.
+
+    Only what is missing is sent, each file proven on its way; a push that was cut short goes on where it
+    ended. Nothing is deleted there without --prune, and no locks are written, so a credential that can
+    only add suffices. A disk that is not plugged in is noted and no failure, unless it was named. Exit
+    code 0: everything is there; 3: something could not be sent and is listed; 1: failed.
+    """
+    settings, surroundings, console = start(as_json)
+    words = [place_argument(word) for word in places] or [one.name for one in surroundings.destinations]
+    if not words:
+        raise NoSuchDestination(
+            "no destination is set up, and none was named",
+            kept="Nothing was sent",
+            next_steps=(
+                "Describe one in `config.toml`: `[[destination]]` with `name` and `url`",
+                "Or name a place: `safekept push sftp://user@host/backups`",
+            ),
+        )
+    # A connection takes its time: it is made while the rest of the program is still being loaded.
+    one = find_destination(surroundings, words[0]) if len(words) == 1 and not prune else None
+    reach = Reach(surroundings, one) if one is not None else None
+    from safekept.actions.offsite.push import ABSENT, INCOMPLETE, PushRequest, push
+    from safekept.actions.vault.keys.recovery_access import NoKitYet, NoSecondWay
+    from safekept.vault.errors import NoSuchVault
+
+    output = settings.text("backup.output")
+    base = PushRequest(
+        destination="",
+        archives=tuple(os.path.abspath(path) for path in archives),
+        archive_directory=os.path.abspath(os.path.expanduser(output)) if output and not archives else "",
+        prune=prune,
+        dry_run=dry_run,
+        vault=not no_vault,
+        unsealed=unsealed,
+        anew=anew,
+        acknowledge_kit=acknowledge_kit,
+    )
+    if not (dry_run or no_vault or acknowledge_kit) and console.can_ask():
+        _ask_for_second_way(console, surroundings)
+    if prune and not yes and not dry_run:
+        _ask(console, surroundings, base, words)
+    results: list[PushResult] = []
+    errors: list[tuple[str, SafekeptError]] = []
+    for word in words:
+        try:
+            result = push(surroundings, replace(base, destination=word), console.listener(), reach)
+        except SafekeptError as error:
+            # Where the vault itself is the reason, it is the same for every place: said once.
+            if len(words) == 1 or (not results and isinstance(error, (NoSecondWay, NoKitYet, NoSuchVault))):
+                raise
+            errors.append((word, error))
+            if not as_json:
+                console.say(f"Not pushed to {path_text(word)}")
+            console.error_beside(error)
+            continue
+        finally:
+            console.finish()
+            if reach is not None:
+                reach.close()
+        if result.absence is not None and places and len(words) == 1:
+            raise result.absence  # who names one disk expects it to be there
+        results.append(result)
+        _show(console, result)
+    console.document(
+        {
+            "pushes": [result.as_dict() for result in results],
+            "failed": [{"destination": word, "error": error.as_dict()} for word, error in errors],
+        }
+    )
+    if errors:
+        return errors[0][1].exit_code
+    named_absent = bool(places) and any(result.state == ABSENT for result in results)
+    return 3 if named_absent or any(result.state == INCOMPLETE for result in results) else 0
+
+
+def _ask_for_second_way(console: Console, surroundings: Surroundings) -> None:
+    """At the first push, take a recovery passphrase right here; who wants the kit instead is told how."""
+    from safekept.actions.vault.keys.keys import add_passphrase
+    from safekept.actions.vault.keys.recovery_access import NoSecondWay, require_second_way
+    from safekept.actions.vault.opening import open_vault, vault_exists
+
+    from ..vault.options import new_passphrase
+
+    if not vault_exists(surroundings):
+        return
+    with open_vault(surroundings, listener=console.notes()) as repository:
+        try:
+            require_second_way(surroundings, repository)
+        except NoSecondWay as error:
+            console.say(error.what)
+            console.say("Type a new passphrase that opens the copies too; Ctrl-C ends this, nothing is sent.")
+            console.say(
+                f"To use the kit instead: `{console.command('vault', 'kit')}`, then "
+                f"`{console.command('push', '--acknowledge-kit')}`"
+            )
+            secret = new_passphrase(console, "", "", None, "New recovery passphrase")
+            add_passphrase(surroundings, repository, secret, recovery=True)
+
+
+def _ask(console: Console, surroundings: Surroundings, base: PushRequest, words: list[str]) -> None:
+    """Show what a prune would delete, and ask; where nobody can be asked, refuse."""
+    from safekept.actions.base.consent import ConsentNeeded
+    from safekept.actions.offsite.push import push
+
+    going = 0
+    for word in words:
+        plan = push(surroundings, replace(base, destination=word, dry_run=True), console.listener())
+        console.finish()
+        surplus = plan.plan.surplus if plan.plan else {}
+        going += sum(map(len, surplus.values()))
+        if not console.as_json:
+            _show(console, plan)
+    if not going:
+        return
+    if not console.can_ask():
+        again = console.command("push", *words, "--prune")
+        raise ConsentNeeded(
+            "deleting in a destination needs your consent",
+            kept="Nothing was sent or deleted",
+            next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
+        )
+    if not console.ask(f"Delete {count_text(going, 'file')} there?"):
+        raise click.Abort
+
+
+def _show(console: Console, result: PushResult) -> None:
+    name = path_text(result.destination)
+    if result.absence is not None:
+        console.line(f"Not there now: {name}: {result.absence}", fg="yellow")
+        return
+    if result.dry_run:
+        _show_plan(console, result)
+        return
+    mirrored, archives = result.mirrored, result.archives
+    nothing = not archives.sent and (mirrored is None or not (mirrored.files or mirrored.problems))
+    if not result.complete:
+        console.heading(f"Pushed to {name}, but not everything", good=False)
+    else:
+        console.heading(f"Everything is in {name} already" if nothing else f"Pushed to {name}")
+    console.fact("Place", path_text(result.place))
+    if mirrored is not None:
+        sent = f"{count_text(mirrored.files, 'file')}, {size_text(mirrored.bytes)}"
+        console.fact(
+            "Vault",
+            f"{count_text(mirrored.snapshots, 'new snapshot')}; {sent} sent, {mirrored.present:,} were there",
+        )
+        _show_mirrored(console, result)
+    for path in archives.sent:
+        console.fact("Archive", path_text(os.path.basename(path)))
+    for archive in archives.removed:
+        console.fact("Removed", f"{path_text(archive)} (`keep`)")
+    speed = f", {size_text(result.bytes / result.seconds)}/s" if result.bytes and result.seconds > 0.5 else ""
+    console.fact("Time", time_text(result.seconds) + speed)
+    for note in result.notes:
+        console.line(f"Note: {note}")
+
+
+def _show_mirrored(console: Console, result: PushResult) -> None:
+    mirrored = result.mirrored
+    assert mirrored is not None
+    if mirrored.deleted:
+        parts = ", ".join(f"{count:,} in `{kind}`" for kind, count in mirrored.deleted.items())
+        console.fact("Deleted", parts)
+    if mirrored.stray_keys:
+        shown = ", ".join(key[:8] for key in mirrored.stray_keys[:_LISTED])
+        again = console.command("push", result.destination, "--prune")
+        keys = count_text(len(mirrored.stray_keys), "key that was", "keys that were")
+        console.line(f"Note: {keys} removed here still open the copy there ({shown}); `{again}` deletes them")
+    for problem in mirrored.problems[:_LISTED]:
+        where = "here" if problem.here else "there"
+        console.fact("Problem", f"{problem.file} {where}: {problem.reason}")
+    if len(mirrored.problems) > _LISTED:
+        console.line(f"             … and {len(mirrored.problems) - _LISTED:,} more (all of them: --json)")
+    if any(problem.here for problem in mirrored.problems):
+        console.line(f"See what it touches: `{console.command('vault', 'check', '--read-data')}`")
+    if any(not problem.here for problem in mirrored.problems):
+        console.line("Delete these files there with a credential that may, then push again")
+
+
+def _show_plan(console: Console, result: PushResult) -> None:
+    console.heading(f"Would push to {path_text(result.destination)}")
+    console.fact("Place", path_text(result.place))
+    plan = result.plan
+    if plan is not None:
+        snapshots = count_text(plan.snapshots, "snapshot")
+        console.fact("Vault", f"{snapshots}; {count_text(plan.count, 'file')}, {size_text(plan.bytes)}")
+        console.fact("There", f"{plan.present:,} files")
+        if plan.wrong:
+            console.fact("Wrong there", f"{count_text(len(plan.wrong), 'file')}, which would be replaced")
+        only = {kind.value: len(names) for kind, names in plan.surplus.items() if names}
+        extra = ", ".join(f"{count:,} in `{kind}`" for kind, count in only.items())
+        if extra:
+            console.fact("Only there", extra)
+        for text in result.leaving[:_LISTED]:
+            console.fact("Would go", f"snapshot {text}")
+        if len(result.leaving) > _LISTED:
+            console.line(f"             … and {len(result.leaving) - _LISTED:,} more (all of them: --json)")
+    for path in result.archives.sent:
+        console.fact("Archive", path_text(path))
+    for note in result.notes:
+        console.line(f"Note: {note}")
+    console.line("Nothing was sent or deleted")

@@ -1,0 +1,1 @@
+"""Commands of the group `projects`; what they do is in `actions/projects`."""

@@ -1,0 +1,91 @@
+"""`safekept checkpoint [DIR]`: keep a project as it is now."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from safekept.settings.policies import policy_from
+
+from ...console import count_text, path_text, time_text
+from ...options import common_options, start
+from ...words.points import SHOWN, directory_of
+
+
+@click.command("checkpoint")
+@click.argument("directory", metavar="[DIR]", required=False, default="")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option("--reason", metavar="TEXT", default="", help="What it is kept for; shown in the list.")
+@click.option("--session", metavar="ID", default="", help="The agent's session it belongs to.")
+@click.option("--turn", metavar="ID", default="", help="The turn of that session.")
+@common_options
+def command(
+    directory: str,
+    files: tuple[str, ...],
+    reason: str,
+    session: str,
+    turn: str,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Keep the project in DIR (default: where you are) as it is now; `safekept rollback` goes back to it.
+
+    With FILE only those files are taken, ignored ones too. Files with secrets are never stored.
+    """
+    from safekept.actions.projects.checkpoint import take_checkpoint
+    from safekept.checkpoints.checkpoint import REASONS
+
+    settings, surroundings, console = start(as_json)
+    place = directory_of(directory)
+    result = take_checkpoint(
+        surroundings,
+        place,
+        policy_from(settings, surroundings, home, layout),
+        reason=reason,
+        files=files,
+        session=session,
+        turn=turn,
+        listener=console.listener(),
+    )
+    console.finish()
+    taken, point = result.taken, result.taken.checkpoint
+    moved = place != os.getcwd()
+    back = console.command("rollback", point.id if point else "1", *(("--dir", place) if moved else ()))
+    console.document(
+        {
+            "operation": result.operation,
+            "project": result.project,
+            "checkpoint": point.as_dict() if point else None,
+            "not_stored": dict(taken.counts),
+            "skipped": [
+                {"path": one.path, "reason": one.reason, "detail": one.detail} for one in taken.skipped
+            ],
+            "repositories": list(taken.repositories),
+            "remarks": list(taken.remarks),
+            "seconds": taken.seconds,
+            "rollback": back,
+        }
+    )
+    if point is None:
+        console.line(f"Nothing changed in {path_text(result.project)} since the last checkpoint")
+        return 0
+    console.heading(f"Checkpoint {point.id} of {path_text(result.project)}")
+    console.fact("Files", f"{point.files:,}")
+    console.fact("Time", time_text(taken.seconds))
+    for one in taken.skipped[:SHOWN]:
+        console.fact(
+            "Not taken", f"{path_text(one.path)}: {one.detail or REASONS.get(one.reason, one.reason)}"
+        )
+    left = {reason: count for reason, count in taken.counts.items() if count and reason != "git"}
+    for name in sorted(left, key=lambda reason: -left[reason]):
+        console.fact("Left out", f"{count_text(left[name], 'path')}: {REASONS.get(name, name)}")
+    for name in taken.repositories[:SHOWN]:
+        console.fact("Left out", f"{path_text(name)}: its files are kept, its own history is not")
+    if len(taken.repositories) > SHOWN:
+        console.fact("", f"… and {len(taken.repositories) - SHOWN:,} more repositories")
+    for remark in taken.remarks:
+        console.fact("Note", remark)
+    console.line(f"Go back to it with: `{back}`")
+    return 3 if taken.skipped else 0

@@ -1,0 +1,1 @@
+"""Commands of the group `restoring`; what they do is in `actions/restoring`."""

@@ -1,0 +1,254 @@
+"""`safekept rebuild FROM`: the machine is gone; bring the home back on a bare one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.core.ages import seconds_text
+
+from ...console import Console, count_text, path_argument, path_text, size_text, time_text
+from ...options import place_or_file, start
+from ...sealing import given_passphrase, identity_options
+from ...words.landing_plan import SHOWN, ask_consent, show_paths
+from ...words.proof_rows import show_rows
+from ...words.remarks import census_lines
+
+if TYPE_CHECKING:
+    from safekept.actions.base.context import Surroundings
+    from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
+    from safekept.settings import Settings
+
+
+@click.command("rebuild")
+@click.argument("place", metavar="FROM")
+@click.option("--home", metavar="DIR", default="", help="Where it is to go; default: the agent's own place.")
+@click.option("--layout", metavar="NAME", default="", help="Which agent's home is meant.")
+@click.option("--snapshot", metavar="ID", default="", help="This one; default: the newest whole one.")
+@click.option("--host", metavar="NAME", default="", help="Whose home, where several hosts are there.")
+@click.option("--of", metavar="PATH", default="", help="Which home, by the path that it had.")
+@click.option("--archive", metavar="NAME|latest", default="", help="An archive there, not the vault.")
+@click.option("--key-file", metavar="FILE", default="", help="The key of the vault, as one line in a file.")
+@identity_options
+@click.option("--allow-damaged", is_flag=True, help="Put it in place although checks failed.")
+@click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    place: str,
+    home: str,
+    layout: str,
+    snapshot: str,
+    host: str,
+    of: str,
+    archive: str,
+    key_file: str,
+    allow_damaged: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Bring a home back on a bare machine: from a destination, a vault or an archive, and its key.
+
+    FROM is a URL, the name of a destination, or the path of a vault or of an archive. The vault opens with
+    --key-file, or with a passphrase that is asked for or given; a sealed archive with --identity. A home
+    that is there is put aside and never deleted. The new one is built beside it, proven by every check
+    of a drill, and only then put in its place. An interrupted rebuild is simply run again. Exit code 3:
+    in place, but something was missing and is listed.
+    """
+    from safekept.actions.restoring.rebuild import prepare_rebuild
+    from safekept.actions.restoring.rebuild_source import RebuildRequest
+
+    if archive and snapshot:
+        raise click.UsageError("--archive and --snapshot cannot both be given.")
+    settings, surroundings, console = start(as_json)
+    surroundings = _with_key(settings, surroundings, console, key_file, place)
+    request = RebuildRequest(
+        place=place_or_file(place, tuple(one.name for one in surroundings.destinations)),
+        home=home,
+        layout=layout,
+        snapshot=snapshot,
+        host=host,
+        of=of,
+        archive=archive,
+        allow_damaged=allow_damaged,
+        deadline=settings.number("database.deadline"),
+    )
+    with prepare_rebuild(surroundings, request, console.listener()) as prepared:
+        console.finish()
+        _show_plan(console, prepared)
+        if dry_run:
+            console.document({"dry_run": True, **_document(prepared)})
+            console.line("Nothing was changed")
+            return 0
+        if prepared.questions and not yes:
+            key = ("--key-file", os.path.abspath(key_file)) if key_file else ()
+            ask_consent(
+                console,
+                "rebuild",
+                prepared.questions,
+                _again(console, prepared, *key, "--dry-run"),
+                _again(console, prepared, *key, "--yes"),
+            )
+        rebuilt = prepared.carry_out(console.listener())
+        console.finish()
+        return _show_result(console, prepared, rebuilt)
+
+
+def _with_key(
+    settings: Settings, surroundings: Surroundings, console: Console, key_file: str, place: str
+) -> Surroundings:
+    """The key that was named for this, and the passphrase that was given opens a vault as well."""
+    from safekept.actions.vault.keys.passphrase import secret_from_text
+
+    from ...options import ask_for_vault_secret
+
+    if key_file:
+        path = os.path.abspath(os.path.expanduser(key_file))
+        if not os.path.isfile(path):
+            raise click.UsageError(f"There is no key file {path_text(key_file)}.")
+        surroundings = replace(surroundings, vault_key_file=path)
+    if given := given_passphrase(settings):
+        secret = lambda: secret_from_text(given(), "The passphrase")  # noqa: E731
+        return replace(surroundings, vault_secret=secret)
+    if console.can_ask() and not settings.text("vault.passphrase_command"):
+        key = surroundings.vault_key_file
+        return replace(surroundings, vault_secret=lambda: ask_for_vault_secret(place, key))
+    return surroundings
+
+
+def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
+    """The same rebuild as it was asked for, with something added; runs from any directory."""
+    request = prepared.request
+    words = ["rebuild", request.place]
+    for option, value in (
+        ("--home", os.path.abspath(request.home) if request.home else ""),
+        ("--layout", request.layout),
+        ("--snapshot", request.snapshot),
+        ("--host", request.host),
+        ("--of", request.of),
+        ("--archive", request.archive),
+    ):
+        words += [option, value] if value else []
+    for path in prepared.own.identities:
+        words += ["--identity", path]
+    words += ["--allow-damaged"] if request.allow_damaged else []
+    return console.command(*words, *more)
+
+
+def _document(prepared: PreparedRebuild) -> dict[str, object]:
+    ground = prepared.ground
+    return {
+        "from": prepared.origin.as_dict(),
+        "home": ground.home,
+        "layout": prepared.place.layout.name,
+        "aside": ground.aside or None,
+        "bring_back": ground.bring_back or None,
+        "owner": {"uid": ground.owner[0], "gid": ground.owner[1]},
+        "needed_bytes": prepared.needed,
+        "free_bytes": prepared.free,
+        "outside": list(prepared.outside.values()),
+        "left_out": prepared.left_out,
+        "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
+        "needs_consent": prepared.questions,
+    }
+
+
+def _show_plan(console: Console, prepared: PreparedRebuild) -> None:
+    origin, subject, ground = prepared.origin, prepared.subject, prepared.ground
+    console.heading(f"Rebuild {path_text(ground.home)}")
+    console.fact("From", path_text(origin.place))
+    import time
+
+    age = f", {seconds_text(max(0.0, time.time() - subject.taken))} old" if subject.taken else ""
+    if origin.chosen is not None:
+        console.fact("Snapshot", f"{origin.chosen.short} ({origin.chosen.kind}{age})")
+    whose = f" on {path_text(origin.host)}" if origin.host else ""
+    if origin.home:
+        old = age if origin.chosen is None else ""
+        console.fact("Made of", f"{path_text(origin.home)}{whose} ({prepared.place.layout.title}{old})")
+    census = subject.manifest.get("census") if subject.manifest else None
+    for line in census_lines(census if isinstance(census, dict) else {}):
+        console.fact("Holds", line)
+    if origin.chosen is not None and origin.chosen.kind == "quick":
+        console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
+    for path, reason in prepared.losses[:SHOWN]:
+        console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
+    console.fact("Room", f"{size_text(prepared.needed)} needed, {size_text(prepared.free)} free")
+    if ground.aside:
+        console.fact("Puts aside", f"what is there now, as {path_text(ground.aside)}")
+    for path in prepared.outside.values():
+        console.fact("Outside", path_text(path))
+    show_paths(console, "Left out", prepared.left_out, "bound to the machine that is gone")
+
+
+def _show_result(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt) -> int:
+    receipt, ground = rebuilt.receipt, rebuilt.ground
+    start_it = _start(prepared)
+    console.document(
+        {
+            "operation": rebuilt.operation,
+            **_document(prepared),
+            "complete": rebuilt.complete,
+            "files": rebuilt.files,
+            "bytes": rebuilt.bytes,
+            "outside_files": rebuilt.outside,
+            "lost": [{"path": path, "reason": reason} for path, reason in rebuilt.lost],
+            "proven": receipt.ok,
+            "rows": [row.as_dict() for row in receipt.rows],
+            "receipt": rebuilt.receipt_path or None,
+            "wrappers": [wrapper.as_dict() for wrapper in rebuilt.wrappers],
+            "start": start_it or None,
+            "hints": rebuilt.hints,
+            "seconds": round(rebuilt.seconds, 3),
+        }
+    )
+    what = f"Rebuilt and proven: {path_text(ground.home)}"
+    if not rebuilt.complete:
+        what = f"Rebuilt what could be had: {path_text(ground.home)}"
+    console.heading(what, rebuilt.complete)
+    show_rows(console, receipt.rows)
+    console.fact("Files", f"{count_text(rebuilt.files, 'file')}, {size_text(rebuilt.bytes)}")
+    if rebuilt.outside:
+        console.fact("Outside", f"{count_text(rebuilt.outside, 'file')} (take back: `safekept undo`)")
+    console.fact("Time", time_text(rebuilt.seconds))
+    for path, reason in rebuilt.lost[:SHOWN]:
+        console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
+    for wrapper in rebuilt.wrappers:
+        if wrapper.state == "made":
+            note = f" ({wrapper.note})" if wrapper.note else ""
+            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}{note}")
+        elif wrapper.state == "skipped":
+            console.fact("Command", f"none for profile {path_text(wrapper.profile)}: {wrapper.note}")
+    if ground.aside:
+        console.fact("Put aside", path_text(ground.aside))
+        console.fact("Back again", f"`{ground.bring_back}`")
+    for hint in rebuilt.hints:
+        console.fact("Next", hint)
+    if start_it:
+        console.fact("Next", f"Start it: `{start_it}`")
+    _show_newer(console, prepared)
+    console.fact("Next", f"Protect this machine: `{console.command('snapshot')}`")
+    return 0 if rebuilt.complete else 3
+
+
+def _show_newer(console: Console, prepared: PreparedRebuild) -> None:
+    """A quick snapshot is laid over what was rebuilt; it is not a home by itself."""
+    newer = prepared.origin.newer
+    if newer is None:
+        return
+    words = ["snapshot", "restore", newer.short, "--vault", prepared.origin.place]
+    again = console.command(*words, "--home", prepared.ground.home)
+    key = prepared.own.vault_key_file
+    if key and os.path.isfile(key):
+        again = f"SAFEKEPT_VAULT_KEY_FILE={path_argument(key)} {again}"
+    console.fact("Newer", f"state files are in the quick snapshot {newer.short}: `{again}`")
+
+
+def _start(prepared: PreparedRebuild) -> str:
+    from safekept.actions.restoring.starting import start_command
+
+    return start_command(prepared.place, prepared.surroundings)

@@ -1,0 +1,55 @@
+"""`safekept manual`: write the manual pages."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from safekept.core.errors import SafekeptError
+
+from ...console import count_text, path_text
+from ...options import start
+
+
+class ManualNotWritten(SafekeptError):
+    code = "manual-not-written"
+
+
+@click.command("manual")
+@click.option("-o", "--output", metavar="DIR", required=True, help="Where the pages go; made if need be.")
+@click.option("--dry-run", is_flag=True, help="Say which pages would be written; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(output: str, dry_run: bool, as_json: bool) -> int:
+    """Write the manual pages of this version into DIR, one for each command.
+
+    For `man safekept` to find them: `safekept manual -o ~/.local/share/man/man1`. A package of safekept
+    brings them along. Pages of safekept that are there already are replaced; nothing else is touched.
+    """
+    from safekept.core.files import durable_write
+
+    from ...main import cli
+    from ...shell.manual_pages import pages
+
+    _, _, console = start(as_json)
+    place = os.path.abspath(os.path.expanduser(output))
+    names: list[str] = []
+    for name, text in pages(cli):
+        path = os.path.join(place, name)
+        try:
+            if not dry_run:
+                os.makedirs(place, exist_ok=True)
+                durable_write(path, text.encode())
+                os.chmod(path, 0o644)  # `man` may run as another user
+        except OSError as error:
+            raise ManualNotWritten(
+                f"the page `{path}` could not be written: {error.strerror or error}",
+                kept=f"{count_text(len(names), 'page')} written before it, whole; no other file was touched",
+                next_steps=("Name a directory that you may write to: `safekept manual -o DIR`",),
+                path=path,
+            ) from error
+        names.append(name)
+    console.document({"dry_run": dry_run, "directory": place, "pages": names})
+    done = "Would write" if dry_run else "Wrote"
+    console.line(f"{done} {count_text(len(names), 'page')} into {path_text(place)}")
+    return 0

@@ -1,0 +1,1 @@
+"""Commands of the group `snapshots`; what they do is in `actions/snapshots`."""

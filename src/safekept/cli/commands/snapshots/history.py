@@ -1,0 +1,97 @@
+"""`safekept history PATH`: every version of one file, and the command that brings one back."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+
+from safekept.actions.snapshots.history import History, Version, history
+
+from ...console import Console, count_text, path_text, size_text
+from ...options import common_options, source_options, start
+from ...words.snapshots import age_text, named_home
+
+_LIVE = {
+    "same": "The file in the home is the version marked `now`",
+    "changed": "The file in the home is none of these: it changed since the last snapshot",
+    "missing": "The file is no longer in the home",
+    "directory": "In the home there is a directory of that name now",
+    "database": "",
+}
+
+
+@click.command("history")
+@click.argument("path")
+@click.option(
+    "--diff", "diff", is_flag=True, help="Show the lines that changed from each version to the next."
+)
+@source_options
+@common_options
+def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int:
+    """See every distinct version of one file in the vault: a memory, SOUL.md, a skill, the settings.
+
+    PATH may be absolute, relative to the home, or relative to where you are. Snapshots that hold the same
+    content are one version. Exit code 3: some snapshots could not be looked into; they are named.
+    """
+    _, surroundings, console = start(as_json)
+    place = surroundings.locate(home, layout, existing=False)
+    found = history(
+        surroundings,
+        place,
+        path,
+        directory=os.getcwd(),
+        with_patches=diff,
+        listener=console.listener(),
+    )
+    console.finish()
+    named = named_home(home, layout)
+    versions = []
+    for number, version in enumerate(found.versions):
+        document = {**version.as_dict(), "restore": _restore(console, found, version, named)}
+        if diff:
+            document["diff"] = found.patches[number]
+        versions.append(document)
+    console.document(
+        {
+            "path": found.path,
+            "home": place.home,
+            "live": found.live,
+            "searched": found.searched,
+            "versions": versions,
+            "remarks": [remark.as_dict() for remark in found.remarks],
+        }
+    )
+    _show(console, found, named, diff)
+    return 3 if found.remarks else 0
+
+
+def _restore(console: Console, found: History, version: Version, named: list[str]) -> str:
+    return console.command("snapshot", "restore", version.last.short, found.path, *named)
+
+
+def _show(console: Console, found: History, named: list[str], diff: bool) -> None:
+    versions = count_text(len(found.versions), "version")
+    console.heading(f"{path_text(found.path)}: {versions} in {count_text(found.searched, 'snapshot')}")
+    for number, version in enumerate(found.versions):
+        written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.node.mtime_ns / 1e9))
+        seen = f"first seen {age_text(version.first, word='ago')}"
+        if version.snapshots > 1:
+            seen += f", last {age_text(version.last, word='ago')}, in {version.snapshots:,} snapshots"
+        if not version.last.here:
+            seen += f", on {path_text(version.last.snapshot.hostname)}"
+        now = "  now" if version.now else ""
+        console.line(
+            f"  {version.last.short}  {written}  {size_text(version.node.size):>9}  {seen}{now}",
+            bold=version.now,
+        )
+        if diff:
+            for line in found.patches[number]:
+                console.line(f"      {line}")
+    for remark in found.remarks:
+        console.fact("Not seen", f"{remark.reason}")
+    if _LIVE[found.live]:
+        console.line(_LIVE[found.live])
+    old = next((version for version in found.versions if not version.now), found.versions[0])
+    console.line(f"Bring one back, for example: `{_restore(console, found, old, named)}`")

@@ -1,0 +1,239 @@
+"""`safekept snapshot [create]`: take a point in time of a home into the vault."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
+from safekept.core.trash import GRACE
+from safekept.home.scan import Selection
+
+from ....console import Console, count_text, path_text, size_text, time_text
+from ....options import common_options, start
+from ....words.grace import moment_text
+from ....words.lean import lean_lines
+from ....words.remarks import census_lines, show_remarks
+
+if TYPE_CHECKING:
+    from safekept.actions.snapshots.preview import SnapshotPreview
+
+KINDS = ("manual", "quick", "scheduled", "pre-update", "pre-migration")
+#: Kinds that stand before something risky: one of three outcomes, and a zip on request.
+GUARDS = ("pre-update", "pre-migration")
+
+
+@click.command("create")
+@click.option("-l", "--label", metavar="TEXT", default="", help="A few words to know it by; spaces are fine.")
+@click.option("-q", "--quick", is_flag=True, help="Only the state files: persona, memories, conversations.")
+@click.option("--kind", type=click.Choice(KINDS), help="What it is for; each kind has its own retention.")
+@click.option(
+    "--backup/--no-backup",
+    "backup",
+    default=None,
+    help="With the kinds pre-update and pre-migration: a zip in the home too, or nothing at all.",
+)
+@click.option("--no-secrets", is_flag=True, help="Leave keys and tokens out.")
+@click.option("--include", metavar="PATH", multiple=True, help="Bring in what a rule leaves out.")
+@click.option("--exclude", metavar="PATH", multiple=True, help="Leave out a path, anchored at the home.")
+@click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
+@click.option("--full", is_flag=True, help="Every byte of every database, search indexes included.")
+@click.option("--dry-run", is_flag=True, help="Show what would be taken; write nothing.")
+@common_options
+def command(
+    label: str,
+    quick: bool,
+    kind: str | None,
+    backup: bool | None,
+    no_secrets: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    profile: str,
+    full: bool,
+    dry_run: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Take a point in time of a home into the vault, even while the agent runs.
+
+    It costs what changed since the last one. The vault is made on first use, outside the home and
+    encrypted. Exit code 0: complete; 3: stored, but something is missing, torn or damaged, and
+    everything is listed; 1: no snapshot was stored.
+    """
+    if kind == "quick" or (quick and kind is None):
+        kind, quick = "quick", True
+    kind = kind or "manual"
+    if backup is not None and kind not in GUARDS:
+        raise click.UsageError("--backup and --no-backup go with --kind pre-update or pre-migration.")
+    return take(
+        kind,
+        label=label,
+        quick=quick,
+        backup=backup,
+        no_secrets=no_secrets,
+        include=include,
+        exclude=exclude,
+        profile=profile,
+        full=full,
+        dry_run=dry_run,
+        home=home,
+        layout=layout,
+        as_json=as_json,
+    )
+
+
+def take(
+    kind: str,
+    *,
+    label: str,
+    quick: bool,
+    no_secrets: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    profile: str,
+    dry_run: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+    backup: bool | None = None,
+    full: bool = False,
+) -> int:
+    """Take one snapshot as the options say, and show it."""
+    settings, surroundings, console = start(as_json)
+    place = surroundings.locate(home, layout)
+    selection = Selection(
+        include=include or settings.texts("backup.include"),
+        exclude=exclude or settings.texts("backup.exclude"),
+        secrets=not no_secrets,
+        profile=profile,
+        quick=quick,
+    )
+    deadline = settings.number("database.deadline")
+    request = SnapshotRequest(place, kind, label, selection, deadline=deadline, full=full)
+    named = [*(("--home", place.home) if home else ()), *(("--layout", layout) if layout else ())]
+    if dry_run:
+        from safekept.actions.snapshots.preview import preview_snapshot
+
+        preview = preview_snapshot(surroundings, request, console.listener())
+        return show_preview(console, preview)
+    if kind in GUARDS:
+        from .protection import protect
+
+        return protect(console, settings, surroundings, request, backup, named)
+    result = create_snapshot(surroundings, request, console.listener())
+    console.finish()
+    return show_result(console, result, named)
+
+
+def restore_command(console: Console, result: SnapshotResult, named: list[str]) -> str:
+    return console.command("snapshot", "restore", result.id[:8], *named)
+
+
+def result_document(console: Console, result: SnapshotResult, named: list[str]) -> dict[str, object]:
+    """What `--json` says of a snapshot that was taken."""
+    return {
+        "operation": result.operation,
+        "id": result.id,
+        "time": result.snapshot.time,
+        "kind": result.kind,
+        "label": result.label,
+        "home": result.place.home,
+        "layout": result.place.layout.name,
+        "files": result.files,
+        "bytes": result.bytes,
+        "added_bytes": result.added,
+        "stored_bytes": result.stored,
+        "reused_files": result.reused,
+        "seconds": round(result.seconds, 3),
+        "complete": result.complete,
+        "databases": {path: dict(facts) for path, facts in result.databases.items()},
+        "census": {profile: dict(counts) for profile, counts in result.census.items()},
+        "remarks": [remark.as_dict() for remark in result.remarks],
+        "forgotten": list(result.forgotten),
+        "lost_packs": result.lost_packs,
+        "alarm": result.alarm.as_dict() if result.alarm else None,
+        "restore": restore_command(console, result, named),
+    }
+
+
+def show_result(console: Console, result: SnapshotResult, named: list[str]) -> int:
+    console.document(result_document(console, result, named))
+    console.heading(
+        f"Snapshot {result.id[:8]} {'complete' if result.complete else 'incomplete'}", result.complete
+    )
+    show_facts(console, result)
+    show_remarks(console, result.remarks)
+    show_alarm(console, result)
+    restore = restore_command(console, result, named)
+    words = "Restore with" if result.complete else "What is in it can be restored with"
+    console.line(f"{words}: `{restore}`")
+    return 0 if result.complete else 3
+
+
+def show_facts(console: Console, result: SnapshotResult) -> None:
+    """The lines about one snapshot, without what was left out."""
+    console.fact("Home", f"{path_text(result.place.home)} ({result.place.layout.name})")
+    console.fact("Kind", result.kind + (f", {path_text(result.label)}" if result.label else ""))
+    unchanged = f"; {result.reused:,} unchanged, not read again" if result.reused else ""
+    console.fact("Files", f"{result.files:,}, {size_text(result.bytes)}{unchanged}")
+    console.fact("Added", f"{size_text(result.added)}, {size_text(result.stored)} in the vault")
+    if result.databases:
+        console.fact("Databases", databases_text(result))
+        for line in lean_lines(result.databases):
+            console.fact("", line)
+    console.fact("Time", time_text(result.seconds))
+    for line in census_lines(result.census):
+        console.fact("Holds", line)
+    if result.forgotten:
+        names = [name[:8] for name in result.forgotten]
+        until = moment_text(time.time() + GRACE)
+        console.fact("Let go", f"{count_text(len(names), 'older snapshot')}, as the retention says")
+        call = console.command("snapshot", "forget", "--undo", *names)
+        console.fact("", f"kept until {until}; call back: `{call}`")
+
+
+def show_alarm(console: Console, result: SnapshotResult) -> None:
+    """What fell since the snapshot before, and the way back. The alarm itself was said when it was raised."""
+    alarm = result.alarm
+    if alarm is None:
+        return
+    console.line(f"Fewer than before: {alarm.text}")
+    if alarm.pinned:
+        console.item(f"Snapshot {alarm.pinned[:8]} still has it, and is pinned for 30 days")
+    for command in alarm.restore:
+        console.item(f"Bring it back: `{command}`")
+    console.item("If it is meant to be so: `safekept status --acknowledge`")
+
+
+def databases_text(result: SnapshotResult) -> str:
+    """`3 checked and sound, 1 not checked this time`."""
+    words = {"sound": "checked and sound", "unverified": "not checked this time", "damaged": "damaged"}
+    states = [str(facts.get("state", "unverified")) for facts in result.databases.values()]
+    return ", ".join(f"{states.count(state):,} {text}" for state, text in words.items() if state in states)
+
+
+def show_preview(console: Console, preview: SnapshotPreview) -> int:
+    console.finish()
+    console.document(
+        {
+            "dry_run": True,
+            "home": preview.place.home,
+            "layout": preview.place.layout.name,
+            "vault": preview.vault,
+            "vault_exists": preview.vault_exists,
+            "files": preview.files,
+            "bytes": preview.bytes,
+            "remarks": [remark.as_dict() for remark in preview.remarks],
+        }
+    )
+    console.heading(f"Would take a snapshot of {path_text(preview.place.home)}")
+    console.fact(
+        "Vault", path_text(preview.vault) + ("" if preview.vault_exists else ", which would be made")
+    )
+    console.fact("Files", f"{preview.files:,}, {size_text(preview.bytes)}")
+    show_remarks(console, preview.remarks)
+    console.line("Nothing was written")
+    return 0

@@ -1,0 +1,141 @@
+"""`safekept snapshot forget`: let snapshots go, by name or by policy, with a plan first."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.snapshots.forgetting import Forgetting, call_back, carry_out_forgetting, plan_forgetting
+from safekept.actions.vault.opening import open_vault
+from safekept.vault.care import DEFAULT_POLICIES, GRACE, Policy, Span, for_every_kind
+from safekept.vault.tags import KINDS, OTHER
+
+from ....console import Console, count_text, path_text
+from ....options import common_options, start
+from ....words.grace import moment_text
+from ....words.snapshots import age_text, named_home
+
+_RULES = ("last", "hourly", "daily", "weekly", "monthly", "yearly")
+
+
+def _keep_options(function: Any) -> Any:
+    for name in reversed(_RULES):
+        text = "Keep the last N." if name == "last" else f"Keep one for each of the last N {_PERIODS[name]}."
+        function = click.option(
+            f"--keep-{name}", f"keep_{name}", metavar="N", type=click.IntRange(-1), default=0, help=text
+        )(function)
+    return click.option(
+        "--keep-within", metavar="TIME", default="", help="Keep all of the last so long, as in 1y6m14d12h."
+    )(function)
+
+
+_PERIODS = {"hourly": "hours", "daily": "days", "weekly": "weeks", "monthly": "months", "yearly": "years"}
+
+
+@click.command("forget")
+@click.argument("snapshots", metavar="[ID|N|latest]...", nargs=-1)
+@_keep_options
+@click.option("--kind", type=click.Choice((*KINDS, OTHER)), help="Only this kind.")
+@click.option("--undo", "undo", is_flag=True, help="Call the named ones back.")
+@click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@common_options
+def command(
+    snapshots: tuple[str, ...],
+    keep_within: str,
+    kind: str | None,
+    undo: bool,
+    dry_run: bool,
+    yes: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+    **keep: int,
+) -> int:
+    """Let snapshots go: the named ones, or those that the policy does not keep.
+
+    Without names and without a --keep option, each kind has its own policy. Pinned ones, the newest, and
+    the newest verified generation of each database never go by policy. What is forgotten is hidden, and
+    `--undo` calls it back until a prune deletes it, some days later.
+    """
+    policy = _policy(keep, keep_within)
+    if snapshots and (kind or not policy.empty):
+        raise click.UsageError("Name snapshots, or give a policy; not both.")
+    if undo and not snapshots:
+        raise click.UsageError("Name the snapshots to call back.")
+    _, surroundings, console = start(as_json)
+    place = surroundings.locate(home, layout, existing=False)
+    with open_vault(surroundings, listener=console.listener()) as repository:
+        if undo:
+            back = call_back(surroundings, repository, place, snapshots, console.listener())
+            console.finish()
+            console.document({"called_back": [one.id for one in back]})
+            for one in back:
+                console.line(f"Snapshot {one.short} is back")
+            return 0
+        policies = DEFAULT_POLICIES if policy.empty else for_every_kind(policy)
+        plan = plan_forgetting(repository, place, words=snapshots, policies=policies, kind=kind or "")
+        console.finish()
+        document = {"home": place.home, "plan": plan.as_dict()}
+        show_plan(console, plan, by_name=bool(snapshots))
+        if dry_run or not plan.go:
+            console.document({"dry_run": dry_run, **document, "forgotten": []})
+            console.line("Nothing was changed")
+            return 0
+        if not yes:
+            again = ["snapshot", "forget", *(one.short for one, _ in plan.go), *named_home(home, layout)]
+            consent(console, f"{count_text(len(plan.go), 'snapshot')} would be forgotten", again, "--yes")
+        chosen = [one.snapshot for one, _ in plan.go]
+        ids = carry_out_forgetting(surroundings, repository, place, chosen, console.listener())
+    console.finish()
+    until = time.time() + GRACE
+    console.document({"dry_run": False, **document, "forgotten": ids, "kept_until": until})
+    console.heading(f"{count_text(len(ids), 'snapshot')} forgotten")
+    call = console.command("snapshot", "forget", "--undo", *(i[:8] for i in ids), *named_home(home, layout))
+    console.fact("Kept", f"until {moment_text(until)}; from then on a prune deletes for good")
+    console.line(f"Call back until then: `{call}`")
+    prune = console.command("snapshot", "prune", *named_home(home, layout))
+    console.line(f"Give the room back after that: `{prune}`, or at once with `--now`")
+    return 0
+
+
+def consent(console: Console, what: str, again: list[str], agree: str) -> None:
+    """Ask at a terminal; refuse where there is nobody to ask."""
+    if not console.can_ask():
+        raise ConsentNeeded(
+            f"this needs your consent: {what}",
+            kept="Nothing was changed",
+            next_steps=(
+                f"See the plan: `{console.command(*again, '--dry-run')}`",
+                f"Agree to it: `{console.command(*again, agree)}`",
+            ),
+            reasons=[what],
+        )
+    if not console.ask("Continue?"):
+        raise click.Abort
+
+
+def show_plan(console: Console, plan: Forgetting, *, by_name: bool) -> None:
+    console.heading(
+        f"Would forget {count_text(len(plan.go), 'snapshot')} of {path_text(plan.listing.home)}"
+        + ("" if by_name else f", and keep {len(plan.stay):,}")
+    )
+    for one, reasons in plan.go:
+        label = f"  {path_text(one.label)}" if one.label else ""
+        why = f"  ({'; '.join(reasons)})" if by_name and reasons else ""
+        console.line(f"  - {one.short}  {age_text(one):>8}  {one.kind}{label}{why}")
+    if not by_name:
+        for one, reasons in plan.stay:
+            console.line(f"    {one.short}  {age_text(one):>8}  {one.kind}  kept: {', '.join(reasons)}")
+
+
+def _policy(keep: dict[str, int], within: str) -> Policy:
+    try:
+        span = Span.parse(within) if within else Span()
+    except ValueError as error:
+        raise click.UsageError(f"--keep-within: {error}") from error
+    last, hourly, daily, weekly, monthly, yearly = (keep[f"keep_{name}"] for name in _RULES)
+    return Policy(last, hourly, daily, weekly, monthly, yearly, span)

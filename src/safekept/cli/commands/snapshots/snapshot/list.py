@@ -1,0 +1,123 @@
+"""`safekept snapshot list`: the snapshots of a home, newest first, with numbers to restore by."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from safekept.actions.snapshots.listing import Listed, Listing, list_home
+from safekept.actions.vault.opening import open_vault
+from safekept.vault.tags import KINDS, OTHER
+
+from ....console import Console, count_text, path_text
+from ....options import common_options, source_options, source_vault, start
+from ....words.snapshots import age_text, amount, named_home
+
+_STATES = {"sound": "yes", "unverified": "not yet", "damaged": "DAMAGED", "": "–"}
+
+
+@click.command("list")
+@click.option("--all", "every", is_flag=True, help="Those of other homes and forgotten ones, too.")
+@click.option("--kind", type=click.Choice((*KINDS, OTHER)), help="Only this kind.")
+@source_options
+@common_options
+def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool) -> int:
+    """See the snapshots of a home: number, id, age, kind, label, files, size, what it added, verified.
+
+    The number counts from the newest and moves on with every snapshot; the id stays. One that another
+    machine made of the same path has no number while this machine has its own; nor has a home point, which
+    an agent's change of its own files left. `verified` says whether the
+    databases in it were checked: a snapshot may reuse a check of some hours ago. One that a drill restored
+    whole is `proven`.
+    """
+    _, surroundings, console = start(as_json)
+    place = surroundings.locate(home, layout, existing=False)
+    with open_vault(surroundings, listener=console.listener()) as repository:
+        listing = list_home(repository, place.home)
+    console.finish()
+    chosen = [one for one in (listing.all if every else listing.of_home) if kind in (None, one.kind)]
+    console.document(
+        {
+            "home": place.home,
+            "vault": surroundings.reads_from,
+            "snapshots": [one.as_dict() for one in chosen],
+            "elsewhere": len(listing.elsewhere),
+            "forgotten": len(listing.forgotten),
+            "damaged": [{"name": name, "reason": why} for name, why in sorted(listing.damaged.items())],
+        }
+    )
+    _show(console, listing, chosen, every, kind, named_home(home, layout))
+    return 3 if listing.damaged else 0
+
+
+def _show(
+    console: Console, listing: Listing, chosen: list[Listed], every: bool, kind: str | None, named: list[str]
+) -> None:
+    now = time.time_ns()
+    if chosen:
+        rows: list[tuple[str, ...]] = [
+            ("#", "ID", "AGE", "KIND", "FILES", "SIZE", "ADDED", "VERIFIED", "LABEL")
+        ]
+        foreign = {one.id for one in listing.elsewhere}
+        rows += [_row(one, now, one.id in foreign) for one in chosen]
+        for row in _aligned(rows):
+            console.line(row)
+        if listing.shown:
+            example = console.command("snapshot", "restore", "1", *named)
+            console.line(f"Restore one with its number or id: `{example}`")
+    else:
+        what = f"No {kind} snapshots" if kind else "No snapshots"
+        console.line(f"{what} of {path_text(listing.home)} yet")
+        if not listing.shown and not source_vault():  # a copy that is read takes none
+            console.line(f"Take one: `{console.command('snapshot', *named)}`")
+    if not every and (listing.elsewhere or listing.forgotten):
+        more = [f"{len(listing.elsewhere):,} of other homes"] if listing.elsewhere else []
+        more += [f"{len(listing.forgotten):,} forgotten"] if listing.forgotten else []
+        console.line(
+            f"Not shown: {', '.join(more)} (`{console.command('snapshot', 'list', '--all', *named)}`)"
+        )
+    if listing.damaged:
+        console.heading(f"{count_text(len(listing.damaged), 'snapshot file')} cannot be read", good=False)
+        for name, reason in sorted(listing.damaged.items()):
+            console.line(f"  {name[:8]}  {reason}")
+        console.line(f"See how the vault is: `{console.command('vault', 'check')}`")
+
+
+def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
+    notes = []
+    if one.pinned:
+        notes.append(f"pinned until {one.pinned_until}" if one.pinned_until else "pinned")
+    if not one.complete:
+        notes.append("INCOMPLETE")
+    if one.forgotten_ns is not None:
+        notes.append("forgotten")
+    elif foreign:
+        notes.append(f"of {path_text(one.home)} on {path_text(one.snapshot.hostname)}")
+    elif not one.here:
+        notes.append(f"on {path_text(one.snapshot.hostname)}")
+    return (
+        str(one.number) if one.number else "",
+        one.short,
+        age_text(one, now),
+        one.kind,
+        "–" if one.files is None else f"{one.files:,}",
+        amount(one.bytes),
+        amount(one.added),
+        "proven" if one.proven_ns is not None else _STATES.get(one.state, one.state),
+        path_text(one.label) + (f" ({', '.join(notes)})" if notes else ""),
+    )
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns as wide as their widest text; numbers to the right, the last one free."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    right = {0, 2, 4, 5, 6}
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row[:-1], widths, strict=True))
+        ]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return lines

@@ -1,0 +1,200 @@
+"""`safekept snapshot restore`: bring a home, or parts of it, back from the vault, with a plan first."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from safekept.actions.restoring.restore import PreparedRestore, Restored, RestoreRequest, prepare_restore
+from safekept.core.entries import Outcome
+from safekept.vault.tags import QUICK
+
+from ....console import Console, path_text, time_text
+from ....options import common_options, source_options, start
+from ....words.grace import kept_text
+from ....words.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances
+from ....words.remarks import census_lines
+from ....words.snapshots import age_text, named_home
+
+
+@click.command("restore")
+@click.argument("snapshot", metavar="ID|N|latest")
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
+@click.option("--exact", is_flag=True, help="Also remove what the snapshot does not hold.")
+@click.option("--into", metavar="DIR", default="", help="Restore into this directory instead of the home.")
+@click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
+@click.option("--without-search", is_flag=True, help="Leave search indexes empty that were not stored.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
+@source_options
+@common_options
+def command(
+    snapshot: str,
+    paths: tuple[str, ...],
+    yes: bool,
+    exact: bool,
+    into: str,
+    allow_damaged: bool,
+    without_search: bool,
+    dry_run: bool,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Bring a home, or only some PATHs of it, back from a snapshot.
+
+    The snapshot is named by its number in `safekept snapshot list` (1 is the newest), by its id or the
+    start of it, by its label, or as `latest`. Everything is staged and proven before the first file is
+    replaced; what is replaced is kept, and `safekept undo` brings it back. A database in use is restored
+    through SQLite, under the running agent. Exit code 3: something could not be read in the vault, was
+    left as it is, and is listed; everything else was restored.
+    """
+    settings, surroundings, console = start(as_json)
+    request = RestoreRequest(
+        word=snapshot,
+        paths=paths,
+        home=home,
+        layout=layout,
+        into=into,
+        exact=exact,
+        allow_damaged=allow_damaged,
+        without_search=without_search,
+        deadline=settings.number("database.deadline"),
+        keep_days=settings.whole("import.keep_days"),
+        directory=os.getcwd(),
+    )
+    with prepare_restore(surroundings, request, console.listener()) as prepared:
+        console.finish()
+        _show_plan(console, prepared)
+        if dry_run:
+            console.document({"dry_run": True, **_plan_document(prepared)})
+            _show_newer(console, prepared)
+            console.line("Nothing was changed")
+            return 0
+        if prepared.questions and not yes:
+            ask_consent(
+                console,
+                "restore",
+                prepared.questions,
+                _again(console, prepared, "--dry-run"),
+                _again(console, prepared, "--yes"),
+            )
+        restored = prepared.carry_out(console.listener())
+        console.finish()
+        return _show_result(console, prepared, restored)
+
+
+def _again(console: Console, prepared: PreparedRestore, *more: str) -> str:
+    """The same restore as it was asked for, with something added; runs from any directory."""
+    request = prepared.request
+    words = ["snapshot", "restore", prepared.chosen.short, *prepared.plan.only]
+    words += named_home(request.home, request.layout)
+    if request.into:
+        words += ["--into", os.path.abspath(request.into)]
+    flags = {
+        "--exact": request.exact,
+        "--allow-damaged": request.allow_damaged,
+        "--without-search": request.without_search,
+    }
+    words += [flag for flag, given in flags.items() if given]
+    return console.command(*words, *more)
+
+
+def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
+    return {
+        "snapshot": prepared.chosen.as_dict(),
+        "home": prepared.place.home,
+        "layout": prepared.place.layout.name,
+        "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
+        "remarks": [remark.as_dict() for remark in prepared.source.remarks],
+        "speaks_for": prepared.speaks_for or None,
+        "newer_quick": prepared.newer.id if prepared.newer else None,
+        "left_outside": prepared.left_outside,
+        "plan": prepared.plan.as_dict(),
+        "needs_consent": prepared.questions,
+    }
+
+
+def _show_plan(console: Console, prepared: PreparedRestore) -> None:
+    plan, chosen = prepared.plan, prepared.chosen
+    console.heading(f"Restore into {path_text(prepared.place.home)}")
+    label = f", {path_text(chosen.label)}" if chosen.label else ""
+    number = f"number {chosen.number}, " if chosen.number else ""
+    console.fact("Snapshot", f"{chosen.short} ({number}{chosen.kind}{label}, {age_text(chosen, word='old')})")
+    if chosen.home and (chosen.home != prepared.place.home or not chosen.here):
+        console.fact("Made of", f"{path_text(chosen.home)} on {path_text(chosen.snapshot.hostname)}")
+    census = prepared.manifest.get("census") if prepared.manifest else None
+    for line in census_lines(census if isinstance(census, dict) and not plan.only else {}):
+        console.fact("Holds", line)
+    if chosen.kind == QUICK and not plan.only:
+        console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
+    if prepared.request.exact and prepared.speaks_for:
+        console.fact("Only for", path_text(prepared.speaks_for))
+    _show_losses(console, prepared.losses)
+    for place in prepared.left_outside:
+        console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
+    show_changes(console, plan)
+    show_hindrances(console, plan)
+
+
+def _show_newer(console: Console, prepared: PreparedRestore) -> None:
+    """`latest` is a whole home; what the agent stored since then is one command away."""
+    if prepared.newer is None:
+        return
+    request, newer = prepared.request, prepared.newer.short
+    into = ["--into", os.path.abspath(request.into)] if request.into else []
+    words = ["snapshot", "restore", newer, *prepared.plan.only, *named_home(request.home, request.layout)]
+    again = console.command(*words, *into)
+    console.line(f"Newer state files are in the quick snapshot {newer}: `{again}`")
+
+
+def _show_losses(console: Console, lost: list[tuple[str, str]]) -> None:
+    for path, reason in lost[:SHOWN]:
+        console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
+    if len(lost) > SHOWN:
+        console.line(f"               … and {len(lost) - SHOWN:,} more (all of them: --json)")
+
+
+def _show_result(console: Console, prepared: PreparedRestore, restored: Restored) -> int:
+    landed, place = restored.landed, restored.place
+    named = ("--home", place.home) if prepared.request.into or prepared.request.home else ()
+    undo = console.command("undo", *named)
+    console.document(
+        {
+            "operation": restored.operation,
+            **_plan_document(prepared),
+            "landed": landed.as_dict(),
+            "complete": restored.complete,
+            "lost": [{"path": path, "reason": reason} for path, reason in restored.lost],
+            "undo_point": restored.undo_point.id,
+            "undo": undo,
+        }
+    )
+    whole = restored.complete
+    console.heading(f"Restored: {path_text(place.home)}" if whole else "Restored what can be read", whole)
+    console.fact(
+        "Files",
+        f"{landed.created:,} new, {landed.replaced:,} replaced, {landed.same:,} already the same, "
+        f"{landed.removed:,} removed",
+    )
+    if landed.created or landed.replaced:
+        damaged = any(remark.outcome is Outcome.DAMAGED for remark in landed.remarks)
+        databases = "every database but those noted below" if damaged else "every database"
+        console.fact("Proven", f"every block and {databases}, before the first file was replaced")
+    console.fact("Time", time_text(landed.seconds))
+    if restored.undo_point.id:
+        console.fact("Before", f"kept as snapshot {restored.undo_point.id[:8]}")
+    _show_losses(console, restored.lost)
+    for remark in landed.remarks[:SHOWN]:
+        if remark.outcome is not Outcome.UNREADABLE:
+            console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
+    for wrapper in restored.wrappers:
+        if wrapper.state == "made":
+            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}")
+    if landed.replaced or landed.removed or landed.created:
+        if landed.replaced or landed.removed:
+            console.fact("Kept", kept_text(prepared.request.keep_days))
+        console.line(f"Take it back with: `{undo}`")
+    _show_newer(console, prepared)
+    return 0 if whole else 3

@@ -1,0 +1,1 @@
+"""Commands of the group `status`; what they do is in `actions/status`."""

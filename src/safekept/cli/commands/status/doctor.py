@@ -1,0 +1,119 @@
+"""`safekept doctor`: what is wrong around your protection, how that is known, and the exact fix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ...console import Console, count_text, path_text
+from ...options import common_options, start
+from ...screen import Screen, folded
+
+if TYPE_CHECKING:
+    from safekept.actions.doctor.diagnosis import Diagnosis
+    from safekept.actions.doctor.finding import Finding
+    from safekept.actions.doctor.repairs import Repairs
+
+_MARKS = {"serious": "!", "advice": "-"}
+
+
+@click.command("doctor")
+@click.option("--fix", is_flag=True, help="Mend what can be mended and undone; the rest is printed.")
+@click.option("--dry-run", is_flag=True, help="With --fix: show what would be mended; change nothing.")
+@common_options
+def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
+    """Look for what threatens your protection: damage, locks, permissions, keys, clocks, the schedule.
+
+    Each finding has its evidence and the command that mends it. `--fix` does only what can be undone:
+    modes that are too wide, locks of processes that are gone, and what was cut off half way.
+    Exit codes: 0 nothing to do, 3 findings, 4 serious ones.
+    """
+    if dry_run and not fix:
+        raise click.UsageError("--dry-run goes with --fix: without it nothing is ever changed.")
+    from safekept.actions.doctor.diagnosis import examine
+    from safekept.actions.doctor.finding import DoctorRequest
+    from safekept.actions.doctor.repairs import carry_out
+    from safekept.integrations.connecting.overview import host_statuses
+
+    settings, surroundings, console = start(as_json)
+    recipients = settings.values.get("backup.seal")
+    request = DoctorRequest(
+        home=home,
+        layout=layout,
+        config_directory=settings.config_directory,
+        recipients=tuple(map(str, recipients)) if isinstance(recipients, list) else (),
+        passphrase_command=settings.text("vault.passphrase_command"),
+        stale_hours=settings.number("status.stale_hours"),
+        deadline=settings.number("database.deadline"),
+        hosts=host_statuses(surroundings),
+    )
+    found = examine(surroundings, request, console.listener())
+    console.finish()
+    mended = None
+    if fix and not dry_run and found.repairs:
+        mended = carry_out(surroundings, found.repairs, console.notes())
+        found = examine(surroundings, request, console.listener())
+        console.finish()
+    document = {"dry_run": dry_run, **found.as_dict(), "fixed": mended.as_dict() if mended else None}
+    console.document(document)
+    if mended is not None:
+        _show_mended(console, mended)
+    _show(Screen(console, settings.user_home), found, fixing=fix)
+    if fix and dry_run:
+        _show_plan(console, found)
+    return found.exit_code
+
+
+def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
+    serious = sum(one.level == "serious" for one in found.findings)
+    if not found.findings:
+        screen.console.heading("Nothing to do")
+    else:
+        words = count_text(len(found.findings), "finding")
+        screen.console.heading(f"{words}, {serious:,} serious" if serious else words, good=False)
+    for one in found.findings:
+        _show_finding(screen, one)
+    for remark in found.remarks:
+        screen.console.line()
+        screen.console.line(f"? {screen.text(path_text(remark))}")
+    if found.repairs and not fixing:
+        screen.console.line()
+        how_many = f"{len(found.repairs):,} of these can be mended, and that can be undone"
+        screen.console.line(f"{how_many}: `{screen.console.command('doctor', '--fix')}`")
+
+
+def _show_finding(screen: Screen, one: Finding) -> None:
+    screen.console.line()
+    style = {"fg": "red"} if one.level == "serious" else {}
+    text = screen.text(path_text(one.text))
+    for number, line in enumerate(folded(text, 2, 2, screen.columns)):
+        screen.console.line(f"{' ' if number else _MARKS[one.level]} {line}", bold=True, **style)
+    for number, line in enumerate(one.evidence):
+        screen.fact("Seen" if number == 0 else "", path_text(line))
+    plain = Screen(screen.console)  # what is pasted into a shell keeps its whole paths
+    for number, line in enumerate(one.fix):
+        plain.fact("Fix" if number == 0 else "", path_text(line))
+
+
+def _show_mended(console: Console, mended: Repairs) -> None:
+    bad = [one for one in mended.done if one.failure]
+    console.heading(f"Mended {count_text(len(mended.done) - len(bad), 'finding')}", not bad)
+    for one in mended.done:
+        outcome = f": FAILED: {one.failure}" if one.failure else ""
+        console.item(path_text(one.repair.text) + outcome)
+    if mended.undoable:
+        console.line(f"Put the modes back: `{console.command('undo', mended.operation)}`")
+    console.line()
+
+
+def _show_plan(console: Console, found: Diagnosis) -> None:
+    console.line()
+    if not found.repairs:
+        console.line("Nothing of this can be mended unasked")
+        return
+    console.heading("Would mend")
+    for one in found.repairs:
+        if one.repair is not None:
+            console.item(path_text(one.repair.text))
+    console.line("Nothing was changed")

@@ -1,0 +1,51 @@
+"""`safekept notify test`: a message to everybody who is set up, so that it is known to arrive."""
+
+from __future__ import annotations
+
+import socket
+
+import click
+
+from safekept.core.errors import SafekeptError
+
+from ....options import start
+
+
+class NobodyToNotify(SafekeptError):
+    code, exit_code = "nobody-to-notify", 2
+
+
+@click.command("test")
+@click.option("--dry-run", is_flag=True, help="Say who would be told; send nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(dry_run: bool, as_json: bool) -> int:
+    """Send a test message to everybody who is set up, and say how it went with each.
+
+    Exit code 0: all were reached; 3: some were not; 1: none was. The whole URL of a target is never shown.
+    """
+    from safekept.actions.alarms.notify import Notice, deliver
+
+    _, surroundings, console = start(as_json)
+    targets = surroundings.notify
+    if targets is None:
+        raise NobodyToNotify(
+            "nobody is set up to hear of anything",
+            kept="Nothing was sent",
+            next_steps=("Set `notify.ntfy`, `notify.email` or another: see `docs/guides/schedule.md`",),
+        )
+    if dry_run:
+        console.document({"dry_run": True, "targets": list(targets.names())})
+        console.heading("Would tell")
+        for name in targets.names():
+            console.item(name)
+        console.line("Nothing was sent")
+        return 0
+    host = socket.gethostname()
+    text = "If you can read this, safekept can reach you. Nothing is wrong."
+    told = deliver(surroundings, Notice("test", f"safekept: a test from {host}", text))
+    reached = [one for one in told if one.ok]
+    console.document({"dry_run": False, "targets": [one.as_dict() for one in told]})
+    console.heading(f"Reached {len(reached)} of {len(told)}", len(reached) == len(told))
+    for one in told:
+        console.item(f"{one.target}: {'reached' if one.ok else one.reason}")
+    return 0 if len(reached) == len(told) else 3 if reached else 1

@@ -1,0 +1,181 @@
+"""`safekept status`, and `safekept` alone: am I protected?"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.base.context import Surroundings
+from safekept.core.errors import SafekeptError
+from safekept.settings import Settings
+
+from ...console import Console, path_text, size_text
+from ...options import common_options, start
+
+if TYPE_CHECKING:
+    from safekept.actions.status.status import Status
+
+#: What `--acknowledge` means without an id.
+_ALL = "all"
+
+
+class PlotTaken(SafekeptError):
+    code = "plot-not-written"
+
+
+@click.command("status")
+@click.option("--check", is_flag=True, help="Say the verdict only; exit code 0 fresh, 3 stale, 4 alarm.")
+@click.option("--short", is_flag=True, help="One line for a prompt, by the journal alone.")
+@click.option("--prometheus", is_flag=True, help="As metrics, in Prometheus's text format.")
+@click.option("--plot", metavar="FILE", default="", help="Growth as an image (.svg); `-`: here, as text.")
+@click.option(
+    "--acknowledge",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value=_ALL,
+    default="",
+    help="You have seen to this alarm; without ID, to all that are open.",
+)
+@common_options
+def command(
+    check: bool,
+    short: bool,
+    prometheus: bool,
+    plot: str,
+    acknowledge: str,
+    home: str,
+    layout: str,
+    as_json: bool,
+) -> int:
+    """Am I protected? The verdict first, then what it rests on.
+
+    For each home: its last snapshot, archive, copy off this host and proven restore, what is not kept
+    and why, and how it grows. Then the vault and its key, projects, and the schedule. Nothing is changed,
+    and no home is read. `safekept` alone is the same.
+    """
+    _refuse_what_does_not_fit(short, prometheus, plot, as_json)
+    settings, surroundings, console = start(as_json)
+    if acknowledge:
+        return _acknowledge(console, surroundings, acknowledge)
+    if short:
+        return _short(console, settings, surroundings, home, layout, check)
+    from safekept.actions.status.status import look
+    from safekept.integrations.connecting.overview import host_statuses
+
+    from ...screen import Screen
+    from ...status.screen import show, show_verdict
+
+    status = look(
+        surroundings,
+        home,
+        layout,
+        stale_hours=settings.number("status.stale_hours"),
+        hosts=host_statuses(surroundings),
+        listener=console.notes(),
+    )
+    console.finish()
+    code = status.verdict.exit_code if check else 0
+    if prometheus:
+        from ...status.prometheus import exposition
+
+        click.echo(exposition(status), nl=False)
+        return code
+    if plot:
+        _plot(console, status, plot)
+        return code
+    console.document(status.as_dict())
+    screen = Screen(console, surroundings.user_home)
+    (show_verdict if check else show)(screen, status)
+    return code
+
+
+def _refuse_what_does_not_fit(short: bool, prometheus: bool, plot: str, as_json: bool) -> None:
+    chosen = [
+        name for name, given in (("--short", short), ("--prometheus", prometheus), ("--plot", plot)) if given
+    ]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} do not go together.")
+    if prometheus and as_json:
+        raise click.UsageError("--prometheus and --json are two formats; choose one.")
+
+
+def _acknowledge(console: Console, surroundings: Surroundings, name: str) -> int:
+    from safekept.actions.alarms.alarms import acknowledge
+    from safekept.actions.undo.log import require_journal
+
+    seen = acknowledge(surroundings, () if name == _ALL else (name,), listener=console.notes())
+    console.document({"acknowledged": [alarm.as_dict() for alarm in seen]})
+    if not seen:
+        require_journal(surroundings)
+        console.line("No alarm is open")
+    for alarm in seen:
+        console.line(f"Acknowledged: {path_text(alarm.text)} ({alarm.id})")
+    return 0
+
+
+def _short(
+    console: Console, settings: Settings, surroundings: Surroundings, home: str, layout: str, check: bool
+) -> int:
+    from safekept.actions.status.short_status import EXIT_CODES, short_status
+
+    place = surroundings.locate(home, layout, existing=False)
+    status = short_status(surroundings, place.home, stale_hours=settings.number("status.stale_hours"))
+    console.document(status.as_dict())
+    console.line(f"safekept: {status.text}")
+    return EXIT_CODES[status.level] if check else 0
+
+
+def _plot(console: Console, status: Status, file: str) -> None:
+    """The growth of the vault; as text where the file is `-`."""
+    from ...status.growth_svg import growth_svg
+    from ...status.spark import plot
+
+    growth, vault = status.vault.growth, status.vault
+    size = f"{size_text(vault.bytes)} on disk" if vault.bytes is not None else "its size is not known"
+    rate = f", {size_text(growth.per_day)} a day" if growth.per_day is not None else ""
+    title = f"What snapshots add to the vault of {status.host}"
+    if file == "-":
+        console.document({"points": [{"time": when, "bytes": count} for when, count in growth.points]})
+        console.line(title, bold=True)
+        from ...screen import width
+
+        for line in plot(growth.points, status.time, width()) or ["No snapshots yet"]:
+            console.line(line)
+        return
+    path = os.path.abspath(os.path.expanduser(file))
+    if not path.endswith(".svg"):
+        raise PlotTaken(
+            f"`{path}` is to be an image of a kind that safekept does not draw",
+            kept="Nothing was written",
+            next_steps=("Use a name that ends in `.svg`: every browser shows it",),
+        )
+    image = growth_svg(growth.points, status.time, title, f"{path_text(vault.place)}: {size}{rate}")
+    _write(path, image)
+    console.document({"plot": path})
+    console.line(f"Drawn: {path_text(path)}")
+
+
+def _write(path: str, image: str) -> None:
+    from safekept.core.files import durable_write
+
+    try:
+        if os.path.lexists(path) and not _is_drawing(path):
+            raise PlotTaken(
+                f"`{path}` exists and is not an image that safekept drew",
+                kept="It was not touched",
+                next_steps=("Name another file: `safekept status --plot FILE`",),
+            )
+        durable_write(path, image.encode("utf-8"))
+    except OSError as error:
+        raise PlotTaken(
+            f"`{path}` cannot be written: {error.strerror or error}",
+            kept="Nothing was written",
+            next_steps=("Name another file: `safekept status --plot FILE`",),
+        ) from error
+
+
+def _is_drawing(path: str) -> bool:
+    with open(path, "rb") as file:
+        return b"What snapshots add to the vault" in file.read(1024)

@@ -1,0 +1,1 @@
+"""Commands of the group `undo`; what they do is in `actions/undo`."""

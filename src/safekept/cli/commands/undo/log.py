@@ -1,0 +1,242 @@
+"""`safekept log [ID]`: every operation, who did it and how it ended; one of them with everything about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from ...console import Console, count_text, path_text, size_text, time_text
+from ...options import start
+from ...screen import Screen, width
+from ...words.remarks import census_lines
+
+if TYPE_CHECKING:
+    from safekept.actions.undo.log import Log
+    from safekept.actions.undo.operation import Operation
+    from safekept.actions.undo.undo_availability import WayBack
+
+_MOST = 20
+_GOOD = frozenset({"done", "running"})
+#: Widths of the columns before the last one, which has what is left of the line.
+_COLUMNS = (("ID", 6), ("WHEN", 12), ("WHO", 8), ("WHAT", 15), ("OUTCOME", 11), ("SIZE", 7), ("TOOK", 6))
+_RIGHT = frozenset({"SIZE", "TOOK"})
+_SHOWN = 10  # of a long list
+
+
+@click.command("log")
+@click.argument("word", metavar="[ID]", required=False, default="")
+@click.option(
+    "-n", "most", metavar="N", type=click.IntRange(min=1), default=_MOST, help="How many; default 20."
+)
+@click.option("--all", "every", is_flag=True, help="All of them.")
+@click.option("--verb", metavar="VERB", default="", help="Only these: snapshot, backup, restore, …")
+@click.option("--since", metavar="TIME", default="", help="Not older than `3h`, `2d`, `2026-11-01`.")
+@click.option("--home", metavar="PATH", default="", help="Only those of this home or project.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(word: str, most: int, every: bool, verb: str, since: str, home: str, as_json: bool) -> int:
+    """See what was done, newest first: id, time, who, what, outcome, size, and how long it took.
+
+    With an ID, or its last six letters, everything about that one, whether it can be taken back, and the
+    command that does it.
+    """
+    from safekept.actions.undo.log import LogRequest, find_operation, parse_since, read_log
+
+    _, surroundings, console = start(as_json)
+    if word:
+        from safekept.actions.undo.undo_availability import way_back
+
+        found = find_operation(surroundings, word)
+        _show_one(console, found, way_back(surroundings, found), surroundings.user_home)
+        return 0
+    request = LogRequest(
+        most=None if every else most,
+        verb=verb,
+        home=os.path.realpath(os.path.expanduser(home)) if home else "",
+        since=parse_since(since) if since else 0.0,
+    )
+    asked = [
+        word
+        for name, value in (("--verb", verb), ("--since", since), ("--home", home))
+        for word in ((name, value) if value else ())
+    ]
+    _show_all(console, read_log(surroundings, request), asked)
+    return 0
+
+
+# ── many ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show_all(console: Console, log: Log, asked: list[str]) -> None:
+    if console.as_json:
+        _write_document(log)
+        return
+    columns, shown = width(), 0
+    for one in log.operations:
+        if not shown:
+            console.line(_line([name for name, _ in _COLUMNS], "ABOUT", columns), dim=True)
+        shown += 1
+        style = {} if one.outcome in _GOOD else {"fg": "yellow"}
+        console.line(_line(_cells(one), _about(one), columns), **style)
+    if not shown:
+        console.line("Nothing was done yet that fits" if asked else "Nothing was done yet")
+    elif log.reading.more:
+        console.line(f"There is more: `{console.command('log', '--all', *asked)}`")
+    if log.reading.newer:
+        count = count_text(log.reading.newer, "operation was", "operations were")
+        console.line(f"{count} written by a later safekept (*): shown as far as understood")
+    if log.reading.unreadable:
+        console.line(f"{count_text(log.reading.unreadable, 'line')} of the journal cannot be read")
+
+
+def _write_document(log: Log) -> None:
+    """One document, written as it is read: a journal may be longer than memory."""
+    start = '{"operations": ['
+    for one in log.operations:
+        click.echo(f"{start}\n  {json.dumps(one.as_dict())}", nl=False)
+        start = ","
+    ending = {"more": log.reading.more, "unreadable_lines": log.reading.unreadable}
+    click.echo(("" if start == "," else start) + "], " + json.dumps(ending)[1:])
+
+
+def _line(cells: list[str], about: str, columns: int) -> str:
+    parts = []
+    for (name, room), cell in zip(_COLUMNS, cells, strict=True):
+        cell = cell if len(cell) <= room else cell[: room - 1] + "…"
+        parts.append(cell.rjust(room) if name in _RIGHT else cell.ljust(room))
+    start = " ".join(parts)
+    left = columns - len(start) - 1
+    about = about if len(about) <= left else about[: max(0, left - 1)] + "…"
+    return f"{start} {about}".rstrip()
+
+
+def _cells(one: Operation) -> list[str]:
+    return [
+        path_text(one.short)[-6:],
+        _when(one.time),
+        path_text(one.actor.removeprefix("agent:")),
+        path_text(one.verb),
+        path_text(one.outcome).upper() if one.outcome not in _GOOD else one.outcome,
+        _tight(one.bytes) if one.bytes is not None else "",
+        _brief(one.seconds) if one.seconds is not None else "",
+    ]
+
+
+def _about(one: Operation) -> str:
+    """What tells it from its neighbours, in a word."""
+    star = "*" if one.newer else ""
+    facts, error = one.facts, one.error
+    if error.get("code"):
+        return star + path_text(str(error["code"]))
+    for name in ("snapshot", "id", "target", "archive", "name", "destination", "text"):
+        value = facts.get(name)
+        if isinstance(value, str) and value:
+            return star + path_text(_named(value))
+    return star + path_text(os.path.basename(one.place))
+
+
+def _named(value: str) -> str:
+    """The start of a long id, the last part of a path."""
+    if len(value) == 64 and all(sign in "0123456789abcdef" for sign in value):
+        return value[:8]
+    return os.path.basename(value) if value.startswith("/") else value
+
+
+def _when(moment: float) -> str:
+    """`Nov 15 12:31`, and the year where it is another one."""
+    then = time.localtime(moment)
+    if abs(time.time() - moment) < 300 * 86_400:
+        return time.strftime("%b %d %H:%M", then)
+    return time.strftime("%Y-%m-%d", then)
+
+
+def _tight(count: int) -> str:
+    return size_text(count).replace(" ", "")
+
+
+def _brief(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f}s"
+    return f"{seconds / 60:.0f}min" if seconds < 6000 else f"{seconds / 3600:.0f}h"
+
+
+# ── one ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show_one(console: Console, one: Operation, back: WayBack, user_home: str) -> None:
+    console.document(
+        {
+            **one.as_dict(),
+            "lines": [
+                {"time": record.time, "state": record.state, "version": record.version, "facts": record.facts}
+                for record in one.records
+            ],
+            "undo": back.as_dict(),
+        }
+    )
+    screen = Screen(console, user_home)
+    screen.headline(f"{one.verb} {one.outcome}", fg="green" if one.outcome in _GOOD else "yellow")
+    screen.fact("Operation", one.id)
+    screen.fact("By", path_text(one.actor))
+    for record in one.records:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.time))
+        screen.fact(record.state.capitalize(), when)
+    if one.seconds is not None:
+        screen.fact("Took", time_text(one.seconds))
+    _show_facts(screen, one)
+    if one.error:
+        screen.fact("Failed", str(one.error.get("what", "")))
+        if one.error.get("kept"):
+            screen.fact("Kept", str(one.error["kept"]))
+    if one.newer:
+        screen.fact("Note", "a later safekept wrote of this; there may be more to it")
+    if back.possible:
+        screen.fact("Undo", f"`{back.command}`")
+        screen.fact("", f"see first what that would do: `{back.command} --dry-run`")
+    else:
+        screen.fact("Undo", f"no: {back.text}")
+        for step in back.next_steps:
+            screen.fact("", step)
+
+
+#: What is shown by itself above.
+_TOLD = frozenset({"actor", "seconds", "error", "process", "operation", "timings"})
+
+
+def _show_facts(screen: Screen, one: Operation) -> None:
+    for name, value in one.facts.items():
+        if name in _TOLD or value in (None, "", [], {}, False):
+            continue
+        label = name.replace("_", " ").capitalize()
+        text = _fact(name, value)
+        if len(label) <= 10:
+            screen.fact(label, text)
+        else:
+            screen.fact("", f"{label}: {text}")
+
+
+def _fact(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes"
+    if isinstance(value, int) and ("bytes" in name or name in _SIZES):
+        return f"{size_text(value)} ({value:,} bytes)"
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    if isinstance(value, list):
+        texts = [item for item in value if isinstance(item, str)]
+        if len(texts) < len(value):
+            return f"{len(value):,} (`--json` has them)"
+        more = f" … and {len(value) - _SHOWN:,} more (`--json` has all)" if len(value) > _SHOWN else ""
+        return path_text(", ".join(texts[:_SHOWN])) + more
+    if isinstance(value, dict):
+        if name == "census":
+            return path_text("; ".join(census_lines(value)))
+        plain = [f"{key} {item}" for key, item in value.items() if isinstance(item, str | int | float)]
+        return path_text(", ".join(plain)) if plain else f"{len(value):,} (`--json` has them)"
+    return path_text(str(value))
+
+
+_SIZES = frozenset({"added", "size_before", "size_after"})

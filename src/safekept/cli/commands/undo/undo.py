@@ -1,0 +1,42 @@
+"""`safekept undo [ID]`: take the last import, restore or rollback back, or an earlier operation."""
+
+from __future__ import annotations
+
+import click
+
+from safekept.actions.undo.undo import UndoRequest, take_back
+from safekept.settings.policies import policy_from
+
+from ...options import common_options, start
+from ...words.points import directory_of
+from ...words.undone import show_undone
+
+
+@click.command("undo")
+@click.argument("operation", metavar="[ID]", required=False, default="")
+@click.option("--dir", "directory", metavar="DIR", default="", help="Only rollbacks of this project.")
+@click.option("--dry-run", is_flag=True, help="Show what would be taken back; change nothing.")
+@common_options
+def command(operation: str, directory: str, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
+    """Take the last import, restore or rollback back, or the operation with the given ID.
+
+    What it replaced returns; what it created, and anything changed since in a home, is set aside and
+    not deleted; what was changed since in a project stays. An undo can itself be undone by calling it
+    again. With --home only changes of that home are meant, with --dir only rollbacks of that project.
+    """
+    if directory and (home or layout):
+        raise click.UsageError("--dir means a project and --home a home; not both.")
+    settings, surroundings, console = start(as_json)
+    request = UndoRequest(
+        operation=operation,
+        home=home,
+        layout=layout,
+        directory=directory_of(directory) if directory else "",
+        dry_run=dry_run,
+        deadline=settings.number("database.deadline"),
+        keep_days=settings.number("import.keep_days"),
+        settings=policy_from(settings, surroundings, home, layout).take,
+    )
+    undone = take_back(surroundings, request, console.listener())
+    console.finish()
+    return show_undone(console, undone, request)

@@ -1,0 +1,1 @@
+"""Completion and manual pages, made from the commands."""

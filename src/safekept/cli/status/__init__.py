@@ -1,0 +1,1 @@
+"""The status screen, its plots and its metrics."""

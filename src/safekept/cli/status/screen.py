@@ -1,0 +1,296 @@
+"""The one screen of `safekept status`: the verdict first, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from safekept.actions.status.coverage import Gap
+from safekept.actions.status.growth import by_day
+from safekept.actions.status.home_status import HomeStatus
+from safekept.actions.status.home_summary import LastSnapshot
+from safekept.actions.status.status import Status
+from safekept.actions.status.vault_status import NONE, OPEN
+from safekept.actions.status.verdict import Reason
+from safekept.actions.status.verdict_levels import ALARM, PROTECTED
+from safekept.core.ages import seconds_text
+from safekept.core.entries import Outcome
+
+from ..console import count_text, path_text, size_text
+from ..screen import Screen
+from ..words.connecting import host_lines
+from ..words.lean import lean_brief
+from .spark import spark
+
+_COLOURS = {PROTECTED: "green", ALARM: "red"}
+_DATABASES = {
+    "sound": "databases sound",
+    "unverified": "databases NOT VERIFIED",
+    "damaged": "a database is DAMAGED",
+}
+_REASONS = 4  # beside the first; `--json` has all
+_GAPS = 3
+_REASON = 120  # letters of a reason; the rest is in `snapshot show`
+_TROUBLED = 3  # projects
+_DAYS = 14
+_IN_FULL = 1  # homes with a block of their own; beyond it, those that are well have a line
+
+
+def show_verdict(screen: Screen, status: Status) -> None:
+    """The answer and what to do; also all that `--check` says."""
+    verdict = status.verdict
+    screen.headline(verdict.text, fg=_COLOURS.get(verdict.level, "yellow"))
+    for number, step in enumerate(verdict.next):
+        screen.fact("Next" if number == 0 else "", step)
+    more = verdict.reasons[1:]
+    for reason in more[:_REASONS]:
+        screen.fact("Also", _with_step(reason))
+    if len(more) > _REASONS:
+        screen.fact("", f"… and {len(more) - _REASONS:,} more: `safekept status --json` has them all")
+
+
+def _with_step(reason: Reason) -> str:
+    return f"{reason.text}: {reason.next[0]}" if reason.next else reason.text
+
+
+def show(screen: Screen, status: Status) -> None:
+    """Everything, within one screen where there is one home."""
+    show_verdict(screen, status)
+    told = {reason.home for reason in status.verdict.reasons}
+    gone = [home for home in status.homes if not home.exists and not home.default]
+    here = [home for home in status.homes if home not in gone]
+    for number, home in enumerate(here):
+        if number < _IN_FULL or home.home in told:
+            screen.console.line()
+            _show_home(screen, status, home)
+    short = [home for home in here[_IN_FULL:] if home.home not in told]
+    if short or gone or status.unkept:
+        screen.console.line()
+    for home in short:
+        assert home.last is not None  # else it would be a reason
+        screen.fact("Also kept", f"{screen.path(home.home)}: {_snapshot(home.last, status.time)}", top=True)
+    for home in gone:
+        last = f", the last {_ago(home.last.time, status.time)}" if home.last else ""
+        screen.fact(
+            "Gone",
+            f"{screen.path(home.home)} is not here any more: {count_text(home.snapshots, 'snapshot')}{last}",
+            top=True,
+        )
+    for path, layout in status.unkept:
+        command = screen.console.command("snapshot", "--home", path)
+        screen.fact("Never kept", f"{screen.path(path)} ({layout}): `{command}`", top=True)
+    screen.console.line()
+    _show_vault(screen, status)
+    _show_projects(screen, status)
+    for text in status.off:
+        screen.fact("", text)
+    _show_agents(screen, status)
+    _show_rest(screen, status)
+
+
+# ── one home ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
+    now = status.time
+    screen.heading(f"{screen.path(home.home)} ({home.layout})" + ("" if home.exists else ", which is GONE"))
+    screen.fact("Snapshot", _snapshot(home.last, now) if home.last else "none yet")
+    if home.last and home.last.databases != "sound" and home.verified:
+        screen.fact("", f"the last verified one: {_ago(home.verified.time, now)} ({home.verified.short})")
+    archive = home.archive
+    if archive is None:
+        screen.fact("Archive", "none yet")
+    else:
+        size = f", {size_text(archive.bytes)}" if archive.bytes is not None else ""
+        state = "" if archive.complete else ", INCOMPLETE"
+        seal = "not sealed"
+        if archive.sealed:
+            seal = "sealed, with its key on this machine" if archive.key_here else "sealed"
+        where = screen.path(archive.path) if archive.there else "not where it was written any more"
+        screen.fact("Archive", f"{_ago(archive.time, now)}{size}, {seal}{state}: {where}")
+    screen.fact("Off-host", _off_host(status))
+    screen.fact("Proven", _proven(screen, home, now))
+    _show_gaps(screen, home)
+    for number, (path, lean) in enumerate(sorted(home.coverage.lean.items()) if home.coverage else ()):
+        screen.fact("" if number else "Databases", f"{screen.path(path)} {lean_brief(lean)}")
+    for one in home.leftovers:
+        what = "half way through" if one.half_way else "litter of"
+        screen.fact("Left over", f"{what} {one.operation}: {screen.path(one.place)}")
+    if home.growth.per_day is not None and home.growth.last_week is not None:
+        line = spark(by_day(home.growth.points[1:], _DAYS, now))
+        rate = f"{size_text(home.growth.per_day)} a day, {size_text(home.growth.last_week)} in the last week"
+        screen.fact("Growth", f"{rate} {line}".rstrip())
+
+
+def _snapshot(last: LastSnapshot, now: float) -> str:
+    parts = ["in the future: a clock is wrong" if last.future else _ago(last.time, now), last.kind]
+    if not last.complete:
+        parts.append("INCOMPLETE")
+    if word := _DATABASES.get(last.databases):
+        parts.append(word)
+    if last.files is not None:
+        parts.append(count_text(last.files, "file"))
+    if last.bytes is not None:
+        parts.append(size_text(last.bytes))
+    if last.from_journal:
+        parts.append("by the journal")
+    return f"{', '.join(filter(None, parts))} ({last.short})"
+
+
+def _off_host(status: Status) -> str:
+    if not status.destinations and not status.vault.off_host:
+        return "never: no destination is set up"
+    told = ["the vault itself"] if status.vault.off_host else []
+    for one in status.destinations:
+        when = _ago(one.last, status.time) if one.last else "never"
+        failed = f"; FAILED {_ago(one.failure.time, status.time)}" if one.failure else ""
+        told.append(f"{path_text(one.name)} {when}{failed}")
+    return ", ".join(told)
+
+
+def _proven(screen: Screen, home: HomeStatus, now: float) -> str:
+    proof, drill = home.proof, home.drill
+    if drill is not None and not drill.ok:
+        rows = ", ".join(row.check for row in drill.failed)
+        before = f"; before that, {_ago(proof.started, now)}" if proof else ""
+        return f"FAILED {_ago(drill.started, now)}: {rows}{before}"
+    if proof is None:
+        command = screen.console.command("drill", *home.named)
+        return f"never: `{command}`" if home.last else "never"
+    name = proof.name[:8] if proof.subject == "snapshot" else path_text(proof.name)
+    small = ", a sample" if proof.small else ""
+    return f"{_ago(proof.started, now)}, {proof.subject} {name}{small}"
+
+
+def _show_gaps(screen: Screen, home: HomeStatus) -> None:
+    coverage = home.coverage
+    if coverage is None:
+        return
+    lines = [_gap(screen, gap) for gap in coverage.gaps if gap.outcome != Outcome.EXCLUDED.value]
+    lines = [*lines[:_GAPS], *([f"… and {len(lines) - _GAPS:,} more"] if len(lines) > _GAPS else [])]
+    if coverage.quick:
+        lines.append("everything but the state files (quick)")
+    if coverage.profile:
+        lines.append(f"everything but the profile {path_text(coverage.profile)}")
+    if not coverage.secrets:
+        lines.append("secrets (--no-secrets)")
+    if left := coverage.of(Outcome.EXCLUDED):
+        lines.append(_left_out(left))
+    for number, line in enumerate(lines):
+        screen.fact("Not kept" if number == 0 else "", line)
+
+
+def _gap(screen: Screen, gap: Gap) -> str:
+    where = f"{screen.path(gap.path)}: " if gap.path else ""
+    return where + (gap.reason if len(gap.reason) <= _REASON else gap.reason[: _REASON - 1] + "…")
+
+
+def _left_out(gaps: Sequence[Gap]) -> str:
+    """By rules: how much in all, and the largest by name."""
+    files, size = sum(gap.files for gap in gaps), sum(gap.bytes for gap in gaps)
+    names = [path_text(gap.path) for gap in gaps if gap.path][:_GAPS]
+    more = f" and {len(gaps) - len(names):,} more" if len(gaps) > len(names) else ""
+    return f"by rules {count_text(files, 'file')}, {size_text(size)}: {', '.join(names)}{more}"
+
+
+# ── stores and the rest ────────────────────────────────────────────────────────────────────────────
+
+
+def _show_vault(screen: Screen, status: Status) -> None:
+    vault, now = status.vault, status.time
+    where = screen.path(vault.place)
+    if vault.state == NONE:
+        screen.fact("Vault", f"{where}: made by the first snapshot", top=True)
+        return
+    if vault.state != OPEN:
+        screen.fact("Vault", f"{where}: CANNOT BE OPENED", top=True)
+        return
+    parts = [size_text(vault.bytes)] if vault.bytes is not None else []
+    parts.append(count_text(vault.snapshots, "snapshot"))
+    if vault.forgotten:
+        parts.append(f"{vault.forgotten:,} forgotten")
+    room = f"; {size_text(vault.free)} free" if vault.free is not None else ""
+    screen.fact("Vault", where, top=True)
+    screen.fact("Holds", ", ".join(parts) + room)
+    check = vault.check
+    if check is None:
+        checked = "never checked: `safekept vault check`"
+    else:
+        read = ", every byte read" if check.read_data >= 1 else ""
+        checked = f"{'sound' if check.sound else 'DAMAGED'}, checked {_ago(check.time, now)}{read}"
+    screen.fact("Health", checked)
+    screen.fact("Key", _key(screen, status))
+    readable = ["the vault"] if vault.readable_here else []
+    open_archives = sum(1 for home in status.homes if home.archive and home.archive.readable_here)
+    if open_archives:
+        readable.append(count_text(open_archives, "archive"))
+    if readable:
+        screen.fact("Readable", f"by whoever can read this machine's files: {' and '.join(readable)}")
+    for lock in vault.locks:
+        screen.fact("Lock", lock)
+
+
+def _key(screen: Screen, status: Status) -> str:
+    vault = status.vault
+    where = f"in {screen.path(vault.key_file)}" if vault.key_file else "a passphrase"
+    spare = [f"{key.kind} {key.id[:8]}" for key in vault.keys if key.kind and not key.current]
+    if vault.kit:
+        kept = "" if vault.second_way == "kit" else " (nobody said that it is kept elsewhere)"
+        spare.append(f"a kit written {_ago(vault.kit, status.time)}{kept}")
+    return f"{where}; also {', '.join(spare)}" if spare else f"{where}, and nowhere else"
+
+
+def _show_projects(screen: Screen, status: Status) -> None:
+    kept = status.projects
+    if not kept.projects:
+        waiting = [] if any(host.places for host in status.hosts) else [host.host for host in status.hosts]
+        command = screen.console.command("connect", *(waiting if len(waiting) == 1 else []))
+        advice = f": `{command}`" if waiting else ""
+        screen.fact("Projects", f"no checkpoints yet{advice}", top=True)
+        return
+    last = f", the last checkpoint {_ago(kept.last, status.time)}" if kept.last else ""
+    names = count_text(len(kept.projects), "project")
+    screen.fact("Projects", f"{names}{last}, {size_text(kept.bytes)}", top=True)
+    troubled = [one for one in kept.projects if one.failing or one.unprotected or one.limited]
+    for one in troubled[:_TROUBLED]:
+        what = one.failure if one.failing else one.unprotected or one.limited
+        word = "FAILING" if one.failing else "limited"
+        screen.fact("", f"{screen.path(one.project)} {word}: {what}")
+    if len(troubled) > _TROUBLED:
+        screen.fact("", f"… and {len(troubled) - _TROUBLED:,} more: `safekept checkpoints status`")
+
+
+def _show_agents(screen: Screen, status: Status) -> None:
+    """Who calls safekept, and who could; what the verdict has said is not said again."""
+    if not status.projects.projects and not any(host.places for host in status.hosts):
+        return  # said beside the projects
+    told = {reason.text for reason in status.verdict.reasons}
+    label = "Agents"
+    for host in status.hosts:
+        first, *more = host_lines(screen.console, host, status.time)
+        screen.fact(label, f"{host.host} {screen.text(first)}", top=bool(label))
+        label = ""
+        for line, (_, text, _) in zip(more, host.troubles, strict=True):
+            if text not in told:
+                screen.fact("", screen.text(line))
+
+
+def _show_rest(screen: Screen, status: Status) -> None:
+    schedule, now = status.schedule, status.time
+    if not schedule.looked:
+        screen.fact("Schedule", "none: nothing happens by itself", top=True)
+    else:
+        last = f"last run {_ago(schedule.last, now)}, {schedule.state}" if schedule.last else "no run yet"
+        when = seconds_text(schedule.next - now) if schedule.next > now else ""
+        following = f"; next in {when}" if when else "; due now" if schedule.next else ""
+        screen.fact("Schedule", last + following, top=True)
+    journal = status.journal
+    if journal.problem:
+        screen.fact("Journal", f"{screen.path(journal.path)} cannot be read: {journal.problem}", top=True)
+    elif journal.newer:
+        screen.fact("Journal", "written by a later safekept, too; understood as far as possible", top=True)
+    elif journal.unreadable:
+        screen.fact("Journal", f"{count_text(journal.unreadable, 'line')} cannot be read", top=True)
+
+
+def _ago(when: float, now: float) -> str:
+    return f"{seconds_text(now - when)} ago" if when <= now else "in the future"

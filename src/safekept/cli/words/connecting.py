@@ -1,0 +1,97 @@
+"""Words of `connect` and `disconnect`: the diff, the question, the list of hosts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.status.host_status import HostStatus
+from safekept.core.ages import seconds_text
+
+from ..console import Console, path_text
+from ..screen import Screen
+
+if TYPE_CHECKING:
+    from safekept.integrations.connecting.plan import Plan
+    from safekept.integrations.connecting.settings_file import SettingsLeftAlone
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def show_plan(console: Console, plan: Plan) -> None:
+    """The diff, file by file."""
+    for edit in plan.edits:
+        for line in edit.diff().split("\n") if edit.changes else ():
+            console.line(line, fg=_COLOURS.get(line[:1]))
+    if plan.changes:
+        console.line()
+
+
+def agree(console: Console, plan: Plan, title: str, option: Sequence[str] = ()) -> None:
+    """Ask; where nobody can be asked, refuse with the command that needs no question."""
+    from safekept.actions.base.consent import ConsentNeeded
+
+    verb = "connect" if plan.connecting else "disconnect"
+    if not console.can_ask():
+        again = console.command(verb, plan.host, *option)
+        raise ConsentNeeded(
+            f"changing the settings of {title} needs your consent",
+            kept="Nothing was changed",
+            next_steps=(f"See what would change: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
+        )
+    question = f"Connect {title}?" if plan.connecting else f"Disconnect {title}?"
+    if not console.ask(question):
+        raise click.Abort
+
+
+def said_lines(console: Console, error: SettingsLeftAlone) -> None:
+    """What a person can put in by hand, as it can be copied."""
+    lines = str(error.facts.get("lines") or "")
+    if lines and not console.as_json:
+        console.line(f"To put into {path_text(str(error.facts.get('path')))}:")
+        console.line()
+        for line in lines.split("\n"):
+            console.line(line)
+        console.line()
+
+
+def show_hosts(console: Console, user_home: str, hosts: Sequence[HostStatus]) -> None:
+    """Every host: those that are here with how it stands, the others by name."""
+    screen = Screen(console, user_home)
+    here = [one for one in hosts if one.here or one.program]
+    if not here:
+        console.heading("No agent that can be connected was found on this machine", good=False)
+    else:
+        connected = sum(one.connected for one in here)
+        console.heading(f"{connected} of {len(here)} agents on this machine are connected", bool(connected))
+    for one in here:
+        for number, text in enumerate(host_lines(console, one)):
+            console.line(f"  {'' if number else one.host:<12} {screen.text(path_text(text))}")
+    elsewhere = [one.host for one in hosts if one not in here]
+    if elsewhere:
+        console.line(f"Not found here: {', '.join(elsewhere)}")
+
+
+def host_lines(console: Console, one: HostStatus, now: float | None = None) -> list[str]:
+    """How it stands with one host: a line, and one more for each thing that is wrong."""
+    if not one.places:
+        return [f"not connected: `{console.command('connect', one.host)}`"]
+    now = time.time() if now is None else now
+    words = ["connected" if one.connected else "NOT connected any more"]
+    scopes = [place.scope for place in one.places if place.option]
+    if scopes and len(scopes) == len(one.places):
+        words[0] += f" in {', '.join(scopes)}"
+    if one.calls.last_call:
+        words.append(f"last call {_ago(one.calls.last_call, now)}")
+        kept = one.calls.last_checkpoint
+        words.append(f"last checkpoint {_ago(kept, now)}" if kept else "no checkpoint yet")
+    else:
+        words.append(f"has not called yet ({one.waiting})" if one.waiting else "has not called yet")
+    return [", ".join(words), *(f"{text}: {step}" for _, text, step in one.troubles)]
+
+
+def _ago(when: float, now: float) -> str:
+    return f"{seconds_text(max(0.0, now - when))} ago"

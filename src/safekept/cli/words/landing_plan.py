@@ -1,0 +1,57 @@
+"""How a plan of a landing is shown and agreed to: the same words for an import and for a restore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.base.consent import ConsentNeeded
+
+from ..console import Console, count_text, path_text, size_text
+
+if TYPE_CHECKING:
+    from safekept.home.landing import LandingPlan
+
+#: So many paths of a kind are shown; all of them are in the JSON.
+SHOWN = 12
+
+
+def show_changes(console: Console, plan: LandingPlan) -> None:
+    """What comes, what it replaces, and what stays."""
+    console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
+    show_paths(console, "Replaces", plan.replace)
+    show_paths(console, "Removes", plan.remove)
+    show_paths(console, "Outside", plan.outside)
+    show_paths(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
+
+
+def show_hindrances(console: Console, plan: LandingPlan) -> None:
+    """Databases that are open, and what stands in the way."""
+    for path, holder in plan.held:
+        console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
+    for sentence in plan.obstacles:
+        console.fact("In the way", sentence)
+
+
+def show_paths(console: Console, label: str, paths: list[str], note: str = "") -> None:
+    if not paths:
+        return
+    console.fact(label, count_text(len(paths), "file") + (f" ({note})" if note else ""))
+    for path in paths[:SHOWN]:
+        console.line(f"               {path_text(path)}")
+    if len(paths) > SHOWN:
+        console.line(f"               … and {len(paths) - SHOWN:,} more (all of them: --dry-run --json)")
+
+
+def ask_consent(console: Console, what: str, questions: list[str], see: str, agree: str) -> None:
+    """Ask at a terminal; elsewhere refuse, with the command that shows the plan and the one that agrees."""
+    if not console.can_ask():
+        raise ConsentNeeded(
+            f"this {what} needs your consent: " + "; ".join(questions),
+            kept="Nothing was changed",
+            next_steps=(f"See the plan: `{see}`", f"Agree to it: `{agree}`"),
+            reasons=questions,
+        )
+    if not console.ask("Continue?"):
+        raise click.Abort

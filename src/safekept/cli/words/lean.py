@@ -1,0 +1,49 @@
+"""What is said of databases that are stored without their search indexes, and of those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..console import path_text, size_text
+
+
+def lean_text(lean: Mapping[str, Any] | None) -> str:
+    """`stored without messages_fts (622 MB), which a restore makes anew; note_fts in full: …`; or nothing."""
+    if not isinstance(lean, Mapping):
+        return ""
+    parts = []
+    names = [path_text(str(one.get("table", ""))) for one in _items(lean.get("tables"))]
+    size = lean.get("bytes")
+    if names:
+        amount = f" ({size_text(size)})" if type(size) is int else ""
+        parts.append(f"stored without {' and '.join(names)}{amount}, which a restore makes anew")
+    kept = lean.get("kept")
+    for pair in kept if isinstance(kept, list | tuple) else ():
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            continue
+        table, reason = str(pair[0]), str(pair[1])
+        parts.append(f"{path_text(table) or 'everything'} in full: {path_text(reason)}")
+    return "; ".join(parts)
+
+
+def lean_brief(lean: Mapping[str, Any]) -> str:
+    """The same in half a line; `snapshot show` has all of it."""
+    kept = [pair for pair in lean.get("kept") or () if isinstance(pair, list | tuple) and len(pair) == 2]
+    left, size = len(_items(lean.get("tables"))), lean.get("bytes")
+    if kept:
+        what = "search table" if len(kept) == 1 else "search tables"
+        return f"{len(kept)} {what} in full: {path_text(str(kept[0][1]))}"
+    what = "search table" if left == 1 else "search tables"
+    amount = f", {size_text(size)}," if type(size) is int else ""
+    return f"without {left} {what}{amount} that a restore makes anew"
+
+
+def lean_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One line for each database of which there is anything to say."""
+    told = ((path, lean_text(facts.get("lean"))) for path, facts in sorted(databases.items()))
+    return [f"{path_text(path)} {text}" for path, text in told if text]
+
+
+def _items(value: object) -> Sequence[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []

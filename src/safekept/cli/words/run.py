@@ -1,0 +1,195 @@
+"""What `run` says, all of it to stderr and none of it while the agent runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from safekept.checkpoints.checkpoint import REASONS
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener
+from safekept.integrations.run.running import Ran, RunRequest
+
+from ..beside import BesideConsole
+from ..console import count_text, path_text, time_text
+from ..report_file import write_report_file
+from .points import SHOWN, ago, changes_text, listing, table
+
+
+class RunWords:
+    """Speaks before an agent starts and after it ended."""
+
+    def __init__(self, console: BesideConsole, request: RunRequest) -> None:
+        self._console, self._request = console, request
+        self._current = console.listener()
+
+    def listen(self, event: Event) -> None:
+        """A terminal that is gone stops nothing."""
+        with contextlib.suppress(OSError):
+            self._current(event)
+
+    # -- before ----------------------------------------------------------------------------
+
+    def protected(self, ran: Ran) -> Listener:
+        """What is kept, and what is not; then silence, since the screen is the agent's."""
+        console, project = self._console, path_text(self._request.project)
+        console.finish()
+        if ran.problem is not None:
+            console.say(f"Run: NOT PROTECTED: {ran.problem.what}; it runs anyway, and nothing is kept")
+            self._current = console.notes()
+            return self.listen
+        home = f", home snapshot {ran.snapshot[:8]}" if ran.snapshot else ""
+        console.say(f"Run: checkpoint {ran.first} of {project}{home}")
+        if ran.no_snapshot:
+            console.say(f"Run: NO SNAPSHOT of the home: {ran.no_snapshot}")
+        if not ran.watch.get("native"):
+            console.say(f"Run: {ran.watch.get('why')}; the project is looked at again and again instead")
+        for text in ran.texts("notices")[:SHOWN]:
+            console.say(f"  note    {text}")
+        self._current = console.notes()
+        return self.listen
+
+    # -- after -----------------------------------------------------------------------------
+
+    def ended(self, ran: Ran) -> Listener:
+        with contextlib.suppress(OSError):
+            if ran.problem is None:
+                self._current = self._console.listener()
+        return self.listen
+
+    def told(self, ran: Ran) -> None:
+        """How it ended, what changed, what was lost on the way, and every point."""
+        console = self._console
+        console.finish()
+        assert ran.ended is not None
+        console.heading(
+            f"Run: {self._request.agent} {ran.ended.text} after {time_text(ran.ended.seconds)}",
+            ran.ended.status == 0,
+        )
+        account = ran.account
+        if account is not None:
+            if account.project_gone:
+                console.fact("Gone", f"{path_text(account.project)} was removed while the agent ran")
+            if account.changes is not None:
+                # What no checkpoint holds may have changed, too, and nobody looked.
+                nothing = "nothing that a checkpoint holds"
+                changed = changes_text(account.changes) if account.changes.files else nothing
+                console.fact("Changed", f"{changed} in {path_text(account.project)}")
+            for name in account.files[:SHOWN]:
+                console.fact("", path_text(name))
+            if len(account.files) > SHOWN:
+                console.fact("", f"… and {len(account.files) - SHOWN:,} more")
+            if account.gone:
+                listing(
+                    console,
+                    "Lost",
+                    [f"{one.path}: {REASONS.get(one.reason, one.reason)}" for one in account.gone],
+                )
+                console.fact("", "in no checkpoint, and gone now: no checkpoint can bring that back")
+        for text in self.troubles(ran):
+            console.fact("Trouble", text)
+        if account is not None and account.rows and account.files:
+            rows: list[tuple[str, ...]] = [("#", "ID", "WHEN", "THEN CHANGED", "REASON")]
+            for row in account.rows[: SHOWN * 2]:
+                point = row.checkpoint
+                number = str(row.number) if row.number else ""
+                rows.append(
+                    (number, point.id, ago(point.time_ns), changes_text(row.changes), path_text(point.reason))
+                )
+            table(console, rows, cut=True)
+            if len(account.rows) > SHOWN * 2:
+                console.line(f"  … and {len(account.rows) - SHOWN * 2:,} older ones")
+
+    def troubles(self, ran: Ran) -> list[str]:
+        """What went wrong with the protection, in sentences."""
+        found = []
+        if ran.problem is not None:
+            found.append("nothing was kept: there was no checkpoint before the agent started")
+        if ran.no_snapshot:
+            found.append(f"no snapshot of the home was taken: {ran.no_snapshot}")
+        if ran.unwatched:
+            found.append(f"{ran.unwatched}: the state before it started is kept, and how it ended")
+        if ran.account is not None and ran.account.missing:
+            missing = count_text(len(ran.account.missing), "point")
+            everything = len(ran.account.missing) == len(ran.texts("points"))
+            found.append(
+                f"{missing} that had been taken {'is' if len(ran.account.missing) == 1 else 'are'} gone: "
+                + (
+                    "the store of checkpoints was removed or emptied while the agent ran"
+                    if everything
+                    else "dropped by the limits of checkpoints, or deleted"
+                )
+            )
+        if ran.settings_touched:
+            what = "were removed" if ran.settings_touched == "gone" else "were changed"
+            found.append(
+                f"safekept's own settings {what} while the agent ran: {path_text(ran.request.settings_file)}"
+            )
+        for one in ran.failures[:SHOWN]:
+            times = int(str(one.get("times", 1)))
+            found.append(f"{one['what']}" + (f" ({times} times)" if times > 1 else ""))
+        if ran.unread:
+            found.append(f"what changed cannot be told: {ran.unread}")
+        return found
+
+    def way_back(self, ran: Ran) -> list[tuple[str, str]]:
+        """What can be done about it: words and the exact command."""
+        account = ran.account
+        if not ran.first or (account is not None and (account.first is None or not account.files)):
+            return []
+        where = self.where(ran.request.project)
+        return [
+            ("Undo all of it", self._console.command("rollback", ran.first, *where)),
+            ("See it first", self._console.command("rollback", ran.first, "--diff", *where)),
+            ("Choose another point", self._console.command("rollback", *where)),
+        ]
+
+    @staticmethod
+    def where(project: str) -> list[str]:
+        """The option that a printed command needs; where we stand may be gone by now."""
+        try:
+            return [] if os.getcwd() == project else ["--dir", project]
+        except OSError:
+            return ["--dir", project]
+
+    # -- the report ------------------------------------------------------------------------
+
+    def document(self, ran: Ran, choice: str, rolled_back: dict[str, object] | None) -> dict[str, object]:
+        assert ran.ended is not None
+        return {
+            **self._about(),
+            "operation": ran.operation,
+            "session": ran.operation,
+            "ran": True,
+            "status": ran.ended.status,
+            "signal": ran.ended.signal,
+            "seconds": round(ran.ended.seconds, 3),
+            "checkpoint": ran.first or None,
+            "snapshot": ran.snapshot or None,
+            "watching": "notifications" if ran.watch.get("native") else "looking" if ran.watch else None,
+            "passes": ran.watch.get("passes", 0),
+            "after": ran.watch.get("after") or None,
+            "account": ran.account.as_dict() if ran.account else None,
+            "troubles": self.troubles(ran),
+            "notices": ran.texts("notices"),
+            "failures": ran.failures,
+            "commands": dict(self.way_back(ran)),
+            "choice": choice,
+            "rolled_back": rolled_back,
+            "exit_code": ran.ended.status,
+            "error": ran.problem.as_dict() if ran.problem else None,
+        }
+
+    def refused(self, error: Exception) -> dict[str, object]:
+        """The same where the agent was not started."""
+        known = error.as_dict() if isinstance(error, SafekeptError) else {"what": str(error)}
+        code = error.exit_code if isinstance(error, SafekeptError) else 1
+        return {**self._about(), "ran": False, "exit_code": code, "error": known}
+
+    def _about(self) -> dict[str, object]:
+        return {"command": list(self._request.command), "project": self._request.project}
+
+
+def write_run_report(console: BesideConsole, path: str, document: dict[str, object]) -> None:
+    """The agent has run by now, so a report that cannot be written is said and no more."""
+    write_report_file(path, document, lambda text: console.say(f"Run: {text}"))

@@ -1,0 +1,1 @@
+"""Objects in whatever rclone knows."""

@@ -1,0 +1,1 @@
+"""Objects in a bucket of an S3-compatible store."""

@@ -1,0 +1,1 @@
+"""Objects on another machine, over SFTP."""

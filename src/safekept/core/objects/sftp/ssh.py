@@ -1,0 +1,163 @@
+"""How the OpenSSH program is called, and what its last words mean.
+
+The program, and not a library: the user's keys, agent, `known_hosts`, `~/.ssh/config`, jump hosts and
+hardware keys count as they do everywhere else. Questions are never asked (BatchMode), and a host key that
+is not in `known_hosts` is refused whatever the configuration says: a backup that goes to the wrong machine
+is worse than none.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...errors import SafekeptError
+from ...spelling import shell_word
+from ..errors import WHOLE, HostKeyRefused, ProgramMissing, refused, unreachable
+
+#: AES with the processor's own instructions; with the default cipher ssh needs almost twice the time.
+_QUICK = "aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+_OPTIONS = (
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "LogLevel=ERROR",
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "Compression=no",  # what we send is compressed or encrypted
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where to connect; empty and zero mean what `~/.ssh/config` says."""
+
+    name: str
+    user: str = ""
+    port: int = 0
+    config: str = ""  # in place of ~/.ssh/config
+
+    def __str__(self) -> str:
+        host = f"[{self.name}]" if ":" in self.name else self.name
+        return f"{self.user}@{host}" if self.user else host
+
+    @property
+    def address(self) -> str:
+        return f"{self}:{self.port}" if self.port else str(self)
+
+
+#: Seconds for the connection; ssh counts the greeting of the server with it.
+_CONNECT = 15.0
+
+
+def ssh_command(host: Host, environment: Mapping[str, str], timeout: float) -> list[str]:
+    """The command whose streams speak SFTP."""
+    program = shutil.which("ssh", path=environment.get("PATH"))
+    if program is None:
+        raise ProgramMissing(
+            "The program `ssh` is not installed, and `sftp://` places are reached with it",
+            kept="Nothing was contacted or changed",
+            next_steps=("Install the OpenSSH client (Debian: `openssh-client`), then run the command again",),
+            program="ssh",
+        )
+    command = [program, "-T", *(["-F", host.config] if host.config else [])]
+    for option in (*_OPTIONS, f"ConnectTimeout={max(1, round(min(timeout, _CONNECT)))}"):
+        command += ["-o", option]
+    if host.port:
+        command += ["-p", str(host.port)]
+    if host.user:
+        command += ["-l", host.user]
+    if _default_ciphers(command, host, environment):
+        command += ["-o", f"Ciphers=^{_QUICK}"]
+    return [*command, "-s", "--", host.name, "sftp"]
+
+
+def _default_ciphers(command: list[str], host: Host, environment: Mapping[str, str]) -> bool:
+    """Whether the user left the choice of ciphers to ssh; one who chose keeps the choice."""
+    try:
+        ours, plain = (
+            subprocess.run(
+                [*words, "-G", "--", host.name],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=10,
+                check=True,
+            ).stdout
+            for words in (command, [command[0], "-F", "none"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return _ciphers(ours) == _ciphers(plain) != b""
+
+
+def _ciphers(settings: bytes) -> bytes:
+    found = (line for line in settings.splitlines() if line.lower().startswith(b"ciphers "))
+    return next(found, b"").partition(b" ")[2]
+
+
+def explain(place: str, host: Host, reason: str, words: str) -> SafekeptError:
+    """The error that fits what ssh said before it ended."""
+    said = [line.strip() for line in words.splitlines() if line.strip() and not line.startswith("@")]
+    last = said[-1] if said else reason
+    if "Host key verification failed" in words or "strict checking" in words:
+        return _host_key(place, host, changed="IDENTIFICATION HAS CHANGED" in words or "has changed" in words)
+    if "Permission denied" in words or "Too many authentication failures" in words:
+        return refused(
+            place,
+            "log in",
+            last.partition(": ")[2] or last,
+            f"See that this works without a question: `ssh {_hint(host)} -s sftp`",
+            "A key with a passphrase needs an agent (`ssh-add`), also where a schedule runs",
+        )
+    if "ubsystem request failed" in words:
+        return refused(
+            place,
+            "use SFTP",
+            last,
+            "Switch SFTP on in that server: `Subsystem sftp internal-sftp` in its sshd_config",
+        )
+    if "Bad configuration option" in words or "bad configuration options" in words:
+        return refused(place, "connect", last, "Correct the configuration file of ssh that is named")
+    if "Can't open user config file" in words:
+        return refused(place, "connect", last, "Correct `ssh_config` in the table of the destination")
+    return unreachable(place, last)
+
+
+def _host_key(place: str, host: Host, changed: bool) -> HostKeyRefused:
+    if changed:
+        return HostKeyRefused(
+            f"The server at `{place}` shows another key than the one in known_hosts",
+            kept=f"Nothing was sent to it. {WHOLE}",
+            next_steps=(
+                "Ask whoever runs that server whether its key was changed; if not, trust nothing there",
+                f"Only if it was: take the old key out with `ssh-keygen -R '{_known_name(host)}'`, "
+                f"then connect once with `ssh {_hint(host)}` and compare the fingerprint",
+            ),
+            place=place,
+        )
+    return HostKeyRefused(
+        f"The key of the server at `{place}` is not in known_hosts",
+        kept=f"Nothing was sent to it. {WHOLE}",
+        next_steps=(
+            f"Connect once by hand and compare the fingerprint: `ssh {_hint(host)}`",
+            "Do so as the user that the command or its schedule runs as",
+        ),
+        place=place,
+    )
+
+
+def _hint(host: Host) -> str:
+    config = f"-F {shell_word(host.config)} " if host.config else ""
+    return config + (f"-p {host.port} {host}" if host.port else str(host))
+
+
+def _known_name(host: Host) -> str:
+    return f"[{host.name}]:{host.port}" if host.port not in (0, 22) else host.name

@@ -1,0 +1,1 @@
+"""Ways to hold a database still while its bytes are read."""

@@ -1,0 +1,17 @@
+"""Databases without the indexes that can be rebuilt."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .lean import LeanFacts, NotRebuilt, read_facts, rebuild
+    from .request import LeanWish, Recipe, rebuild_statement
+
+__getattr__ = doors(
+    __name__,
+    {
+        "lean": "LeanFacts NotRebuilt read_facts rebuild",
+        "request": "LeanWish Recipe rebuild_statement",
+    },
+)

@@ -1,0 +1,120 @@
+"""The tables of two chat databases side by side: `main` is the live one, `old` the one that is read.
+
+Versions of an agent differ in their columns. What both have is copied; what the live one needs and the
+older one has not is a refusal, never a made-up value.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from safekept.core.errors import SafekeptError
+from safekept.core.sqlite.format import BUSY, LOCKED, error_code
+
+from .conversations import columns_of, require_shape
+
+if TYPE_CHECKING:
+    import sqlite3
+
+KEPT = "The live database is as it was"
+
+
+class SchemaDiffers(SafekeptError):
+    code = "schema-differs"
+
+
+def begin(connection: sqlite3.Connection, deadline: float) -> None:
+    """The write lock, within the deadline; SQLite's own waiting does not cover every case."""
+    import sqlite3
+
+    limit = time.monotonic() + deadline
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error_code(error) not in (BUSY, LOCKED) or time.monotonic() >= limit:
+                raise
+            time.sleep(0.02)
+
+
+class Tables:
+    """Statements over both databases, on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, live: str) -> None:
+        self.connection, self.live = connection, live
+        self.columns = {
+            schema: {table: columns_of(connection, schema, table) for table in ("sessions", "messages")}
+            for schema in ("main", "old")
+        }
+        require_shape(self.columns["main"], live)
+
+    def _dependents(self) -> list[tuple[str, str]]:
+        """Other tables whose rows belong to a session by a foreign key, in both databases."""
+        found = []
+        names = self._all("SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'messages'")
+        for (table,) in names:
+            for row in self._all(f"PRAGMA main.foreign_key_list({quoted(table)})"):
+                if row[2] != "sessions" or table == "sessions":
+                    continue
+                if str(row[3]) in columns_of(self.connection, "old", quoted(table)):
+                    found.append((str(table), str(row[3])))
+        return found
+
+    def _copy_rows(self, table: str, column: str, old_id: str, new_id: str) -> None:
+        live = columns_of(self.connection, "main", quoted(table))
+        old = columns_of(self.connection, "old", quoted(table))
+        names = [name for name in live if name in old]
+        if any(needed and name not in old for name, needed in live.items()):
+            return
+        given = ", ".join("?" if name == column else quoted(name) for name in names)
+        listed = ", ".join(map(quoted, names))
+        self.connection.execute(
+            f"INSERT OR IGNORE INTO main.{quoted(table)} ({listed})"
+            f" SELECT {given} FROM old.{quoted(table)} WHERE {quoted(column)} = ?",
+            (new_id, old_id),
+        )
+
+    def _shared(self, table: str) -> list[str]:
+        return [name for name in self.columns["main"][table] if name in self.columns["old"][table]]
+
+    def _required(self, table: str) -> list[str]:
+        """The columns that both have; SchemaDiffers where the live one needs another."""
+        missing = [
+            name
+            for name, needed in self.columns["main"][table].items()
+            if needed and name not in self.columns["old"][table]
+        ]
+        if missing:
+            raise SchemaDiffers(
+                f"The table {table} of `{self.live}` needs {', '.join(missing)}, "
+                "which the older database does not have",
+                kept=KEPT,
+                next_steps=(
+                    "Restore the whole database into another directory, and open it with the agent there: "
+                    "`safekept snapshot restore ID PATH --into DIR`",
+                ),
+                table=table,
+                columns=missing,
+            )
+        return self._shared(table)
+
+    def _select(self, table: str, names: list[str], key: str) -> str:
+        return f"SELECT {', '.join(map(quoted, names))} FROM old.{table} WHERE {key} = ?"
+
+    def _insert(self, table: str, values: dict[str, Any]) -> None:
+        listed, marks = ", ".join(map(quoted, values)), ", ".join("?" * len(values))
+        self.connection.execute(
+            f"INSERT INTO main.{table} ({listed}) VALUES ({marks})", tuple(values.values())
+        )
+
+    def _one(self, statement: str, *values: object) -> tuple[Any, ...]:
+        return tuple(self.connection.execute(statement, values).fetchone())
+
+    def _all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return self.connection.execute(statement, values).fetchall()
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

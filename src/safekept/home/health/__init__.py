@@ -1,0 +1,23 @@
+"""What a home has lost, and what brings it back."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .databases import judge
+    from .finding import Examination, Finding
+    from .health import Health, examine
+    from .losses import Counts, Shrinkage, places_of, shrunk
+    from .recorded import Directory, Recorded, Since, beside, owner_of
+
+__getattr__ = doors(
+    __name__,
+    {
+        "databases": "judge",
+        "finding": "Examination Finding",
+        "health": "Health examine",
+        "losses": "Counts Shrinkage places_of shrunk",
+        "recorded": "Directory Recorded Since beside owner_of",
+    },
+)

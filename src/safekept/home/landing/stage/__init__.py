@@ -1,0 +1,1 @@
+"""Everything that will land, written and proven before anything is touched."""

@@ -1,0 +1,180 @@
+"""Proof before anything is touched: sizes, recorded hashes, and every database checked by SQLite."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from safekept.core.entries import Kind, Outcome, Remark
+from safekept.core.errors import SafekeptError
+from safekept.core.sqlite import SIDECARS, fold, verify
+
+from ..items import Item, database_of
+from ..plan import LandingPlan
+from .damaged_databases import DAMAGED, leave_out, weigh
+from .staging import Staged, Staging
+
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+_SHM_VERSION = (3007000).to_bytes(4, "little"), (3007000).to_bytes(4, "big")
+_DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
+
+
+class RestoreNotProven(SafekeptError):
+    code = "restore-not-proven"
+
+
+def prover(items: dict[str, Item]) -> Callable[[Staging, Staged], None]:
+    """Checks one database as soon as it is staged, while others are still being written.
+
+    One that came with sidecars waits until they are all there.
+    """
+    waiting = {database_of(path) for path, item in items.items() if item.sidecar}
+
+    def ready(staging: Staging, staged: Staged) -> None:
+        if staged.database and staged.item.path not in waiting and staged.lean is None:
+            _verify(staging, staged)
+
+    return ready
+
+
+def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool, leave_lost: bool = False) -> None:
+    """Fold sidecars into their databases, then judge everything. Raises RestoreNotProven.
+
+    With `leave_lost`, what the source could not give is left out with its remark, and the rest lands.
+    """
+    items = plan.items
+    if leave_lost:
+        _leave_lost(staging)
+    for staged in [staged for staged in staging.things.values() if staged.item.sidecar]:
+        _attach(staging, staged)
+    for path in {database_of(path) for path, item in items.items() if item.sidecar}:
+        staged_database = staging.things.get(path)
+        if staged_database is not None and staged_database.database:
+            _fold(staging, staged_database)
+            if not staged_database.wrong:
+                _verify(staging, staged_database)
+    for staged in staging.things.values():
+        if staged.lean is not None and not staged.wrong:
+            _verify(staging, staged)
+    weigh(staging, plan, allow_damaged)
+    _judge(staging, items, allow_damaged)
+
+
+def _leave_lost(staging: Staging) -> None:
+    """Damage stays local. A database without its log would be another state of it: both stay out."""
+    for staged in [staged for staged in staging.things.values() if staged.lost is not None]:
+        assert staged.lost is not None
+        staging.remarks.append(staged.lost)
+        path = staged.item.path
+        main = database_of(path)
+        if main in staging.things and not path.endswith("-shm"):
+            reason = f"its `{path.removeprefix(main)}` file is lost: without it this is not what was stored"
+            staging.remarks.append(Remark(main, Outcome.UNREADABLE, reason))
+            leave_out(staging, main)
+        leave_out(staging, path)
+
+
+def _attach(staging: Staging, staged: Staged) -> None:
+    """Put a sidecar beside its database, or drop it where it has none: a stray one must never meet
+    the database of the home."""
+    path, main = staged.item.path, database_of(staged.item.path)
+    suffix = path[len(main) :]
+    owner = staging.things.get(main)
+    if owner is not None and owner.database:
+        if suffix == "-shm":
+            os.unlink(staging.path(staged))
+        else:
+            os.rename(staging.path(staged), staging.path(owner) + suffix)
+        del staging.things[path]
+    elif owner is None and _is_sidecar(path, suffix, staged):
+        os.unlink(staging.path(staged))
+        del staging.things[path]
+        staging.remarks.append(
+            Remark(path, Outcome.EXCLUDED, "a sidecar without its database; left out", bytes=staged.size)
+        )
+
+
+def _is_sidecar(path: str, suffix: str, staged: Staged) -> bool:
+    head = staged.head
+    if not head:
+        return path.removesuffix(suffix).endswith(_DATABASE_ENDINGS)
+    if suffix == "-wal":
+        return head.startswith(_WAL_MAGIC)
+    if suffix == "-journal":
+        return head.startswith((_JOURNAL_MAGIC, bytes(8)))
+    return head.startswith(_SHM_VERSION)
+
+
+def _fold(staging: Staging, staged: Staged) -> None:
+    path, item = staging.path(staged), staged.item
+    before = os.stat(path)
+    try:
+        fold(path)
+    except SafekeptError as error:
+        staged.wrong = f"{DAMAGED}: {error.facts.get('detail', error.what)}"
+    for suffix in SIDECARS:
+        if os.path.lexists(path + suffix):
+            os.unlink(path + suffix)
+    if os.geteuid() == 0:
+        os.chown(path, before.st_uid, before.st_gid)
+    os.chmod(path, item.mode)
+    os.utime(path, ns=(item.mtime_ns, item.mtime_ns))
+    staged.size = os.stat(path).st_size
+    staging.remarks.append(
+        Remark(item.path, Outcome.NOTED, "came with a write-ahead log or journal, which was folded in")
+    )
+
+
+def _verify(staging: Staging, staged: Staged) -> None:
+    facts = verify(staging.path(staged))
+    if facts.state != "damaged":
+        return
+    detail = facts.detail.strip().splitlines()[0] if facts.detail.strip() else "not sound"
+    if staged.recorded_damaged:
+        staged.damage = detail
+    else:
+        staged.wrong = staged.wrong or f"{DAMAGED}: {detail}"
+
+
+def _judge(staging: Staging, items: dict[str, Item], allow_damaged: bool) -> None:
+    wrong: list[tuple[str, str]] = []
+    for staged in staging.things.values():
+        if not staged.wrong:
+            continue
+        if allow_damaged and staged.wrong.startswith(DAMAGED):
+            staging.remarks.append(Remark(staged.item.path, Outcome.DAMAGED, staged.wrong))
+        else:
+            wrong.append((staged.item.path, staged.wrong))
+    missing = _missing(staging, items)
+    wrong.extend((path, "it is no longer in the source") for path in missing)
+    if wrong:
+        raise _not_proven(wrong, len(items))
+
+
+def _missing(staging: Staging, items: dict[str, Item]) -> list[str]:
+    return [
+        path
+        for path, item in items.items()
+        if item.kind is not Kind.DIRECTORY
+        and not item.sidecar
+        and path not in staging.things
+        and path not in staging.same
+        and path not in staging.left_out
+    ]
+
+
+def _not_proven(wrong: list[tuple[str, str]], total: int) -> RestoreNotProven:
+    wrong.sort()
+    named = "; ".join(f"`{path}`: {why}" for path, why in wrong[:5]) + (" …" if len(wrong) > 5 else "")
+    steps = ["Try an older backup of this home"]
+    if all(why.startswith(DAMAGED) for _, why in wrong):
+        steps.append("Take the damaged database all the same: `safekept import FILE --allow-damaged`")
+    else:
+        steps.append("Copy the file from its origin again; it may have been damaged on the way")
+    return RestoreNotProven(
+        f"{len(wrong):,} of {total:,} restored things could not be proven: {named}",
+        kept="The home is as it was; what was staged has been removed",
+        next_steps=tuple(steps),
+        wrong=[{"path": path, "reason": why} for path, why in wrong],
+    )

@@ -1,0 +1,174 @@
+"""Making anew what a lean capture left out: through SQLite, in the staged file, before it is proven.
+
+The home is not touched meanwhile, so a kill, Ctrl-C or a full disk leaves it as it was. The file is
+nobody's yet, which is why it needs neither a journal nor a sync: it becomes whole or is thrown away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from safekept.core.entries import Outcome, Remark
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener
+from safekept.core.files import NoRoom, free_bytes
+from safekept.core.sqlite.format import FULL, connect, error_code
+from safekept.core.worker import Worker
+
+from ..swap.journal_mode import mode_of_file, set_mode
+from .staging import Staged, Staging
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from safekept.core.sqlite.lean import LeanFacts
+
+_QUICK = (
+    "PRAGMA journal_mode=OFF",
+    "PRAGMA synchronous=OFF",
+    "PRAGMA locking_mode=EXCLUSIVE",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA cache_size=-65536",
+)
+
+
+#: From here on it takes long enough to be told of in words.
+_LONG = 100 << 20
+
+
+class SearchNotRebuilt(SafekeptError):
+    code = "search-not-rebuilt"
+
+
+def rebuild_lean(staging: Staging, without_search: bool, listener: Listener) -> None:
+    """Fill every index that was left out. Raises SearchNotRebuilt, or NoRoom.
+
+    With `without_search` they stay empty, and a remark says how they are filled later.
+    """
+    for staged in list(staging.things.values()):
+        if staged.lean is None or staged.wrong:
+            continue
+        facts = _facts(staged)
+        if without_search:
+            staging.remarks.append(Remark(staged.item.path, Outcome.NOTED, empty_text(facts)))
+        else:
+            _Rebuild(staging, staged, facts, listener).run()
+
+
+def empty_text(facts: LeanFacts) -> str:
+    """What is said of a database whose indexes stay empty, with the statements that fill them."""
+    names = ", ".join(f"`{one.table}`" for one in facts.tables)
+    statements = "; ".join(statement for one in facts.tables for statement in one.rebuild)
+    return f"restored without its search index {names}; to fill it, with the agent stopped: {statements};"
+
+
+def _facts(staged: Staged) -> LeanFacts:
+    from safekept.core.sqlite.lean import read_facts
+
+    try:
+        return read_facts(staged.lean or {})
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise not_rebuilt(
+            staged.item.path, "", f"how it is made was not stored as it should be: {error}"
+        ) from error
+
+
+class _Rebuild:
+    """One database. SQLite works in a thread of its own, so that Ctrl-C is heard at once."""
+
+    def __init__(self, staging: Staging, staged: Staged, facts: LeanFacts, listener: Listener) -> None:
+        self.path, self.name = staging.path(staged), staged.item.path
+        self.staged, self.facts, self.listener = staged, facts, listener
+        self.table = ""
+        self.before = os.stat(self.path)
+
+    def run(self) -> None:
+        import sqlite3
+
+        from safekept.core.sqlite.lean import NotRebuilt
+
+        mode = mode_of_file(self.path)
+        os.chmod(self.path, 0o600)
+        set_mode(self.path, "delete")
+        with contextlib.closing(connect(self.path, "mode=rw")) as connection:
+            try:
+                self._in_thread(connection)
+            except NotRebuilt as error:
+                raise not_rebuilt(self.name, self.table, str(error)) from error
+            except sqlite3.Error as error:
+                if error_code(error) == FULL:
+                    raise self._no_room() from error
+                raise not_rebuilt(self.name, self.table, f"SQLite: {error}") from error
+        set_mode(self.path, mode)
+        self._dress()
+
+    def _in_thread(self, connection: sqlite3.Connection) -> None:
+        from safekept.core.sqlite.lean import rebuild
+
+        def work() -> None:
+            for pragma in _QUICK:
+                connection.execute(pragma).fetchall()
+            rebuild(connection, self.facts, self._begin)
+
+        if self.facts.bytes >= _LONG:
+            text = f"making the search of {self.name} anew; this takes a while"
+            self.listener(Event("rebuild", path=self.name, text=text))
+        worker = Worker(work, "safekept-rebuild")
+        try:
+            self._tell()
+            while not worker.wait(0.5):
+                self._tell()
+        finally:
+            while worker.running:
+                with contextlib.suppress(Exception):
+                    connection.interrupt()
+                worker.wait(0.02)
+        if worker.error is not None:
+            raise worker.error
+
+    def _begin(self, table: str) -> None:
+        self.table = table
+
+    def _tell(self) -> None:
+        """How far it is: what the file has grown by on disk, of what was left out."""
+        grown = (os.stat(self.path).st_blocks - self.before.st_blocks) * 512
+        done = max(0, min(grown, self.facts.bytes))
+        self.listener(Event("rebuild", done, self.facts.bytes, path=self.name))
+
+    def _dress(self) -> None:
+        item, before = self.staged.item, self.before
+        if os.geteuid() == 0:
+            os.chown(self.path, before.st_uid, before.st_gid)
+        os.chmod(self.path, item.mode)
+        os.utime(self.path, ns=(item.mtime_ns, item.mtime_ns))
+        self.staged.size = os.stat(self.path).st_size
+
+    def _no_room(self) -> NoRoom:
+        free = free_bytes(os.path.dirname(self.path))
+        return NoRoom(
+            f"the disk is full: the search index of `{self.name}` could not be made anew, "
+            f"{free:,} bytes are free",
+            kept="The home is as it was; what was staged has been removed",
+            next_steps=(
+                "Make room on that disk, then run the command again",
+                "Or restore without the search index: `safekept import FILE --without-search`",
+            ),
+            needed=self.facts.bytes,
+            free=free,
+        )
+
+
+def not_rebuilt(path: str, table: str, why: str) -> SearchNotRebuilt:
+    index = f"the search index `{table}` of `{path}`" if table else f"the search index of `{path}`"
+    return SearchNotRebuilt(
+        f"{index} could not be made anew: {why}",
+        kept="The home is as it was; what was staged has been removed",
+        next_steps=(
+            "Restore everything but the index: `safekept import FILE --without-search`",
+            "Try an older backup of this home",
+        ),
+        path=path,
+        table=table,
+    )

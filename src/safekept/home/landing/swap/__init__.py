@@ -1,0 +1,1 @@
+"""The single changes of a landing, and how each is taken back."""

@@ -1,0 +1,67 @@
+"""Who has a database of the home open, and which files are databases at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from safekept.core.errors import SafekeptError
+from safekept.core.sqlite import HEADER, Holder, holders, is_database
+
+from ..tree import Tree
+
+
+class HeldDatabase(SafekeptError):
+    code, retry = "held-database", True
+
+
+def is_database_file(tree: Tree, path: str, facts: os.stat_result) -> bool:
+    """Whether a file of the home is a SQLite database.
+
+    The size is looked at first: a database is a whole number of pages, which spares opening most
+    of twenty thousand small files.
+    """
+    if not stat.S_ISREG(facts.st_mode) or facts.st_size < 512 or facts.st_size % 512:
+        return False
+    try:
+        parent, name = tree.parent(path)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except OSError:
+        return False
+    try:
+        return is_database(os.pread(descriptor, len(HEADER), 0))
+    finally:
+        os.close(descriptor)
+
+
+def who_holds(path: str) -> list[Holder]:
+    """The processes that have a database open, apart from this one."""
+    return holders(path)
+
+
+def describe(found: list[Holder]) -> str:
+    """`hermes (process 412)`, with `and 2 more` where there are more."""
+    if not found:
+        return "another process"
+    first = found[0]
+    text = f"{first.command} (process {first.pid})" if first.pid else "another process"
+    return text + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+
+
+def why_not_poured(now: os.stat_result) -> str:
+    """Why a target that is open in a program, and is no database, is not restored under it."""
+    if stat.S_ISLNK(now.st_mode):
+        return "it is a link, and what that program has open lies behind it"
+    what = "is not a database" if now.st_size else "is empty"
+    return f"it {what}, and only a database can be restored while a program has it open"
+
+
+def refuse_held(path: str, found: list[Holder], why: str) -> HeldDatabase:
+    """The refusal that names who is in the way."""
+    return HeldDatabase(
+        f"`{path}` is in use by {describe(found)}: {why}",
+        kept="The home is as it was",
+        next_steps=("Stop that program, then run the command again",),
+        path=path,
+        holders=[{"pid": one.pid, "command": one.command, "how": one.how} for one in found],
+    )

@@ -1,0 +1,194 @@
+"""A database that is in use is not replaced: its new content is poured in through SQLite.
+
+The inode stays, so the program that has it open sees the new data and goes on. What was in it
+before is captured into `replaced/` first.
+"""
+
+from __future__ import annotations
+
+import os
+
+from safekept.core.entries import Content, EntryLost, Outcome, Remark
+from safekept.core.files import write_all
+from safekept.core.sqlite import (
+    CaptureOptions,
+    DatabaseHeld,
+    DatabaseLocked,
+    Watch,
+    capture,
+    fold,
+    restore_into,
+    watching,
+)
+from safekept.core.sqlite.restore import locked
+
+from ..landing_trees import Ground
+from ..record import LandingRecord, Step, append_note
+from ..tree import Tree
+from .holding import HeldDatabase, refuse_held, who_holds
+from .journal_mode import mode_of_file, switch_mode, take_over_mode
+from .moving import beside, copy, remove
+
+#: How often a database with a rollback journal is kept and poured into before it is given up.
+_ATTEMPTS = 10
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Moved(Exception):
+    """Somebody committed after the copy was taken."""
+
+
+def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> Remark | None:
+    """Keep the present content, then restore the staged one into the same inode.
+
+    A landing leaves the journal mode as it is; an undo brings the old one back, or says that it
+    could not.
+    """
+    target = ground.target(step)
+    facts = target.look(step.path)
+    if facts is None:
+        raise FileNotFoundError(target.full(step.path))
+    live = target.full(step.path)
+    with watching(live, deadline) as watch:
+        _keep_and_pour(ground, record, step, deadline, watch)
+    staged = _staged_file(ground, step)
+    made = ground.staged.look(step.staged)
+    remark = _bring_mode_back(staged, live, step) if record.verb == "undo" else None
+    if made is not None:
+        _dress_live(target, step.path, made)
+    return remark
+
+
+def _staged_file(ground: Ground, step: Step) -> str:
+    return ground.staged.full(f"folded-{step.number}" if step.carries else step.staged)
+
+
+def _keep_and_pour(ground: Ground, record: LandingRecord, step: Step, deadline: float, watch: Watch) -> None:
+    """What is kept is what is replaced, to the last row.
+
+    Somebody may commit between the copy and the pouring. In WAL mode the copy is then taken again inside
+    our transaction, which keeps writers out and lets readers in. With a rollback journal it is taken
+    again while writers are kept out, and the pouring begins at once; if one of them was quicker, anew.
+    """
+    live = ground.target(step).full(step.path)
+
+    def keep() -> None:
+        try:
+            keep_present(ground, record, step, ground.kept(step), deadline)
+        except EntryLost as lost:
+            reason = f"it cannot be kept first ({lost.remark.reason})"
+            raise refuse_held(step.entry, who_holds(live), reason) from lost
+
+    def keep_late() -> None:
+        if not watch.wal and watch.changed():
+            import sqlite3
+
+            try:
+                with watch.writers_out():
+                    watch.begin()
+                    keep()
+            except sqlite3.Error as error:
+                raise locked(live, deadline) from error
+
+    def keep_again() -> None:
+        if watch.changed():
+            if not watch.wal:
+                raise _Moved
+            keep()
+
+    keep()
+    staged = ground.staged.full(step.staged)
+    if step.carries:  # the staged files of an undo are second names of kept ones: fold a copy
+        staged = fold_copy(
+            ground.staged, step.staged, list(step.carries), ground.staged, f"folded-{step.number}"
+        )
+    if record.verb == "land":
+        take_over_mode(staged, ground.kept(step).full(step.path))
+    append_note(ground.directory.record, "pouring", step.number)
+    try:
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                restore_into(staged, live, deadline, ready=keep_late, before=keep_again)
+                break
+            except _Moved as moved:
+                if not left:
+                    reason = "it is being written to all the time, so it cannot be kept first"
+                    raise refuse_held(step.entry, who_holds(live), reason) from moved
+    except (DatabaseHeld, DatabaseLocked, HeldDatabase):
+        append_note(ground.directory.record, "unpoured", step.number)  # SQLite left it as it was
+        raise
+
+
+def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:
+    wanted = mode_of_file(staged)
+    now = switch_mode(live, wanted)
+    if now == wanted:
+        return None
+    reason = (
+        f"its journal mode was {wanted} and is {now} now; it cannot be switched while a program has it open"
+    )
+    return Remark(step.entry, Outcome.NOTED, reason)
+
+
+def pour_back(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> None:
+    """Take a pour back: the kept content goes into the live database the same way."""
+    target, kept = ground.target(step), ground.kept(step)
+    before = kept.look(step.path)
+    if before is None:
+        return
+    if target.look(step.path) is None:
+        copy(kept, step.path, target, step.path, record.temporary(step))
+    else:
+        aside = ground.set_aside(step.root)
+        if aside.look(step.path) is None:
+            keep_present(ground, record, step, aside, deadline)
+        restore_into(kept.full(step.path), target.full(step.path), deadline)
+        switch_mode(target.full(step.path), mode_of_file(kept.full(step.path)))
+        _dress_live(target, step.path, before)
+    remove(kept, step.path)
+
+
+def keep_present(ground: Ground, record: LandingRecord, step: Step, keep: Tree, deadline: float) -> None:
+    """A captured copy of the live database, whole under its name in `keep`."""
+    target = ground.target(step)
+    facts = target.look(step.path)
+    if facts is None:
+        return
+    parent, name = keep.parent(step.path)
+    temporary = record.temporary(step)
+    remove(keep, beside(step.path, temporary))
+    options = CaptureOptions(scratch=ground.directory.path, deadline=deadline, check=False)
+    with capture(target.full(step.path), step.entry, options) as content:
+        descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=parent)
+        try:
+            _write(content, descriptor)
+            if os.geteuid() == 0:
+                os.fchown(descriptor, facts.st_uid, facts.st_gid)
+            os.fchmod(descriptor, facts.st_mode & 0o777)
+            os.utime(descriptor, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def fold_copy(kept: Tree, path: str, suffixes: list[str], scratch: Tree, name: str) -> str:
+    """One sound file out of a kept database and its sidecars; the kept ones stay as they are."""
+    for suffix in ("", *suffixes):
+        remove(scratch, name + suffix)
+        copy(kept, path + suffix, scratch, name + suffix, name + "-copying")
+    if suffixes:
+        fold(scratch.full(name))
+    return scratch.full(name)
+
+
+def _write(content: Content, descriptor: int) -> None:
+    for chunk in content.chunks():
+        write_all(descriptor, chunk)
+
+
+def _dress_live(tree: Tree, path: str, facts: os.stat_result) -> None:
+    """Mode and time by name only: opening a live database and closing it again drops locks."""
+    parent, name = tree.parent(path)
+    os.chmod(name, facts.st_mode & 0o777, dir_fd=parent)
+    os.utime(name, ns=(facts.st_atime_ns, facts.st_mtime_ns), dir_fd=parent, follow_symlinks=False)

@@ -1,0 +1,221 @@
+"""The swap: carry the recorded steps out, one rename after the other.
+
+A file that is replaced first gets a second name in `replaced/`, then the new one is renamed over
+it: its name in the home is never absent. A database goes together with its sidecars, and old
+sidecars never meet a new database. Every step can be taken back from any instant within it; the
+rules for that are in `takeback`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+
+from safekept.core.entries import Remark
+from safekept.core.events import Event, Listener
+from safekept.core.files import sync_filesystem
+from safekept.core.sqlite import SIDECARS
+
+from ..area import LANDED
+from ..desired_state import Place, Steps, home_changed
+from ..landing_trees import Ground
+from ..record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, append_note
+from .directory_metadata import open_up, set_directory
+from .holding import refuse_held, who_holds
+from .in_place_restore import pour
+from .mounts import refuse_mount
+from .moving import copy, copy_beside, link, move, name_it, remove, rename
+
+_EVENTS_EVERY = 500
+
+
+class Swap:
+    """Carries out the steps of one record."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        record: LandingRecord,
+        finish: dict[Place, tuple[int, int | None]],
+        owner: tuple[int, int] | None,
+        deadline: float,
+    ) -> None:
+        self.ground, self.record, self.finish = ground, record, finish
+        self.owner, self.deadline = owner, deadline
+        self.remarks: list[Remark] = []
+        self._do: dict[str, Callable[[Step], None]] = {
+            PUT: self._put,
+            AWAY: self._away,
+            MAKE: self._make,
+            UNMAKE: self._unmake,
+            POUR: self._pour,
+        }
+
+    def carry_out(self, listener: Listener) -> None:
+        """Do everything, make it durable, and mark it landed."""
+        opened = open_up(self.ground, self.record.directories)
+        total = len(self.record.steps)
+        for done, step in enumerate(self.record.steps):
+            if done % _EVENTS_EVERY == 0:
+                listener(Event("swap", done=done, total=total, unit="files", path=step.entry))
+            self._carry(step)
+        self._check_holders()
+        self._finish_directories(opened)
+        for place in {self.ground.directory.path, *(root.base for root in self.ground.roots)}:
+            sync_filesystem(place)
+        self.ground.directory.mark(LANDED)
+        listener(Event("swap", done=total, total=total, unit="files"))
+
+    def _carry(self, step: Step) -> None:
+        """One step; what the home itself put in the way is said by its full name."""
+        try:
+            self._do[step.do](step)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            gone = "or a directory above it was removed while the landing was under way"
+            raise home_changed(
+                self.ground.target(step).full(step.path),
+                gone,
+                "Everything the landing had done was taken back",
+            ) from error
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.EXDEV):
+                raise refuse_mount(self.ground.target(step).full(step.path)) from error
+            raise
+
+    def _put(self, step: Step) -> None:
+        if step.database:
+            self._put_database(step)
+            return
+        target, kept = self.ground.target(step), self.ground.kept(step)
+        there = target.look(step.path) is not None
+        self._note_change(step, there)
+        try:
+            if there and not link(target, step.path, kept, step.path):
+                self._keep_without_link(step, step.path)
+        except FileNotFoundError:
+            self._note_vanished(step)
+        self._into_place(step)
+
+    def _keep_without_link(self, step: Step, path: str) -> None:
+        """Another filesystem: a copy is kept. One without links: it has to go by rename."""
+        target, kept = self.ground.target(step), self.ground.kept(step)
+        facts, place = target.look(path), os.stat(kept.base)
+        if facts is not None and facts.st_dev == place.st_dev:
+            rename(target, path, kept, path)
+        else:
+            copy(target, path, kept, path, self.record.temporary(step))
+
+    def _into_place(self, step: Step, suffix: str = "", vacant: bool = False) -> None:
+        """Give a staged thing its name. `vacant`: nothing may be there, and nothing is overwritten."""
+        target, staged = self.ground.target(step), self.ground.staged
+        name, path = step.staged + suffix, step.path + suffix
+        if vacant and link(staged, name, target, path):
+            remove(staged, name)
+            return
+        if rename(staged, name, target, path):
+            return
+        # Across filesystems the staged one goes first: a staged thing that is gone means "in place".
+        temporary = self.record.temporary(step)
+        copy_beside(staged, name, target, path, temporary)
+        remove(staged, name)
+        name_it(target, path, temporary)
+
+    def _put_database(self, step: Step) -> None:
+        """Old main and old sidecars leave together, then the new one comes.
+
+        Where the old log still holds data the main file goes first: for some microseconds there is
+        no database, which is better than a main file without its log, or a log that is not its own.
+        """
+        target, kept = self.ground.target(step), self.ground.kept(step)
+        if step.had and (held := who_holds(target.full(step.path))):
+            raise refuse_held(step.entry, held, "it was opened while the landing was under way")
+        log = any(
+            (facts := target.look(step.path + suffix)) is not None and facts.st_size
+            for suffix in ("-wal", "-journal")
+        )
+        vacant = log or bool(step.carries)
+        there = target.look(step.path) is not None
+        self._note_change(step, there)
+        try:
+            if there and (vacant or not link(target, step.path, kept, step.path)):
+                move(target, step.path, kept, step.path, self.record.temporary(step))
+        except FileNotFoundError:
+            self._note_vanished(step)
+        for suffix in SIDECARS:
+            if target.look(step.path + suffix) is not None:
+                move(target, step.path + suffix, kept, step.path + suffix, self.record.temporary(step))
+        for suffix in step.carries:
+            self._into_place(step, suffix)
+        try:
+            self._into_place(step, vacant=vacant)
+        except FileExistsError:
+            raise refuse_held(step.entry, [], "it was made anew while the landing was under way") from None
+
+    def _note_change(self, step: Step, there: bool) -> None:
+        """Somebody made or removed the file since the record was written: taking back must know."""
+        if there != step.had:
+            append_note(self.ground.directory.record, "had" if there else "vanished", step.number)
+
+    def _note_vanished(self, step: Step) -> None:
+        """It was there a moment ago, and nothing of it was kept."""
+        append_note(self.ground.directory.record, "vanished", step.number)
+
+    def _away(self, step: Step) -> None:
+        target, kept = self.ground.target(step), self.ground.kept(step)
+        temporary = self.record.temporary(step)
+        with contextlib.suppress(FileNotFoundError):
+            move(target, step.path, kept, step.path, temporary)
+        for suffix in SIDECARS if step.database else ():
+            if target.look(step.path + suffix) is not None:
+                move(target, step.path + suffix, kept, step.path + suffix, temporary)
+
+    def _make(self, step: Step) -> None:
+        parent, name = self.ground.target(step).parent(step.path)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
+            if self.owner is not None:
+                os.chown(name, *self.owner, dir_fd=parent, follow_symlinks=False)
+
+    def _unmake(self, step: Step) -> None:
+        target = self.ground.target(step)
+        parent, name = target.parent(step.path)
+        with contextlib.suppress(OSError):  # not empty: somebody else's things are in it
+            os.rmdir(name, dir_fd=parent)
+            target.forget(step.path)
+
+    def _pour(self, step: Step) -> None:
+        remark = pour(self.ground, self.record, step, self.deadline)
+        if remark is not None:
+            self.remarks.append(remark)
+
+    def _check_holders(self) -> None:
+        """Nobody may have opened an old database in the instant before it was replaced: what such a
+        program writes would be lost."""
+        for step in self.record.steps:
+            if step.do == PUT and step.database and self.ground.kept(step).look(step.path) is not None:
+                held = who_holds(self.ground.kept(step).full(step.path))
+                if held:
+                    raise refuse_held(step.entry, held, "it was opened while the landing was under way")
+
+    def _finish_directories(self, opened: dict[Place, int]) -> None:
+        """Modes and times last, from the inside out: landing in a directory changes its time."""
+        wanted: dict[Place, tuple[int, int | None]] = {place: (mode, None) for place, mode in opened.items()}
+        wanted.update(self.finish)
+        for place in sorted(wanted, reverse=True):
+            set_directory(self.ground.targets[place[0]], place[1], *wanted[place])
+
+
+def swap(
+    ground: Ground,
+    record: LandingRecord,
+    steps: Steps,
+    owner: tuple[int, int] | None,
+    deadline: float,
+    listener: Listener,
+) -> None:
+    """Carry out a record that is already durable on disk."""
+    work = Swap(ground, record, steps.finish, owner, deadline)
+    work.carry_out(listener)
+    steps.remarks.extend(work.remarks)

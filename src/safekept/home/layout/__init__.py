@@ -1,0 +1,21 @@
+"""What an agent's home looks like, read from the data files in `layouts/`."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .layout import Layout, check_home, find_home, load_layouts, locate_home, recognise
+    from .patterns import BadPattern, Matcher, Pattern, parse_pattern
+    from .places import HomeNotDirectory, HomeUnknown, recognise_home
+    from .rules import Count
+
+__getattr__ = doors(
+    __name__,
+    {
+        "layout": "Layout check_home find_home load_layouts locate_home recognise",
+        "patterns": "BadPattern Matcher Pattern parse_pattern",
+        "places": "HomeNotDirectory HomeUnknown recognise_home",
+        "rules": "Count",
+    },
+)

@@ -1,0 +1,17 @@
+"""A live home as a Source: the one scanner."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .content import amount
+    from .scanning import NothingSelected, Scan, Selection, scan
+
+__getattr__ = doors(
+    __name__,
+    {
+        "content": "amount",
+        "scanning": "NothingSelected Scan Selection scan",
+    },
+)

@@ -1,0 +1,94 @@
+"""State that an agent keeps outside its home, as its own settings say.
+
+Only places that a layout declares are looked at, only when the home's settings make them active,
+and only below the user's home directory. Settings are read from the file; nothing is run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from safekept.core.entries import Outcome, Remark
+
+from ..layout.layout import Layout
+from ..layout.rules import External
+from ..yaml_nodes import compose, text_at
+
+_LARGEST_SETTINGS = 8 << 20
+
+
+class Place(NamedTuple):
+    """One active place outside the home."""
+
+    path: str  # where it is, links resolved
+    prefix: str  # what it is called among the entries: `_external/.honcho`
+
+
+def external_places(
+    home: str, layout: Layout, user_home: str, environment: Mapping[str, str], profile: str = ""
+) -> tuple[list[Place], list[Remark]]:
+    """The active places of a home and its profiles (or of one profile), and what to say about them."""
+    places: dict[str, Place] = {}
+    remarks: list[Remark] = []
+    if not layout.external:
+        return [], []
+    for root in _roots(home, layout, profile):
+        for external in layout.external:
+            if _setting(os.path.join(root, external.file), external) != external.equals:
+                continue
+            place, remark = _place(external, home, user_home, environment)
+            if place is not None and place.prefix not in places:
+                places[place.prefix] = place
+                if external.note:
+                    remarks.append(Remark(place.prefix, Outcome.NOTED, external.note, 0))
+            if remark is not None and remark not in remarks:
+                remarks.append(remark)
+    return list(places.values()), remarks
+
+
+def _roots(home: str, layout: Layout, profile: str) -> list[str]:
+    if profile:
+        return [os.path.join(home, layout.profiles, profile)]
+    roots = [home]
+    if layout.profiles:
+        try:
+            names = sorted(os.listdir(os.path.join(home, layout.profiles)))
+        except OSError:
+            names = []
+        roots += [os.path.join(home, layout.profiles, name) for name in names]
+    return roots
+
+
+def _setting(path: str, external: External) -> str | None:
+    """One dotted setting out of a YAML file; None where there is none or it cannot be understood."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST_SETTINGS)
+    except OSError:
+        return None
+    if external.equals.encode() not in data:  # most homes: no parser needed
+        return None
+    try:
+        return text_at(compose(data.decode("utf-8-sig")), external.key)
+    except ValueError:
+        return None
+
+
+def _place(
+    external: External, home: str, user_home: str, environment: Mapping[str, str]
+) -> tuple[Place | None, Remark | None]:
+    user_home = os.path.realpath(user_home)
+    named = environment.get(external.variable, "").strip() if external.variable else ""
+    if named.startswith("~/"):
+        named = user_home + named[1:]
+    path = os.path.realpath(named or os.path.join(user_home, external.path))
+    if not os.path.exists(path) or path == home or path.startswith(home + "/"):
+        return None, None
+    if not path.startswith(user_home + "/"):
+        reason = f"is outside the user's home directory {user_home}, where an import may not write"
+        return None, Remark(path, Outcome.EXCLUDED, reason)
+    # What is behind a link keeps the name under which the agent looks for it.
+    relative = os.path.relpath(path, user_home) if named else external.path
+    return Place(path, f"_external/{relative}"), None

@@ -1,0 +1,1 @@
+"""`/rollback`, `/snapshot`, `/checkpoint` and `/safekept` in a chat."""

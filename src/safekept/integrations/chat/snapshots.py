@@ -1,0 +1,114 @@
+"""The vault's side of the chat commands: `/snapshot list`, `create`, `restore`, `prune`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.snapshots.forgetting import plan_reclaiming, reclaim
+from safekept.actions.snapshots.listing import list_home
+from safekept.actions.vault.opening import open_vault
+from safekept.home.scan import Selection
+
+if TYPE_CHECKING:
+    from .chat import Conversation
+
+Answer = tuple[str, dict[str, object], bool]
+_ROWS = 20
+_KEPT = 20
+
+
+def list_(conversation: Conversation, words: list[str]) -> Answer:
+    """The snapshots of the home, newest first."""
+    place = conversation.surroundings.locate(conversation.home, conversation.layout, existing=False)
+    with open_vault(conversation.surroundings, listener=conversation.listener) as repository:
+        listing = list_home(repository, place.home)
+    data: dict[str, object] = {
+        "home": place.home,
+        "snapshots": [one.as_dict() for one in listing.shown],
+    }
+    if not listing.shown:
+        return f"No snapshots of {place.home} yet. /snapshot create takes one.", data, True
+    lines = [f"📸 Snapshots of {place.home}:", ""]
+    for one in listing.shown[:_ROWS]:
+        label = f"  {one.label}" if one.label else ""
+        state = "" if one.complete else "  (incomplete)"
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.snapshot.time_ns / 1e9))
+        lines.append(f"  {one.number:>2}. {one.short}  {when}  {one.kind}{label}{state}")
+    if len(listing.shown) > _ROWS:
+        lines.append(f"  … and {len(listing.shown) - _ROWS} older ones")
+    return "\n".join([*lines, "", "  /snapshot restore <N>     bring one back"]), data, not listing.damaged
+
+
+def create(conversation: Conversation, words: list[str]) -> Answer:
+    """Take a quick snapshot; everything after the word is its label."""
+    place = conversation.surroundings.locate(conversation.home, conversation.layout)
+    request = SnapshotRequest(place, "quick", " ".join(words), Selection(quick=True), isolated=True)
+    result = create_snapshot(conversation.surroundings, request, conversation.listener)
+    data: dict[str, object] = {
+        "id": result.id,
+        "label": result.label,
+        "files": result.files,
+        "bytes": result.bytes,
+        "complete": result.complete,
+        "remarks": [remark.as_dict() for remark in result.remarks],
+    }
+    mark = "✅" if result.complete else "⚠️ Incomplete:"
+    text = f"{mark} Snapshot {result.id[:8]} of {result.files} files in {result.seconds:.1f} s"
+    return text, data, result.complete
+
+
+def restore(conversation: Conversation, words: list[str]) -> Answer:
+    """Bring a snapshot back, or some paths of it. What was there is kept."""
+    if not words:
+        return "Which one? /snapshot restore <N or id> [path]", {}, False
+    request = RestoreRequest(
+        word=words[0],
+        paths=tuple(words[1:]),
+        home=conversation.home,
+        layout=conversation.layout,
+        directory=conversation.directory,
+    )
+    with prepare_restore(conversation.surroundings, request, conversation.listener) as prepared:
+        done = prepared.carry_out(conversation.listener)
+        chosen, newer = prepared.chosen, prepared.newer
+    landed = done.landed
+    data: dict[str, object] = {
+        "operation": done.operation,
+        "snapshot": chosen.id,
+        "landed": landed.as_dict(),
+        "lost": [{"path": path, "reason": reason} for path, reason in done.lost],
+    }
+    lines = [
+        f"✅ Restored snapshot {chosen.short}: {landed.created} files made, {landed.replaced} replaced.",
+        "What was there is kept: `safekept undo` brings it back. Restart the agent to use what came back.",
+    ]
+    if newer is not None:
+        lines.append(
+            f"Newer state files are in the quick snapshot {newer.short}: /snapshot restore {newer.short}"
+        )
+    if done.lost:
+        names = ", ".join(path for path, _ in done.lost[:5])
+        lines.append(f"⚠️ {len(done.lost)} could not be restored: {names}")
+    return "\n".join(lines), data, done.complete
+
+
+def prune(conversation: Conversation, words: list[str]) -> Answer:
+    """Forget quick snapshots beyond the newest N, then reclaim what is past its grace."""
+    keep = _KEPT
+    if words:
+        if not (words[0].isascii() and words[0].isdigit() and int(words[0]) > 0):
+            return "How many should stay? /snapshot prune [N], with N at least 1", {}, False
+        keep = int(words[0])
+    place = conversation.surroundings.locate(conversation.home, conversation.layout, existing=False)
+    with open_vault(conversation.surroundings, listener=conversation.listener) as repository:
+        forgetting, _ = plan_reclaiming(repository, place, keep, listener=conversation.listener)
+        chosen = [one.snapshot for one, _ in forgetting.go]
+        ids, pruned = reclaim(
+            conversation.surroundings, repository, place, chosen, listener=conversation.listener
+        )
+    data: dict[str, object] = {"kept": keep, "forgotten": ids, "pruned": pruned.as_dict()}
+    text = f"✅ {len(ids)} quick snapshots forgotten, {pruned.bytes_freed:,} bytes freed."
+    return text + (" They can be called back for some days." if ids else ""), data, not pruned.damaged

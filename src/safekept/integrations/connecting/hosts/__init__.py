@@ -1,0 +1,1 @@
+"""One file for each agent: what goes into its settings."""

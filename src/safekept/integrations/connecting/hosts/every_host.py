@@ -1,0 +1,57 @@
+"""Every host that can be connected, by name."""
+
+from __future__ import annotations
+
+import os
+
+from safekept.actions.base.context import Surroundings
+from safekept.core.errors import SafekeptError
+
+from ..host import Host
+from . import claude_code, codex, cursor, gemini, hermes, opencode
+
+HOSTS: dict[str, Host] = {
+    one.HOST.name: one.HOST for one in (hermes, claude_code, codex, gemini, cursor, opencode)
+}
+_SHORT = {"claude": "claude-code", "gemini-cli": "gemini", "hermes-agent": "hermes"}
+
+
+class UnknownHost(SafekeptError):
+    code, exit_code = "unknown-host", 2
+
+
+class NotInProjects(SafekeptError):
+    code, exit_code = "not-in-projects", 2
+
+
+def host_named(name: str) -> Host:
+    """The host of that name, or of a name that people use for it."""
+    host = HOSTS.get(_SHORT.get(name, name))
+    if host is None:
+        raise UnknownHost(
+            f"safekept does not know how to connect `{name}`",
+            kept="Nothing was changed",
+            next_steps=(
+                f"Name one of: {', '.join(HOSTS)}",
+                "An agent without hooks can be watched instead: see `safekept --help`",
+            ),
+        )
+    return host
+
+
+def scope_of(surroundings: Surroundings, host: Host, project: str, home: str) -> str:
+    """Where it is to be connected: in a project, in a home of Hermes, or "" for everywhere."""
+    if project and not host.in_projects:
+        raise NotInProjects(
+            f"{host.title} is connected for all projects at once, not for one",
+            kept="Nothing was changed",
+            next_steps=(f"Connect it: `safekept connect {host.name}`",),
+        )
+    if home and host.in_projects:
+        raise NotInProjects(
+            f"{host.title} has one home, which its own settings name; --home is for Hermes",
+            kept="Nothing was changed",
+            next_steps=(f"Connect it: `safekept connect {host.name}`",),
+        )
+    named = project or home
+    return os.path.realpath(os.path.expanduser(named)) if named else host.scope(surroundings)

@@ -1,0 +1,71 @@
+"""Gemini CLI: hooks in settings.json, of the user or of one project. Its timeouts are milliseconds."""
+
+from __future__ import annotations
+
+import os
+
+from safekept.actions.base.context import Surroundings
+
+from ...hosts.gemini import TOOLS
+from ..hook_entries import Wanted
+from ..host import SECONDS, SHARED, Host, JsonHooks
+from ..program import Program
+from .claude_code import read_json
+
+_NAME = "safekept"
+_CHANGING = f"^(?!(?:{'|'.join(sorted(TOOLS.reads))})$).*$"
+_SHELL = "^(?:run_shell_command|mcp_.*)$"
+
+
+def _wanted(program: Program) -> list[Wanted]:
+    handler = {
+        "type": "command",
+        "name": _NAME,
+        "command": program.line("gemini"),
+        "timeout": SECONDS * 1000,
+    }
+    return [
+        Wanted("SessionStart", {"hooks": [handler]}),
+        Wanted("BeforeAgent", {"hooks": [handler]}),
+        Wanted("BeforeTool", {"matcher": _CHANGING, "hooks": [handler]}),
+        Wanted("AfterTool", {"matcher": _SHELL, "hooks": [handler]}),
+        Wanted("AfterAgent", {"hooks": [handler]}),
+        Wanted("SessionEnd", {"hooks": [handler]}),
+    ]
+
+
+def directory(surroundings: Surroundings) -> str:
+    above = surroundings.environment.get("GEMINI_CLI_HOME", "") or surroundings.user_home
+    return os.path.join(above, ".gemini")
+
+
+def files(surroundings: Surroundings, project: str) -> list[JsonHooks]:
+    above = os.path.join(project, ".gemini") if project else directory(surroundings)
+    path = os.path.join(above, "settings.json")
+    return [JsonHooks(path, "gemini", _wanted, new_mode=0o644 if project else 0o600)]
+
+
+def switched_off(surroundings: Surroundings, project: str) -> str:
+    """The flag has had three names; each of them, where it says no, is believed."""
+    above = [directory(surroundings), *([os.path.join(project, ".gemini")] if project else [])]
+    for path in (os.path.join(one, "settings.json") for one in above):
+        settings = read_json(path)
+        for section, flag in (("hooksConfig", "enabled"), ("hooks", "enabled"), ("tools", "enableHooks")):
+            found = settings.get(section)
+            if isinstance(found, dict) and found.get(flag) is False:
+                return f"`{section}.{flag}` in {path}"
+            disabled = found.get("disabled") if isinstance(found, dict) else None
+            if isinstance(disabled, list) and _NAME in disabled:
+                return f"`{section}.disabled` in {path}"
+    return ""
+
+
+def notes(surroundings: Surroundings, project: str) -> tuple[str, ...]:
+    return (
+        "Sessions that run now take it up with their next start; `/hooks panel` in Gemini CLI lists them",
+        "Early versions run hooks only with `tools.enableHooks` and `hooks.enabled` set to true",
+        *((SHARED,) if project else ()),
+    )
+
+
+HOST = Host("gemini", "Gemini CLI", ("gemini",), directory, files, notes, switched_off)

@@ -1,0 +1,105 @@
+"""Hermes: the plugin's files in its home, and the plugin's name in `plugins.enabled` of config.yaml."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from safekept.actions.base.context import Surroundings
+from safekept.core.spelling import shell_line, shown
+
+from ..host import Host, HostFile
+from ..settings_file import Unfit, read_settings
+
+
+def home(surroundings: Surroundings) -> str:
+    """The home that Hermes works in when it is started like this; of a profile, the profile's own."""
+    from ...hermes.install import hermes_home
+
+    return hermes_home({"HOME": surroundings.user_home, **surroundings.environment})
+
+
+def files(surroundings: Surroundings, scope: str) -> Sequence[HostFile]:
+    from ...hermes.install import host_files
+
+    return host_files(scope or home(surroundings), surroundings.environment)
+
+
+def check(surroundings: Surroundings, scope: str) -> None:
+    from safekept.home.layout import check_home
+
+    check_home(scope, surroundings.layout("hermes"))
+
+
+def switched_off(surroundings: Surroundings, scope: str) -> str:
+    path = os.path.join(scope, "config.yaml")
+    try:
+        content = read_settings(path).content or b""
+    except Unfit:
+        return ""
+    if b"safekept" not in content:
+        return ""
+    from ...hermes.enabling import is_disabled
+
+    try:
+        return f"`plugins.disabled` in {path}" if is_disabled(content.decode()) else ""
+    except (Unfit, UnicodeDecodeError):
+        return ""
+
+
+def notes(surroundings: Surroundings, scope: str) -> tuple[str, ...]:
+    return (
+        "Restart Hermes, and its gateway where one runs: plugins are loaded when it starts",
+        "In gateways (Telegram, Discord, …) `/rollback`, `/snapshot` and `/snap` are safekept's now",
+        "In the CLI, where Hermes keeps those names: `/rewind`, `/checkpoint`, `/restore` and `/safekept`",
+        "`hermes safekept …` calls safekept from anywhere",
+        *_other_profiles(scope),
+    )
+
+
+def _other_profiles(scope: str) -> tuple[str, ...]:
+    """Each profile is a home with settings of its own; one that was forgotten would not be protected."""
+    above = os.path.join(scope, "profiles")
+    with contextlib.suppress(OSError):
+        homes = [os.path.join(above, name) for name in sorted(os.listdir(above))]
+        left = [one for one in homes if os.path.isdir(one) and not os.path.isdir(_plugin_in(one))]
+        return tuple(
+            f"The profile {shown(os.path.basename(one))} is not connected: "
+            f"`{shell_line(['safekept', 'connect', 'hermes', '--home', one])}`"
+            for one in left
+        )
+    return ()
+
+
+def _plugin_in(home: str) -> str:
+    from ...hermes.install import plugin_directory
+
+    return plugin_directory(home)
+
+
+def leftovers(scope: str) -> list[str]:
+    from ...hermes.install import leftovers as found
+
+    return found(scope)
+
+
+def in_full(path: str) -> bool:
+    return os.path.basename(path) in ("config.yaml", "connection.json")
+
+
+HOST = Host(
+    "hermes",
+    "Hermes",
+    ("hermes",),
+    home,
+    files,
+    notes,
+    switched_off,
+    in_projects=False,
+    scope=home,
+    check=check,
+    leftovers=leftovers,
+    in_full=in_full,
+    waiting="restart Hermes",
+)

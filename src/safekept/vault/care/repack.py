@@ -1,0 +1,165 @@
+"""Packing anew: used blobs out of wasteful or small packs into new ones, each proven on the way.
+
+A blob is opened, decompressed and hashed, and then its sealed bytes are copied as they are: no second
+compression, no second encryption. Directories that an old writer left uncompressed are compressed, since
+restic would pack them anew otherwise. A pack in which something cannot be read stays where it is, with
+all that it holds, and is named in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from safekept.core.events import Event, Listener, silent
+
+from ..errors import NotProven, VaultDamaged
+from ..format.blobs import BlobKind, Buffer, PackEntry, blob_id
+from ..format.compression import BadCompression, compress_many, decompress_many
+from ..format.crypto import Unauthentic
+from ..repo.locks import Lock
+from ..repo.packer import Packer
+from ..storage.base import FileKind, NotStored
+
+if TYPE_CHECKING:
+    from ..repo.repository import Repository
+
+_RUN = 4 << 20  # stored bytes that are read and proven in one go
+_GAP = 64 << 10
+_LEVEL = 3
+
+_Sealed = tuple[bytes, bytes, int]  # id, sealed bytes, plain length (0: not compressed)
+
+
+class Unsound(Exception):
+    """These bytes are not the blob that they should be."""
+
+
+def repack(
+    repository: Repository,
+    packs: Mapping[bytes, list[PackEntry]],
+    lock: Lock,
+    listener: Listener = silent,
+) -> tuple[set[bytes], dict[bytes, str]]:
+    """Copy the given blobs of each pack into new packs, durably and indexed.
+
+    Gives the packs that are no longer needed for them, and those that must stay, with the reason.
+    """
+    total = sum(entry.length for entries in packs.values() for entry in entries)
+    copied, damaged, done = set[bytes](), dict[bytes, str](), 0
+    packer = Packer(repository, repository.index, lock.check, lambda entries: None)
+    whole = False
+    try:
+        for pack, entries in packs.items():
+            if packer.error is not None:
+                break  # no room, or the lock is gone: `flush` says which
+            listener(Event("repack", done, total, "bytes"))
+            try:
+                for kind, blobs in _proven(repository, pack, entries):
+                    packer.add(kind, blobs)
+                copied.add(pack)
+            except VaultDamaged as error:
+                damaged[pack] = str(error.facts.get("reason", error.what))
+            done += sum(entry.length for entry in entries)
+        packer.flush()
+        whole = True
+    finally:
+        packer.close(failed=not whole)
+    return copied, damaged
+
+
+def copy_is_sound(repository: Repository, pack: bytes, entry: PackEntry) -> bool:
+    """Whether a blob can be read from this very place."""
+    try:
+        _read(repository, pack, [entry])
+    except Unsound:
+        return False
+    return True
+
+
+def sound_blobs(
+    repository: Repository, pack: bytes, entries: list[PackEntry]
+) -> Iterator[tuple[BlobKind, _Sealed]]:
+    """Every blob of a damaged pack that can be read from it or from another place."""
+    for entry in entries:
+        try:
+            (stored,), (body,) = _read(repository, pack, [entry])
+            compress = entry.kind is BlobKind.TREE and not entry.plain
+            sealed = entry.id, bytes(stored), entry.plain
+            yield entry.kind, _seal(repository, entry.id, body) if compress else sealed
+        except Unsound:
+            try:
+                plain = repository.loader.load(entry.kind, entry.id)
+            except VaultDamaged:
+                continue
+            yield entry.kind, _seal(repository, entry.id, plain)
+
+
+def _proven(
+    repository: Repository, pack: bytes, entries: list[PackEntry]
+) -> Iterator[tuple[BlobKind, list[_Sealed]]]:
+    for run in _runs(entries):
+        try:
+            stored, bodies = _read(repository, pack, run)
+        except Unsound:
+            # One by one, and each from wherever it is sound; VaultDamaged where it is nowhere.
+            for entry in run:
+                plain = repository.loader.load(entry.kind, entry.id)
+                yield entry.kind, [_seal(repository, entry.id, plain)]
+            continue
+        for kind in BlobKind:
+            blobs = [
+                _seal(repository, entry.id, body)
+                if kind is BlobKind.TREE and not entry.plain
+                else (entry.id, bytes(envelope), entry.plain)
+                for entry, envelope, body in zip(run, stored, bodies, strict=True)
+                if entry.kind is kind
+            ]
+            if blobs:
+                yield kind, blobs
+
+
+def _runs(entries: list[PackEntry]) -> Iterator[list[PackEntry]]:
+    """Neighbours that are read together, each blob once."""
+    run: list[PackEntry] = []
+    seen: set[tuple[BlobKind, bytes]] = set()
+    for entry in entries:
+        if (entry.kind, entry.id) in seen:
+            continue
+        seen.add((entry.kind, entry.id))
+        if run:
+            gap = entry.offset - run[-1].offset - run[-1].length
+            if not 0 <= gap <= _GAP or entry.offset + entry.length - run[0].offset > _RUN:
+                yield run
+                run = []
+        run.append(entry)
+    if run:
+        yield run
+
+
+def _read(repository: Repository, pack: bytes, run: list[PackEntry]) -> tuple[list[memoryview], list[Buffer]]:
+    """The sealed and the plain bytes of neighbours, proven; Unsound where one of them is not."""
+    start, end = run[0].offset, run[-1].offset + run[-1].length
+    try:
+        data = memoryview(repository.storage.read(FileKind.PACK, pack.hex(), start, end - start))
+        stored = [data[entry.offset - start :][: entry.length] for entry in run]
+        bodies: list[Buffer] = list(repository.key.open_many(stored))
+        squeezed = [number for number, entry in enumerate(run) if entry.plain]
+        if squeezed:
+            frames, sizes = [bodies[n] for n in squeezed], [run[n].plain for n in squeezed]
+            for number, content in zip(squeezed, decompress_many(frames, sizes), strict=True):
+                bodies[number] = content
+    except (Unauthentic, BadCompression, NotStored, VaultDamaged) as error:
+        raise Unsound(str(error)) from error
+    for entry, body in zip(run, bodies, strict=True):
+        if blob_id(body) != entry.id:
+            raise Unsound("its content has another hash")
+    return stored, bodies
+
+
+def _seal(repository: Repository, blob: bytes, plain: Buffer) -> _Sealed:
+    size = memoryview(plain).nbytes
+    sealed = repository.key.seal(compress_many([plain], _LEVEL)[0])
+    if blob_id(decompress_many([repository.key.open(sealed)], [size])[0]) != blob:
+        raise NotProven.of("piece of data")
+    return blob, sealed, size

@@ -1,0 +1,27 @@
+"""The same vault in another place: copied in order, resumed, pruned on request."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .mirror import (
+        CONFIG_LAST,
+        Mirrored,
+        MirrorPlan,
+        carry_out,
+        lost_packs,
+        plan_mirror,
+        refuse_other_vault,
+    )
+    from .prune import prune_mirror, refuse_prune
+    from .transfer import File, Problem
+
+__getattr__ = doors(
+    __name__,
+    {
+        "mirror": "CONFIG_LAST MirrorPlan Mirrored carry_out lost_packs plan_mirror refuse_other_vault",
+        "prune": "prune_mirror refuse_prune",
+        "transfer": "File Problem",
+    },
+)

@@ -1,0 +1,175 @@
+"""A snapshot as a Source: its entries, parents first, with content that streams out of the packs.
+
+Damage stays local: a directory that cannot be read becomes a remark and everything beside it goes
+on; a file that cannot be read raises EntryLost when its bytes are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from safekept.core.entries import Content, DatabaseFacts, Entry, EntryLost, Kind, Outcome, Remark
+
+from ..errors import NoSuchSnapshot, VaultDamaged
+from ..format.blobs import ID, BlobKind, blob_id
+from ..format.snapshot import Snapshot
+from ..format.tree import Node
+
+if TYPE_CHECKING:
+    from ..repo.repository import Repository
+
+_KINDS = {"file": Kind.FILE, "dir": Kind.DIRECTORY, "symlink": Kind.SYMLINK}
+
+
+class SnapshotSource:
+    """What one snapshot holds, below `under` (a path in the snapshot; empty: all of it)."""
+
+    ordered = False
+
+    def __init__(self, repository: Repository, snapshot: Snapshot, under: str = "") -> None:
+        self._repository, self.snapshot = repository, snapshot
+        self.remarks: list[Remark] = []
+        self._root = self._descend(snapshot.tree, under)
+
+    def __iter__(self) -> Iterator[Entry]:
+        self.remarks.clear()
+        for path, node in walk(self._repository, self._root, self.remarks):
+            kind = _KINDS.get(node.type)
+            if kind is None:
+                reason = f"a {node.type}: there are no bytes to restore"
+                self.remarks.append(Remark(path, Outcome.PASSED_OVER, reason))
+            elif kind is Kind.FILE:
+                yield Entry(
+                    path,
+                    kind,
+                    node.mode,
+                    node.mtime_ns,
+                    node.size,
+                    open=_Opener(self._repository, path, node),
+                )
+            else:
+                yield Entry(path, kind, node.mode, node.mtime_ns, target=node.target)
+
+    def node(self, path: str) -> Node:
+        """The node of one path below `under`; NoSuchSnapshot where this snapshot has none."""
+        directory, _, name = path.rpartition("/")
+        node = self._repository.load_tree(self._descend(self._root, directory)).find(name)
+        if node is None:
+            raise self._nothing(path)
+        return node
+
+    def _descend(self, tree: bytes, path: str) -> bytes:
+        for part in filter(None, path.split("/")):
+            node = self._repository.load_tree(tree).find(part)
+            if node is None or node.subtree is None:
+                raise self._nothing(path)
+            tree = node.subtree
+        return tree
+
+    def _nothing(self, path: str) -> NoSuchSnapshot:
+        return NoSuchSnapshot(
+            f"There is no `{path}` in snapshot {self.snapshot.short_id}",
+            kept="Nothing was changed",
+            next_steps=(f"See what it holds: `safekept snapshot show {self.snapshot.short_id}`",),
+        )
+
+
+def walk(
+    repository: Repository, tree: bytes, remarks: list[Remark], prefix: str = ""
+) -> Iterator[tuple[str, Node]]:
+    """Every node below a tree with its path, parents first, in the order of the names' bytes."""
+    stack: list[tuple[str, Iterator[Node]]] = []
+    _enter(repository, tree, prefix, remarks, stack)
+    while stack:
+        path, nodes = stack[-1]
+        node = next(nodes, None)
+        if node is None:
+            stack.pop()
+            continue
+        below = path + node.name
+        yield below, node
+        if node.subtree is not None:
+            _enter(repository, node.subtree, below + "/", remarks, stack)
+
+
+def _enter(
+    repository: Repository,
+    tree: bytes,
+    prefix: str,
+    remarks: list[Remark],
+    stack: list[tuple[str, Iterator[Node]]],
+) -> None:
+    try:
+        stack.append((prefix, iter(repository.load_tree(tree).nodes)))
+    except VaultDamaged as error:
+        reason = str(error.facts.get("reason", error.what))
+        remarks.append(Remark(prefix.rstrip("/"), Outcome.UNREADABLE, f"this directory is damaged: {reason}"))
+
+
+class StoredContent(Content):
+    """The bytes of one stored file, streaming."""
+
+    def __init__(
+        self, repository: Repository, path: str, node: Node, database: DatabaseFacts | None = None
+    ) -> None:
+        super().__init__()
+        self._repository, self._path, self._content = repository, path, node.content or b""
+        self.mtime_ns = node.mtime_ns
+        self.database = database
+        self.size = self._size(node)
+
+    def _size(self, node: Node) -> int:
+        """The exact size: of its blobs, since rustic and damaged writers may have put down another."""
+        total = 0
+        for at in range(0, len(self._content), ID):
+            blob = self._content[at : at + ID]
+            found = self._repository.index.lookup(BlobKind.DATA, blob)
+            if found is None:
+                return node.size  # lost or not indexed; reading it will tell
+            total += found.plain or found.length - 32
+        return total
+
+    def chunks(self) -> Iterator[bytes]:
+        try:
+            yield from self._repository.loader.stream(self._content)
+        except VaultDamaged as error:
+            reason = str(error.facts.get("reason", error.what))
+            raise EntryLost(
+                Remark(self._path, Outcome.UNREADABLE, f"damaged in the vault: {reason}")
+            ) from error
+
+    def close(self) -> None:
+        pass
+
+
+class _Opener:
+    """Opens a file's content late; holds the node, and with it 32 bytes for each of its blobs."""
+
+    __slots__ = ("_node", "_path", "_repository")
+
+    def __init__(self, repository: Repository, path: str, node: Node) -> None:
+        self._repository, self._path, self._node = repository, path, node
+
+    def __call__(self) -> Content:
+        return StoredContent(self._repository, self._path, self._node)
+
+
+def has_bytes(repository: Repository, content: bytes, descriptor: int) -> bool | None:
+    """Whether an open file holds exactly the bytes of a stored one; None where the index cannot tell.
+
+    The ids of its blobs are the hashes of its parts, so nothing stored has to be read.
+    """
+    offset = 0
+    for at in range(0, len(content), ID):
+        blob = content[at : at + ID]
+        found = repository.index.lookup(BlobKind.DATA, blob)
+        if found is None:
+            return None
+        size = found.plain or found.length - 32
+        data = os.pread(descriptor, size, offset)
+        if len(data) != size or blob_id(data) != blob:
+            return False
+        offset += size
+    return not os.pread(descriptor, 1, offset)

@@ -1,0 +1,25 @@
+"""One open vault: its keys, locks and index, and blobs in and out of it."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .keys import FOR_PASSPHRASE, KeyFile, Secret, check_secret, generate_secret
+    from .lock_file import LockFile, read_locks
+    from .locks import Lock, unlock
+    from .opening import no_config, refuse_taken
+    from .presence import doubt_lost_packs
+    from .repository import Repository
+
+__getattr__ = doors(
+    __name__,
+    {
+        "keys": "FOR_PASSPHRASE KeyFile Secret check_secret generate_secret",
+        "lock_file": "LockFile read_locks",
+        "locks": "Lock unlock",
+        "opening": "no_config refuse_taken",
+        "presence": "doubt_lost_packs",
+        "repository": "Repository",
+    },
+)

@@ -1,0 +1,164 @@
+"""Making and opening a vault: key first, `config` last, and nothing half made is taken for whole.
+
+An init that was cut short left at most key files. Running it again finishes it: a key file that
+opens with the same secret is used, one that does not is harmless and stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from ..errors import (
+    UNTOUCHED,
+    NoSuchVault,
+    VaultDamaged,
+    VaultExists,
+    VaultHalfMade,
+    VaultUnsupported,
+    WrongKey,
+)
+from ..format.config import READABLE, BadConfig, Config
+from ..format.crypto import Key, Unauthentic
+from ..storage.base import AlreadyStored, FileKind, NotStored, Storage
+from .identity import Identity
+from .keys import BadKeyFile, Cost, KeyFile, Secret, check_secret, make_key_file, read_key_files
+
+
+def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tuple[Key, Config, str]:
+    """Make an empty vault: its master key, its config and the id of its key file."""
+    check_secret(secret)
+    refuse_taken(storage)
+    storage.create()
+    master, key_id, written = None, "", False
+    for name, key_file in read_key_files(storage):
+        if isinstance(key_file, KeyFile) and (master := key_file.open(secret)) is not None:
+            key_id = name
+            break
+    if master is None:
+        master, written = Key.generate(), True
+        key_id = add_key_file(storage, master, secret, cost)
+    config = Config.generate()
+    try:
+        storage.write(FileKind.CONFIG, "", master.seal(config.to_json()))
+    except AlreadyStored:
+        # Somebody else finished first; our key opens nothing there.
+        if written:
+            storage.delete(FileKind.KEY, key_id)
+        raise VaultExists.at(storage.location) from None
+    storage.keep_reserve()
+    return master, config, key_id
+
+
+def refuse_taken(storage: Storage) -> None:
+    """Raise where a vault is already, or where one lost its config: a new one must not be made there."""
+    if storage.exists(FileKind.CONFIG):
+        raise VaultExists.at(storage.location)
+    for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
+        if next(iter(storage.list(kind)), None) is not None:
+            raise VaultHalfMade.without_config(storage.location, found)
+
+
+def add_key_file(
+    storage: Storage, master: Key, secret: Secret, cost: Cost | None = None, username: str = ""
+) -> str:
+    """Wrap the master key for one more secret; the new key's id. It is proven before it is stored.
+
+    `username` is what lists call the key; empty: whoever runs this.
+    """
+    person = Identity.of_this_process()
+    name, text = make_key_file(
+        secret,
+        master,
+        username=username or person.username,
+        hostname=person.hostname,
+        now_ns=time.time_ns(),
+        cost=cost,
+    )
+    if KeyFile.parse(name, text).open(secret) != master:
+        raise VaultDamaged.file(f"keys/{name}", "it did not open again with its own secret")
+    with contextlib.suppress(AlreadyStored):
+        storage.write(FileKind.KEY, name, text)
+    return name
+
+
+def open_vault(storage: Storage, secret: Secret) -> tuple[Key, Config, str]:
+    """The master key, the config, and the id of the key file that opened."""
+    try:
+        sealed = storage.read(FileKind.CONFIG)
+    except NotStored:
+        raise no_config(storage) from None
+    bad: list[str] = []
+    found = []
+    for name, key_file in read_key_files(storage):
+        if isinstance(key_file, BadKeyFile):
+            bad.append(f"`keys/{name[:12]}…`: {key_file}")
+        else:
+            found.append(key_file)
+    # The cheap ones first: a generated key opens in milliseconds, whatever else is there.
+    found.sort(key=lambda key_file: key_file.cost.work)
+    opened = False
+    for key_file in found:
+        try:
+            master = key_file.open(secret)
+        except BadKeyFile as error:
+            bad.append(f"`keys/{key_file.id[:12]}…`: {error}")
+            continue
+        if master is None:
+            continue
+        opened = True
+        try:
+            return master, _read_config(storage, master.open(sealed)), key_file.id
+        except Unauthentic:
+            continue  # left by an init that was overtaken; another key may fit
+    if opened:
+        raise VaultDamaged.file("config", "it was not written with the key of this vault")
+    raise _no_key_fits(storage, len(found), bad)
+
+
+def _read_config(storage: Storage, text: bytes) -> Config:
+    try:
+        config = Config.from_json(text)
+    except BadConfig as error:
+        raise VaultDamaged.file("config", str(error)) from error
+    if config.version not in READABLE:
+        raise VaultUnsupported(
+            f"The vault at `{storage.location}` has format version {config.version}; safekept knows 1 and 2",
+            kept=UNTOUCHED,
+            next_steps=("Use a newer safekept, or the program that made it",),
+            version=config.version,
+        )
+    return config
+
+
+def no_config(storage: Storage) -> NoSuchVault | VaultHalfMade:
+    for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
+        if next(iter(storage.list(kind)), None) is not None:
+            return VaultHalfMade.without_config(storage.location, found)
+    if next(iter(storage.list(FileKind.KEY)), None) is not None:
+        return VaultHalfMade.only_keys(storage.location)
+    return NoSuchVault.at(storage.location)
+
+
+def _no_key_fits(storage: Storage, tried: int, bad: list[str]) -> WrongKey | VaultDamaged:
+    if not tried and not bad:
+        return VaultDamaged(
+            f"The vault at `{storage.location}` has no key files",
+            kept="Nothing was changed; the stored data is still there",
+            next_steps=("Bring the directory `keys` back from a copy of the vault or from the kit",),
+        )
+    what = f"None of the {tried} keys of the vault at `{storage.location}` opens with this passphrase or key"
+    if tried == 1:
+        what = f"The key of the vault at `{storage.location}` does not open with this passphrase or key"
+    if bad:
+        what += f"; {len(bad)} key files cannot be read ({'; '.join(bad[:3])})"
+    return WrongKey(
+        what,
+        kept=UNTOUCHED,
+        next_steps=(
+            "Use the key file that belongs to this vault, or the passphrase from your kit",
+            "Check that the vault is the one you mean",
+        ),
+        place=storage.location,
+        unreadable=bad,
+    )

@@ -1,0 +1,17 @@
+"""A Source becomes a snapshot; what earlier snapshots know costs a look."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .memory import RACY_NS, KnownDatabase, Memory, marks_in
+    from .writer import Account, Description, StoredSnapshot, write_snapshot
+
+__getattr__ = doors(
+    __name__,
+    {
+        "memory": "RACY_NS KnownDatabase Memory marks_in",
+        "writer": "Account Description StoredSnapshot write_snapshot",
+    },
+)

@@ -1,0 +1,177 @@
+"""Directories on their way into a snapshot: the tree mirrors absolute paths, as restic's does.
+
+A directory is written when all below it is. One that is as it was, with everything in it, is not even
+encoded: its tree is stored already and is referred to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from safekept.core.entries import Entry, Kind
+
+from ..format.blobs import BlobKind
+from ..format.node_text import NodeTexts
+from ..format.tree import encode_nodes
+from ..repo.saver import BlobSaver
+from .memory import KnownDirectory, Mark, encode_marks
+
+if TYPE_CHECKING:
+    from .memory import Memory
+
+
+_LEAF = hashlib.sha256().digest()
+
+
+class Item(NamedTuple):
+    """One file or link of a directory, stored."""
+
+    entry: Entry
+    mtime_ns: int
+    size: int
+    content: bytes
+    copy: bool = False  # a database as it was captured, which is not the file on disk
+    sure: bool = True  # nothing about it has to be said again
+
+
+class Directory:
+    """One directory of the snapshot, open until everything below it came."""
+
+    __slots__ = (
+        "children", "contents", "entry", "fresh", "items", "known", "late", "marks", "path", "place", "same",
+        "stamps", "texts",
+    )  # fmt: skip
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # absolute
+        self.path: str | None = None  # among the entries of the source, where it is one of them
+        self.entry: Entry | None = None
+        self.items: list[Item] = []
+        self.late: Callable[[], list[Item]] | None = None  # gives the items, where they are needed at all
+        self.texts: list[tuple[bytes, str]] = []  # nodes that are encoded already
+        self.children: list[tuple[bytes, str]] = []
+        self.known: KnownDirectory | None = None
+        self.same = False  # its files are what is known
+        self.marks: list[Mark] = []
+        self.fresh: list[str] = []
+        self.contents: list[bytes] = []
+        self.stamps: tuple[int, ...] = ()
+
+
+class TreeWriter:
+    """Builds the tree of one snapshot."""
+
+    def __init__(self, saver: BlobSaver, memory: Memory, time_ns: int) -> None:
+        self._saver, self._memory, self._time_ns = saver, memory, time_ns
+        self._texts = NodeTexts()
+        self._open: dict[str, Directory] = {"/": Directory("/")}
+        #: What the next snapshot will know of each directory, by its path among the entries.
+        self.records: dict[str, bytes] = {}
+
+    def directory(self, place: str) -> Directory:
+        """The directory of an absolute path; those above it are made too."""
+        found = self._open.get(place)
+        if found is None:
+            above = place[: place.rfind("/")] or "/"
+            if above not in self._open:
+                self.directory(above)
+            found = self._open[place] = Directory(place)
+        return found
+
+    def leave(self, place: str, root: str) -> None:
+        """Write the directories below `root` that lie neither at nor above `place`: they are complete."""
+        below = root + "/"
+        while True:
+            path = next(reversed(self._open))  # the deepest was opened last
+            if not path.startswith(below) or path == place or place.startswith(path + "/"):
+                return
+            self._finish(path)
+
+    def encode(self, directory: Directory, items: Iterable[Item]) -> None:
+        """Put nodes into a directory whose rest may come at any time."""
+        directory.texts.extend(self._encoded(items))
+
+    def made_up(self, directory: str, name: str, content: bytes, size: int, time_ns: int) -> None:
+        """A directory at the root, with one file in it, that lie on no disk."""
+        text = self._texts.file(name, 0o600, time_ns, size, content, None)
+        tree = self._save([(os.fsencode(name), text)])
+        text = self._texts.directory(directory, 0o700, time_ns, tree, None)
+        self._open["/"].children.append((os.fsencode(directory), text))
+
+    def finish(self) -> bytes:
+        """Write all that is open; the id of the root."""
+        for path in sorted(self._open, key=lambda path: path.count("/"), reverse=True):
+            if path != "/":
+                self._finish(path)
+        return self._tree(self._open.pop("/"))
+
+    def _finish(self, path: str) -> None:
+        directory = self._open.pop(path)
+        tree = self._tree(directory)
+        above, _, name = path.rpartition("/")
+        entry = directory.entry
+        if entry is not None:
+            text = self._texts.directory(name, entry.mode, entry.mtime_ns, tree, entry.status)
+        else:
+            text = self._undescribed(path, name, tree)
+        self._open[above or "/"].children.append((os.fsencode(name), text))
+
+    def _undescribed(self, path: str, name: str, tree: bytes) -> str:
+        """A directory above the home: as it is on this machine, else made up."""
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return self._texts.directory(name, 0o755, self._time_ns, tree, None)
+        return self._texts.directory(name, status.st_mode & 0o7777, status.st_mtime_ns, tree, status)
+
+    def _tree(self, directory: Directory) -> bytes:
+        digest = _LEAF
+        if directory.children:
+            directory.children.sort()
+            digest = hashlib.sha256("\n".join(text for _, text in directory.children).encode()).digest()
+        known = directory.known
+        if directory.same and known is not None and known.children == digest and self._stored(known.tree):
+            tree = known.tree
+            if directory.late is not None and directory.path is not None:
+                # Nothing here is new: what is known of it stays known.
+                self.records[directory.path] = self._memory.record(directory.path)
+                return tree
+        else:
+            items = directory.late() if directory.late is not None else directory.items
+            texts = [*directory.texts, *self._encoded(items), *directory.children]
+            tree = self._save(texts)
+        if directory.path is not None:
+            self._remember(directory, digest, tree)
+        return tree
+
+    def _remember(self, directory: Directory, children: bytes, tree: bytes) -> None:
+        assert directory.path is not None
+        known = directory.known
+        marks = known.marks if directory.same and known else encode_marks(directory.marks)
+        new = KnownDirectory(
+            marks, tuple(directory.fresh), tuple(directory.contents), directory.stamps, children, tree
+        )
+        self.records[directory.path] = self._memory.encoded(directory.path, new, known)
+
+    def _save(self, texts: list[tuple[bytes, str]]) -> bytes:
+        texts.sort()
+        return self._saver.save(BlobKind.TREE, encode_nodes([text for _, text in texts]))
+
+    def _stored(self, tree: bytes) -> bool:
+        return self._memory.indexed or self._saver.has(BlobKind.TREE, tree)
+
+    def _encoded(self, items: Iterable[Item]) -> Iterator[tuple[bytes, str]]:
+        texts = self._texts
+        for item in items:
+            entry = item.entry
+            name = entry.path[entry.path.rfind("/") + 1 :]
+            if entry.kind is Kind.SYMLINK:
+                text = texts.symlink(name, entry.mode, entry.mtime_ns, entry.target, entry.status)
+            else:
+                text = texts.file(
+                    name, entry.mode, item.mtime_ns, item.size, item.content, entry.status, item.copy
+                )
+            yield os.fsencode(name), text
