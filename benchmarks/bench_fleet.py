@@ -17,16 +17,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import replace
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
 from bench_archive import HERMES_PYTHON, machine  # noqa: E402
+from contexts import throwaway  # noqa: E402
 from datasets import Language, make_home  # noqa: E402
 from days import live_one_day  # noqa: E402
 from fault_proxy import FaultProxy, Request  # noqa: E402
-from safekept.actions.base.context import Surroundings  # noqa: E402
+from safekept.actions.base.context import UserContext  # noqa: E402
 from safekept.actions.offsite.destination import DestinationSetting  # noqa: E402
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet  # noqa: E402
 from safekept.actions.offsite.push import PushRequest, push  # noqa: E402
@@ -38,7 +38,6 @@ from safekept.vault.repo.index import RECORD  # noqa: E402
 from safekept.vault.storage.base import FileKind  # noqa: E402
 from servers import Place, S3Server  # noqa: E402
 from snapshots import take  # noqa: E402
-from surroundings import throwaway  # noqa: E402
 
 DAY = 86_400 * 10**9
 #: What a billed request is called: the first three cost about ten times as much as the others.
@@ -66,7 +65,7 @@ class Wire:
         }
 
 
-def agents(directory: str, count: int, gigabytes: float, place: Place) -> list[Surroundings]:
+def agents(directory: str, count: int, gigabytes: float, place: Place) -> list[UserContext]:
     """So many machines with homes that have nothing in common but the kind of text."""
     setting = DestinationSetting(
         "bucket",
@@ -76,19 +75,19 @@ def agents(directory: str, count: int, gigabytes: float, place: Place) -> list[S
     made = []
     for number in range(count):
         here = throwaway(os.path.join(directory, f"agent-{number}"), environment=place.environment)
-        make_home(os.path.join(here.user_home, ".hermes"), gigabytes, HERMES_PYTHON, seed=100 + number)
-        made.append(replace(here, destinations=(setting,)))
+        make_home(os.path.join(here.places.user_home, ".hermes"), gigabytes, HERMES_PYTHON, seed=100 + number)
+        made.append(here.changed(destinations=(setting,)))
     return made
 
 
-def acknowledged(here: Surroundings) -> None:
+def acknowledged(here: UserContext) -> None:
     with open_vault(here) as repository:
         document = {"version": 1, "vaults": {repository.id: {"acknowledged": 1.0}}}
-    with open(os.path.join(here.data_directory, "kits.json"), "w") as file:
+    with open(os.path.join(here.places.data_directory, "kits.json"), "w") as file:
         json.dump(document, file)
 
 
-def vault_facts(here: Surroundings) -> dict[str, int]:
+def vault_facts(here: UserContext) -> dict[str, int]:
     """What lies in one vault, and what its index needs in memory."""
     with open_vault(here) as repository:
         sizes = {kind: list(repository.storage.list(kind)) for kind in FileKind if kind is not FileKind.LOCK}
@@ -123,7 +122,7 @@ def run(directory: str, count: int, days: int, gigabytes: float, s3: S3Server) -
         machines = agents(directory, count, gigabytes, place)
         home = sum(
             os.lstat(os.path.join(at, name)).st_size
-            for at, _, names in os.walk(os.path.join(machines[0].user_home, ".hermes"))
+            for at, _, names in os.walk(os.path.join(machines[0].places.user_home, ".hermes"))
             for name in names
         )
         now = time.time_ns()
@@ -133,9 +132,11 @@ def run(directory: str, count: int, days: int, gigabytes: float, s3: S3Server) -
         for day in range(days):
             for number, here in enumerate(machines):
                 if day:
-                    live_one_day(os.path.join(here.user_home, ".hermes"), day, Language(1000 * number + day))
+                    live_one_day(
+                        os.path.join(here.places.user_home, ".hermes"), day, Language(1000 * number + day)
+                    )
                 moment = now - (days - 1 - day) * DAY
-                take(here, os.path.join(here.user_home, ".hermes"), kind="scheduled", now_ns=moment)
+                take(here, os.path.join(here.places.user_home, ".hermes"), kind="scheduled", now_ns=moment)
                 if not day:
                     acknowledged(here)
                 counter.take()
@@ -145,8 +146,8 @@ def run(directory: str, count: int, days: int, gigabytes: float, s3: S3Server) -
             push(here, PushRequest("bucket"))
             idle.append(counter.take())
         admin = throwaway(os.path.join(directory, "admin"), environment=place.environment)
-        admin = replace(admin, destinations=machines[0].destinations)
-        keys = tuple(here.vault_key_file for here in machines)
+        admin = admin.changed(destinations=machines[0].choices.destinations)
+        keys = tuple(here.places.vault_key_file for here in machines)
         looks = {}
         for name, request in (
             ("fleet", FleetRequest("bucket", keys)),
@@ -172,10 +173,10 @@ def run(directory: str, count: int, days: int, gigabytes: float, s3: S3Server) -
         }
 
 
-def prune_facts(here: Surroundings, counter: Wire) -> dict[str, object]:
+def prune_facts(here: UserContext, counter: Wire) -> dict[str, object]:
     """A prune after half of the snapshots were forgotten: here, and then what it takes in the bucket."""
     with open_vault(here) as repository, repository.lock(exclusive=True) as lock:
-        home = os.path.join(here.user_home, ".hermes")
+        home = os.path.join(here.places.user_home, ".hermes")
         chosen = [one.snapshot for one in list_home(repository, home).shown[1::2]]
         forget(repository, chosen, lock, now_ns=time.time_ns() - 30 * DAY)
     before = vault_facts(here)

@@ -17,6 +17,7 @@ from bad_agent import Action
 from bad_hosts import HOSTS, Speech
 from bad_project import hold, make_project
 from conftest import run_safekept
+from contexts import throwaway
 from database_holder import Holder
 from safekept.actions.projects.project import checkpoint_directory
 from safekept.actions.projects.rollback import RollbackRequest, checkpoint_store, rollback
@@ -26,7 +27,6 @@ from safekept.integrations.entry import helper_command
 from safekept.integrations.helper import client
 from safekept.integrations.helper.code import code_on_disk
 from safekept.integrations.hosts.cursor import PERMISSION
-from surroundings import throwaway
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Door:
 
     def __init__(self, place: str) -> None:
         self.place = place
-        self.surroundings = throwaway(place)
+        self.context = throwaway(place)
         self.project = ""
         self.holder: Holder | None = None
         self._serial = 0
@@ -79,7 +79,7 @@ class Door:
 
     def points(self) -> list[str]:
         """All points before an action, oldest first."""
-        with checkpoint_store(self.surroundings) as store:
+        with checkpoint_store(self.context) as store:
             found = [point for point in store.checkpoints(self.project) if point.numbered]
         return sorted(point.id for point in found)
 
@@ -95,7 +95,7 @@ class Door:
 
     def _roll(self, **words: object) -> Went:
         request = replace(RollbackRequest(self.project), **words)  # type: ignore[arg-type]
-        done = rollback(self.surroundings, request).rolled_back
+        done = rollback(self.context, request).rolled_back
         assert done is not None
         return went(done.as_dict())
 
@@ -112,7 +112,7 @@ class ThroughCheckpoints(Door):
 
     def __init__(self, place: str) -> None:
         super().__init__(place)
-        self.checkpoints = Checkpoints(checkpoint_directory(self.surroundings))
+        self.checkpoints = Checkpoints(checkpoint_directory(self.context))
         self.turn = 0
 
     def act(self, action: Action) -> None:
@@ -137,7 +137,7 @@ class ThroughHooks(Door):
     def __init__(self, place: str) -> None:
         super().__init__(place)
         keep = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-        self.environment = {**keep, "HOME": self.surroundings.user_home, "LANG": "C.UTF-8"}
+        self.environment = {**keep, "HOME": self.context.places.user_home, "LANG": "C.UTF-8"}
         if not self.helper:
             self.environment["SAFEKEPT_HELPER"] = "0"
         self.turn = 0
@@ -198,7 +198,7 @@ class ThroughHelper(Door):
 
     def __init__(self, place: str) -> None:
         super().__init__(place)
-        self.environment = {"PATH": os.environ["PATH"], "HOME": self.surroundings.user_home}
+        self.environment = {"PATH": os.environ["PATH"], "HOME": self.context.places.user_home}
         self.directory = client.helper_directory(self.environment)
         assert client.start(helper_command(), self.directory, self.environment, wait=60.0)
         self.turn = 0

@@ -26,7 +26,7 @@ class InOnePlace(Door):
     def __init__(self, place: str) -> None:
         super().__init__(place)
         keep = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-        self.environment = {**keep, "HOME": self.surroundings.user_home, "LANG": "C.UTF-8"}
+        self.environment = {**keep, "HOME": self.context.places.user_home, "LANG": "C.UTF-8"}
         self.ground = os.path.join(self.place, "ground")
         self.project = os.path.join(self.ground, "project")
         os.makedirs(self.ground)
@@ -175,7 +175,7 @@ class ThroughRun(InOnePlace):
         """One burst for each; between two of them the agent waits until the first one was kept."""
         report = os.path.join(self.place, "report.json")
         names = [action.name for action in actions]
-        agent = [sys.executable, "-c", _AGENT, TESTS, checkpoint_directory(self.surroundings), self.project]
+        agent = [sys.executable, "-c", _AGENT, TESTS, checkpoint_directory(self.context), self.project]
         words = ("run", "--quiet", "0.3", "--report", report, "--", *agent, *names)
         done = run_safekept(*words, environment=self.environment, cwd=self.project)
         assert done.returncode == 0, (names, done.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.integrations.connecting.carrying_out import carry_out
 from safekept.integrations.connecting.host import Host
 from safekept.integrations.connecting.plan import Plan
@@ -32,15 +32,15 @@ def program_in(directory: object, name: str = "bin") -> Program:
     return Program((path,))
 
 
-def connect(surroundings: Surroundings, host: Host, program: Program, scope: str | None = None) -> Plan:
-    plan = plan_connect(surroundings, host, program, host.scope(surroundings) if scope is None else scope)
-    carry_out(surroundings, plan)
+def connect(context: UserContext, host: Host, program: Program, scope: str | None = None) -> Plan:
+    plan = plan_connect(context, host, program, host.scope(context) if scope is None else scope)
+    carry_out(context, plan)
     return plan
 
 
-def disconnect(surroundings: Surroundings, host: Host, scope: str | None = None) -> Plan:
-    plan = plan_disconnect(surroundings, host, host.scope(surroundings) if scope is None else scope)
-    carry_out(surroundings, plan)
+def disconnect(context: UserContext, host: Host, scope: str | None = None) -> Plan:
+    plan = plan_disconnect(context, host, host.scope(context) if scope is None else scope)
+    carry_out(context, plan)
     return plan
 
 

@@ -10,9 +10,10 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.archives.backup import BackupRequest, backup
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.drill.drill import DrillRequest, drill
 from safekept.actions.drill.drill_report import Drilled
 from safekept.actions.drill.receipts import Receipt, read_receipts
@@ -20,14 +21,13 @@ from safekept.vault.format.blobs import BlobKind, Location
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage.base import FileKind
 from snapshots import opened, take
-from surroundings import throwaway
 
 
 @dataclass(frozen=True)
 class Built:
     """A home with two snapshots and two archives of it."""
 
-    here: Surroundings
+    here: UserContext
     home: str
     zip: str
     tar: str
@@ -35,7 +35,7 @@ class Built:
 
 def build(directory: str, hermes_python: str = "") -> Built:
     here = throwaway(directory)
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     make_hermes_home(home, awkward=False, hermes_python=hermes_python)
     os.chmod(home, 0o755)
     os.makedirs(os.path.join(home, "workspace", "empty"))
@@ -45,34 +45,35 @@ def build(directory: str, hermes_python: str = "") -> Built:
     take(here, home)
     place = here.locate(home)
     made = [
-        backup(here, BackupRequest(place, output=os.path.join(here.user_home, name), form=form)).written.path
+        backup(
+            here, BackupRequest(place, output=os.path.join(here.places.user_home, name), form=form)
+        ).written.path
         for name, form in (("b.zip", "zip"), ("b.tar.zst", "tar.zst"))
     ]
     return Built(here, home, *made)
 
 
-def with_copied_vault(built: Built, directory: str) -> Surroundings:
+def with_copied_vault(built: Built, directory: str) -> UserContext:
     """The same user with a vault of his own to damage; records go below `directory`, too."""
     vault = os.path.join(directory, "vault")
-    shutil.copytree(built.here.vault, vault)
-    return replace(
-        built.here,
+    shutil.copytree(built.here.places.vault, vault)
+    return built.here.changed(
         vault=vault,
         data_directory=os.path.join(directory, "data"),
         cache_directory=os.path.join(directory, "cache"),
     )
 
 
-def with_copied_home(built: Built, directory: str) -> tuple[Surroundings, str]:
+def with_copied_home(built: Built, directory: str) -> tuple[UserContext, str]:
     """Another user with a copy of the home, and no vault yet."""
     here = throwaway(directory)
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     shutil.copytree(built.home, home, symlinks=True)
     os.chmod(home, 0o755)
     return here, home
 
 
-def drilled(here: Surroundings, word: str = "latest", home: str = "", **options: object) -> Drilled:
+def drilled(here: UserContext, word: str = "latest", home: str = "", **options: object) -> Drilled:
     return drill(here, DrillRequest(word, home, **options))  # type: ignore[arg-type]
 
 
@@ -84,7 +85,7 @@ def states(receipt: Receipt) -> dict[str, str]:
     return {row.check: row.state for row in receipt.rows}
 
 
-def signed_off(here: Surroundings, done: Drilled) -> None:
+def signed_off(here: UserContext, done: Drilled) -> None:
     """The receipt on disk and the journal say what the drill said, and scratch is empty again."""
     (receipt,) = read_receipts(here)
     assert receipt == replace(done.receipt, seconds=receipt.seconds)
@@ -96,26 +97,26 @@ def signed_off(here: Surroundings, done: Drilled) -> None:
     left_behind(here)
 
 
-def left_behind(here: Surroundings) -> None:
-    scratch = os.path.join(here.data_directory, "scratch")
+def left_behind(here: UserContext) -> None:
+    scratch = os.path.join(here.places.data_directory, "scratch")
     assert not os.path.isdir(scratch) or os.listdir(scratch) == []
 
 
 # Damage of a vault
 
 
-def packs(here: Surroundings) -> Iterator[str]:
-    for directory, _, names in sorted(os.walk(os.path.join(here.vault, "data"))):
+def packs(here: UserContext) -> Iterator[str]:
+    for directory, _, names in sorted(os.walk(os.path.join(here.places.vault, "data"))):
         yield from (os.path.join(directory, name) for name in sorted(names))
 
 
-def files_of(here: Surroundings, kind: str) -> list[str]:
+def files_of(here: UserContext, kind: str) -> list[str]:
     """Whole paths of the files of one kind: `index`, `snapshots`, `keys`."""
-    place = os.path.join(here.vault, kind)
+    place = os.path.join(here.places.vault, kind)
     return [os.path.join(place, name) for name in sorted(os.listdir(place))]
 
 
-def place_of_file(here: Surroundings, path: str, home: str) -> tuple[str, Location]:
+def place_of_file(here: UserContext, path: str, home: str) -> tuple[str, Location]:
     """The pack and the place in it of the first piece of a stored file of the newest snapshot."""
     with opened(here) as repository:
         node = newest_node(repository, home, path)
@@ -124,7 +125,7 @@ def place_of_file(here: Surroundings, path: str, home: str) -> tuple[str, Locati
         return pack_path(here, repository, found.pack), found
 
 
-def place_of_directory(here: Surroundings, path: str, home: str) -> tuple[str, Location]:
+def place_of_directory(here: UserContext, path: str, home: str) -> tuple[str, Location]:
     with opened(here) as repository:
         node = newest_node(repository, home, path)
         assert node.subtree is not None
@@ -146,10 +147,10 @@ def newest_node(repository: Repository, home: str, path: str):  # type: ignore[n
     return node
 
 
-def pack_path(here: Surroundings, repository: Repository, pack: bytes) -> str:
+def pack_path(here: UserContext, repository: Repository, pack: bytes) -> str:
     name = pack.hex()
     assert any(found == name for found, _ in repository.storage.list(FileKind.PACK))
-    return os.path.join(here.vault, "data", name[:2], name)
+    return os.path.join(here.places.vault, "data", name[:2], name)
 
 
 def flip(path: str, at: int) -> None:

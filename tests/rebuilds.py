@@ -7,11 +7,12 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from contexts import throwaway
 from homes import differences, make_hermes_home, tree_facts
 from safekept.actions.archives.backup import BackupRequest, backup
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys.keys import add_passphrase
@@ -19,7 +20,6 @@ from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.repo.keys import Secret
 from snapshots import take
-from surroundings import throwaway
 
 PASSPHRASE = "four words are enough"
 #: What no backup of a Hermes home holds, or what is bound to the machine that is gone.
@@ -33,7 +33,7 @@ LEFT_BEHIND = re.compile(
 class Gone:
     """The machine that will be lost, and what is left of it elsewhere."""
 
-    here: Surroundings
+    here: UserContext
     home: str
     disk: str  # a destination: the copy of the vault, and an archive
     zip: str
@@ -43,7 +43,7 @@ class Gone:
 
     @property
     def key(self) -> str:
-        return self.here.vault_key_file
+        return self.here.places.vault_key_file
 
     @property
     def copy(self) -> str:
@@ -62,18 +62,18 @@ def lose_a_machine(
     from pyrage import x25519
 
     here = throwaway(directory, **changes)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     with open(os.path.join(home, "config.yaml"), "a") as file:
         file.write("memory:\n  provider: honcho\n")
-    os.makedirs(os.path.join(here.user_home, ".honcho"))
-    with open(os.path.join(here.user_home, ".honcho", "config.json"), "w") as file:
+    os.makedirs(os.path.join(here.places.user_home, ".honcho"))
+    with open(os.path.join(here.places.user_home, ".honcho", "config.json"), "w") as file:
         file.write('{"apiKey": "hk-1"}\n')
     take(here, home)
     if small:
         return Gone(here, home, "", "", "", "", "")
     disk = os.path.join(directory, "disk")
     setting = destination or DestinationSetting("disk", f"file:{disk}", same_disk=True)
-    here = replace(here, destinations=(setting,))
+    here = here.changed(destinations=(setting,))
     identity = x25519.Identity.generate()
     path = os.path.join(directory, "identity")
     with open(path, "w") as file:

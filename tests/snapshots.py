@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
 from safekept.actions.vault.opening import cache_of, open_vault
 from safekept.core.entries import Kind
@@ -22,31 +22,31 @@ from safekept.vault.repo.repository import Repository
 LONG_AGO = 1_700_000_000_123_456_789
 
 
-def take(here: Surroundings, home: str, **options: object) -> SnapshotResult:
+def take(here: UserContext, home: str, **options: object) -> SnapshotResult:
     return create_snapshot(here, SnapshotRequest(here.locate(home), **options))  # type: ignore[arg-type]
 
 
 @contextmanager
-def opened(here: Surroundings) -> Iterator[Repository]:
+def opened(here: UserContext) -> Iterator[Repository]:
     with open_vault(here) as repository:
         yield repository
 
 
-def cache_directory(here: Surroundings) -> str:
+def cache_directory(here: UserContext) -> str:
     with opened(here) as repository:
         return cache_of(here, repository)
 
 
-def cache_files(here: Surroundings) -> list[str]:
+def cache_files(here: UserContext) -> list[str]:
     directory = cache_directory(here)
     return sorted(os.path.join(directory, name) for name in os.listdir(directory))
 
 
-def drop_cache(here: Surroundings) -> None:
-    shutil.rmtree(here.cache_directory)
+def drop_cache(here: UserContext) -> None:
+    shutil.rmtree(here.places.cache_directory)
 
 
-def home_tree(here: Surroundings, snapshot: Snapshot) -> bytes:
+def home_tree(here: UserContext, snapshot: Snapshot) -> bytes:
     """The id of the tree of the home itself, which nothing outside of it can change."""
     with opened(here) as repository:
         tree = snapshot.tree
@@ -58,7 +58,7 @@ def home_tree(here: Surroundings, snapshot: Snapshot) -> bytes:
         return tree
 
 
-def stored_files(here: Surroundings, snapshot: Snapshot) -> dict[str, bytes]:
+def stored_files(here: UserContext, snapshot: Snapshot) -> dict[str, bytes]:
     """Every file of the home in a snapshot."""
     with opened(here) as repository:
         source, _ = snapshot_source(repository, snapshot)
@@ -71,7 +71,7 @@ def stored_files(here: Surroundings, snapshot: Snapshot) -> dict[str, bytes]:
         return found
 
 
-def manifest_of(here: Surroundings, snapshot: Snapshot) -> dict[str, object]:
+def manifest_of(here: UserContext, snapshot: Snapshot) -> dict[str, object]:
     with opened(here) as repository:
         found = read_manifest(repository, snapshot)
     assert found is not None
@@ -85,7 +85,7 @@ def nodes_of(repository: Repository, tree: bytes) -> dict[str, object]:
     return found
 
 
-def is_whole(here: Surroundings) -> None:
+def is_whole(here: UserContext) -> None:
     """The vault passes its own check, every byte read."""
     with opened(here) as repository:
         report = check(repository, read_data=1.0)

@@ -3,7 +3,7 @@
 Nothing is patched: a state is files on disk, made by the actions themselves, so that every command
 can be asked about it. `aged` moves what is stored into the past, since no test can wait for a day.
 
-    state = made("stale", directory)     # state.surroundings, state.user, state.home
+    state = made("stale", directory)     # state.context, state.user, state.home
     told(text, state)                    # the same text without what differs from run to run
 """
 
@@ -16,9 +16,10 @@ import re
 import time
 from dataclasses import dataclass
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.archives.backup import BackupRequest, backup
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.base.record import record
 from safekept.actions.drill.receipts import FAILED, PASSED, UNKNOWN, Receipt, Row, save_receipt
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
@@ -26,7 +27,6 @@ from safekept.actions.vault.opening import open_vault
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
 from safekept.vault.storage import FileKind
-from surroundings import throwaway
 
 STATES = ("empty", "fresh", "stale", "alarmed", "damaged")
 HOUR = 3600.0
@@ -38,7 +38,7 @@ class State:
     """One user: what actions need, his home directory, and his agent's home."""
 
     name: str
-    surroundings: Surroundings
+    context: UserContext
     user: str
     home: str
     snapshots: tuple[str, ...] = ()  # public ids, oldest first
@@ -54,21 +54,21 @@ def made(name: str, directory: object) -> State:
 def empty(directory: object) -> State:
     """A home, and nothing that keeps it."""
     here = throwaway(directory)
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     make_hermes_home(home, profiles=(), awkward=False)
     code = os.path.join(home, "hermes-agent")
     os.makedirs(code)
     for number in range(3):
         with open(os.path.join(code, f"module{number}.py"), "w", encoding="ascii") as file:
             file.write("x = 1\n" * 100)
-    return State("empty", here, here.user_home, home)
+    return State("empty", here, here.places.user_home, home)
 
 
 def fresh(directory: object) -> State:
     """A snapshot an hour ago and one just now, an archive, and a restore that was proven."""
     state = empty(directory)
     first = _snapshot(state)
-    backup(state.surroundings, BackupRequest(state.surroundings.locate(state.home)))
+    backup(state.context, BackupRequest(state.context.locate(state.home)))
     drilled(state, first)
     aged(state, HOUR)
     write(state, "memories/MEMORY.md", "one more thing to remember\n§\n", append=True)
@@ -100,13 +100,13 @@ def damaged(directory: object) -> State:
 
 
 def _snapshot(state: State, kind: str = "manual") -> str:
-    here = state.surroundings
+    here = state.context
     return create_snapshot(here, SnapshotRequest(here.locate(state.home), kind, check="always")).id
 
 
 def drilled(state: State, snapshot: str, *, ok: bool = True) -> None:
     """What `safekept drill` leaves, a receipt and a line of the journal, without the price of a drill."""
-    here = state.surroundings
+    here = state.context
     rows = (
         Row("files", PASSED, 40, "every byte as it was stored"),
         Row("databases", PASSED if ok else FAILED, 1, "integrity_check"),
@@ -140,10 +140,10 @@ def tear(database: str) -> None:
 
 def aged(state: State, seconds: float) -> None:
     """Whatever happened so far happened so much earlier: snapshots, journal, receipts, archives."""
-    here = state.surroundings
+    here = state.context
     _age_snapshots(here, seconds)
-    _age_lines(os.path.join(here.data_directory, "journal.jsonl"), seconds)
-    receipts = os.path.join(here.data_directory, "receipts")
+    _age_lines(os.path.join(here.places.data_directory, "journal.jsonl"), seconds)
+    receipts = os.path.join(here.places.data_directory, "receipts")
     for name in os.listdir(receipts) if os.path.isdir(receipts) else ():
         _age_receipt(os.path.join(receipts, name), seconds)
     for item in os.scandir(state.user):
@@ -152,8 +152,8 @@ def aged(state: State, seconds: float) -> None:
             os.utime(item.path, (times, times))
 
 
-def _age_snapshots(here: Surroundings, seconds: float) -> None:
-    if not os.path.exists(os.path.join(here.vault, "config")):
+def _age_snapshots(here: UserContext, seconds: float) -> None:
+    if not os.path.exists(os.path.join(here.places.vault, "config")):
         return
     with open_vault(here) as repository:
         for name, _ in list(repository.storage.list(FileKind.SNAPSHOT)):
@@ -207,7 +207,7 @@ _SAME: tuple[tuple[str, str], ...] = (
 def told(text: str, state: State) -> str:
     """A text without paths, ids, times and sizes of this very run."""
     for place, word in (
-        (state.surroundings.data_directory, "DATA"),
+        (state.context.places.data_directory, "DATA"),
         (state.home, "HOME"),
         (state.user, "USER"),
     ):

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from conftest import program
+from contexts import throwaway
 from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
 from homes import differences, make_hermes_home, tree_facts
 from safekept.actions.drill.checks import hermes as hermes_proof
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_hermes_that_is_another_one_is_unknown(built, tmp_path):
     place.mkdir()
     (place / "hermes").write_text(f"#!{shutil.which('python3')}\n")
     (place / "hermes").chmod(0o755)
-    done = drilled(replace(here, environment={"PATH": str(place)}), home=home)
+    done = drilled(here.changed(environment={"PATH": str(place)}), home=home)
     (row,) = (row for row in done.receipt.rows if row.check == "agent")
     assert row.state == "unknown"
     assert "this Hermes cannot be asked: ModuleNotFoundError" in row.text
@@ -120,10 +120,14 @@ def test_a_hermes_that_is_another_one_is_unknown(built, tmp_path):
 
 def test_a_snapshot_that_restic_made_is_drilled(tmp_path):
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
     other = make_hermes_home(str(tmp_path / "other" / ".hermes"), profiles=(), awkward=False)
     take(here, other)  # makes the vault and its key
-    environment = {**os.environ, "RESTIC_REPOSITORY": here.vault, "RESTIC_PASSWORD_FILE": here.vault_key_file}
+    environment = {
+        **os.environ,
+        "RESTIC_REPOSITORY": here.places.vault,
+        "RESTIC_PASSWORD_FILE": here.places.vault_key_file,
+    }
     words = [program("restic"), "backup", "--no-cache", home]
     subprocess.run(words, env=environment, check=True, capture_output=True)
     done = drilled(here, home=home)
@@ -138,7 +142,7 @@ def test_a_snapshot_that_restic_made_is_drilled(tmp_path):
 def test_a_zip_that_hermes_made_is_drilled(built, tmp_path, hermes):
     here, home = with_copied_home(built, str(tmp_path))
     path = str(tmp_path / "theirs.zip")
-    environment = {"PATH": os.environ["PATH"], "HOME": here.user_home, "HERMES_HOME": home}
+    environment = {"PATH": os.environ["PATH"], "HOME": here.places.user_home, "HERMES_HOME": home}
     subprocess.run([hermes, "backup", "-o", path], env=environment, check=True, capture_output=True)
     done = drilled(here, path)
     assert done.receipt.ok, done.receipt.rows

@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
 from in_process import spoken
 from snapshots import take
-from surroundings import throwaway
 
 MAKE = """
 import sys, pathlib, hermes_state
@@ -74,8 +74,8 @@ def test_hermes_reads_searches_and_resumes_a_conversation_that_came_back(
     tmp_path, monkeypatch, hermes_python, taken
 ):
     here = throwaway(tmp_path)
-    say = spoken(monkeypatch, here.user_home)
-    home, nowhere = os.path.join(here.user_home, ".hermes"), str(tmp_path / "nowhere")
+    say = spoken(monkeypatch, here.places.user_home)
+    home, nowhere = os.path.join(here.places.user_home, ".hermes"), str(tmp_path / "nowhere")
     os.makedirs(home)
     os.makedirs(nowhere)
     with open(os.path.join(home, "config.yaml"), "w") as file:

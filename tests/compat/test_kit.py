@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.keys.keys import add_passphrase
@@ -18,7 +19,6 @@ from safekept.actions.vault.keys.kit_page import INDENT
 from safekept.actions.vault.opening import open_vault
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.keys import Secret
-from surroundings import throwaway
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_the_printed_page_has_the_same_commands(here, place, tmp_path):
 def test_the_kit_of_a_vault_with_a_passphrase_does_not_hold_it(tmp_path, restic_program):
     phrase = "four words are enough"
     here = throwaway(tmp_path, vault_secret=lambda: Secret(phrase), vault_wants_passphrase=True)
-    made = here.locate(make_hermes_home(os.path.join(here.user_home, ".hermes")))
+    made = here.locate(make_hermes_home(os.path.join(here.places.user_home, ".hermes")))
     create_snapshot(here, SnapshotRequest(made))
     text_file, html_file = kit_of(here, tmp_path)
     for path in (text_file, html_file):

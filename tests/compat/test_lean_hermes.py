@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from conftest import CHECKOUT, program
+from contexts import throwaway
 from homes import LiveWriter
 from lean_homes import TALK, WORDS, make_lean_home, rows, searches
 from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
@@ -21,7 +22,6 @@ from safekept.core.sqlite.lean.lean import read_facts, rebuild
 from safekept.core.sqlite.lean.request import LeanWish
 from safekept.home.layout.layout import load_layouts
 from snapshots import take
-from surroundings import throwaway
 
 INDEXES = ("messages_fts", "messages_fts_trigram")
 
@@ -34,7 +34,7 @@ def made(tmp_path_factory, hermes_python):
 
 def copied(tmp_path, made):
     here = throwaway(tmp_path)
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     shutil.copytree(made, home)
     return here, home
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from drills import drilled
 from homes import differences, tree_facts
 from in_process import spoken
@@ -27,7 +28,6 @@ from safekept.core.files import NoRoom
 from safekept.core.sqlite.lean import lean
 from safekept.home.landing import landing
 from snapshots import manifest_of, stored_files, take
-from surroundings import throwaway
 
 INDEXES = ["messages_fts", "messages_fts_trigram"]
 EVERYTHING = (

@@ -29,7 +29,7 @@ from safekept.integrations.mcp.caller import Caller
 from safekept.integrations.mcp.roots import client_roots, fallback_roots
 from safekept.integrations.mcp.server import make_server
 from safekept.settings import load_settings
-from safekept.settings.surrounding import surroundings_of
+from safekept.settings.context import context_of
 from terminals import Terminal
 
 READ = {"list_checkpoints", "diff", "list_snapshots", "history", "status"}
@@ -343,7 +343,7 @@ def test_a_file_of_the_home_is_in_the_timeline_of_the_project(with_home):
     """What hooks kept before a skill changed comes back by its id, with plan and token."""
     ground = with_home
     soul = os.path.join(ground.home, "SOUL.md")
-    here = surroundings_of(load_settings(os.environ))
+    here = context_of(load_settings(os.environ))
     point = before_home_change(here, ground.home, "hermes", [soul], reason="before skill_manage")
     with open(soul, encoding="utf-8") as file:
         was = file.read()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from pushes import machine, one_more, proven_copy
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destinations import contents_of, examine_destination
@@ -17,7 +18,6 @@ from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.opening import open_vault
 from safekept.core.objects.errors import HostKeyRefused, PlaceRefused
 from servers import KEY, SECRET, Place
-from surroundings import throwaway
 from vaults import read_all
 
 AGE = b"age-encryption.org/v1\n-> X25519 abc\n"
@@ -71,8 +71,8 @@ def test_a_push_a_second_push_and_the_way_back(vault_here, place, tmp_path):
     assert (second.mirrored.snapshots, second.archives.sent) == (1, [])
     assert proven_copy(here, "far") >= 3
     # A machine that has only the key, and the name of the place.
-    bare = replace(throwaway(tmp_path / "bare"), destinations=here.destinations, environment=here.environment)
-    shutil.copytree(os.path.dirname(here.vault_key_file), os.path.dirname(bare.vault_key_file))
+    bare = throwaway(tmp_path / "bare").changed(destinations=here.destinations, environment=here.environment)
+    shutil.copytree(os.path.dirname(here.places.vault_key_file), os.path.dirname(bare.places.vault_key_file))
     assert pull(bare, PullRequest("far")).opens is True
     with open_vault(bare) as fetched, open_vault(here) as own:
         assert read_all(fetched) == read_all(own)

@@ -10,10 +10,10 @@ import subprocess
 import pytest
 
 from conftest import program
+from contexts import throwaway
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from snapshots import take
-from surroundings import throwaway
 
 ROOT = (".",)
 

@@ -19,12 +19,12 @@ import time
 import pytest
 
 from conftest import missing_part, program
+from contexts import throwaway
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.install import install, installed, remove
 from safekept.schedule.cadence import Cadence
 from safekept.schedule.hosts import cron, systemd
 from safekept.schedule.hosts.call import Call
-from surroundings import throwaway
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "src")
 
@@ -119,7 +119,7 @@ def test_the_real_crontab_takes_our_lines_and_gives_the_table_back(tmp_path, own
     theirs = "MAILTO=nobody\n# mine\n5 5 29 2 * echo 100\\%\n"
     subprocess.run([own_crontab, "-"], input=theirs, text=True, check=True)
     here = throwaway(tmp_path)
-    machine = Machine({"PATH": os.environ["PATH"]}, here.user_home, here.user_home, "root")
+    machine = Machine({"PATH": os.environ["PATH"]}, here.places.user_home, here.places.user_home, "root")
     plan = plan_installation(machine, "cron", odd_call, os.getuid())
     install(here, plan, machine.run)
     assert table(own_crontab) == theirs + plan.table

@@ -13,6 +13,7 @@ import pytest
 
 from checkpoint_support import put
 from conftest import CHECKOUT, program
+from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.cli.main import COMMANDS as TABLE
@@ -20,7 +21,6 @@ from safekept.cli.main import cli
 from safekept.cli.shell.completing import COMMANDS, DIRECTORIES, FILES, complete
 from safekept.cli.shell.completion_scripts import SCRIPTS
 from safekept.cli.shell.manual_pages import pages
-from surroundings import throwaway
 from terminals import Terminal
 
 
@@ -29,7 +29,7 @@ def user(tmp_path_factory):
     """A user with a project, a checkpoint, a snapshot, a destination, and `safekept` on his PATH."""
     base = str(tmp_path_factory.mktemp("shells"))
     here = throwaway(base)
-    home = here.user_home
+    home = here.places.user_home
     make_hermes_home(os.path.join(home, ".hermes"), awkward=False)
     put(os.path.join(home, "project", "package.json"), "{}")
     os.mkdir(os.path.join(home, "project", "folder"))

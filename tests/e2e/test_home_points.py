@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from checkpoint_support import put
+from contexts import throwaway
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
 from landing_support import killed_at
@@ -19,13 +20,12 @@ from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, 
 from safekept.actions.projects.home_points.take import before_home_change
 from safekept.actions.projects.home_points.timeline import home_points
 from safekept.integrations.chat.chat import Conversation, dispatch
-from surroundings import throwaway
 
 
 @pytest.fixture
 def user(tmp_path):
     here = throwaway(os.path.realpath(tmp_path))
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
     return here, home
 
 
@@ -326,9 +326,9 @@ def test_many_at_once_all_keep_their_own(user, launcher_environment, say):
     code = (
         "import os, sys\n"
         "from safekept.settings import load_settings\n"
-        "from safekept.settings.surrounding import surroundings_of\n"
+        "from safekept.settings.context import context_of\n"
         "from safekept.actions.projects.home_points.take import before_home_change\n"
-        "here = surroundings_of(load_settings(dict(os.environ)))\n"
+        "here = context_of(load_settings(dict(os.environ)))\n"
         "print(before_home_change(here, sys.argv[1], 'hermes', [sys.argv[2]]).id)\n"
     )
     names = [f"skills/skill-{number}" for number in range(6)]

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import missing_part
+from contexts import throwaway
 from drills import flip, place_of_file
 from homes import differences, tree_facts
 from in_process import spoken
@@ -27,7 +28,6 @@ from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.identity import Identity
 from snapshots import opened, take
-from surroundings import throwaway
 from unprivileged import NOBODY, as_nobody
 from unprivileged import nobodys as nobodys
 
@@ -93,7 +93,7 @@ def test_from_the_commands_of_the_kit_against_a_real_bucket(tmp_path, s3_server,
     options = {"endpoint": place.options.endpoint, "region": place.options.region}
     setting = DestinationSetting("bucket", place.url, options=options)
     gone = lose_a_machine(str(tmp_path / "gone"), setting, environment=place.environment)
-    shutil.rmtree(gone.here.data_directory)  # the machine and its vault are gone
+    shutil.rmtree(gone.here.places.data_directory)  # the machine and its vault are gone
     monkeypatch.setenv("PATH", place.environment["PATH"])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"):
         monkeypatch.setenv(name, place.environment[name])
@@ -261,7 +261,7 @@ def test_the_newest_whole_snapshot_is_taken_and_a_newer_quick_one_is_named(tmp_p
     gone = lose_a_machine(str(tmp_path / "gone"), small=True)
     add_sessions(gone.home, ["later"])
     quick = take(gone.here, gone.home, kind="quick", selection=Selection(quick=True))
-    done = say("rebuild", gone.here.vault, "--key-file", gone.key)
+    done = say("rebuild", gone.here.places.vault, "--key-file", gone.key)
     assert done.code == 0, done.err
     assert os.path.isdir(os.path.join(bare, ".hermes", "skills"))
     (line,) = [line for line in done.out.splitlines() if line.startswith("  Newer")]
@@ -281,7 +281,7 @@ def test_a_snapshot_is_chosen_by_its_id(tmp_path, bare, say):
     take(gone.here, gone.home)
     with opened(gone.here) as repository:
         older = list_home(repository, gone.home).shown[-1]
-    words = ("rebuild", gone.here.vault, "--key-file", gone.key, "--snapshot")
+    words = ("rebuild", gone.here.places.vault, "--key-file", gone.key, "--snapshot")
     green(say(*words, older.short, "--json"))
     assert tree_facts(os.path.join(bare, ".hermes"))["SOUL.md"] == before["SOUL.md"]
     none = say(*words, "0123abcd")
@@ -297,29 +297,29 @@ def test_several_hosts_in_one_vault_are_listed_and_one_is_chosen(tmp_path, bare,
     monkeypatch.undo()
     monkeypatch.setenv("HOME", bare)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    words = ("rebuild", gone.here.vault, "--key-file", gone.key)
+    words = ("rebuild", gone.here.places.vault, "--key-file", gone.key)
     refused = say(*words)
     assert refused.code == 2 and "error: several-homes" in refused.err
-    assert f"`{gone.here.vault}` holds 2 homes, and which one is meant is not clear:" in refused.err
+    assert f"`{gone.here.places.vault}` holds 2 homes, and which one is meant is not clear:" in refused.err
     assert f"  iris  {gone.home}  hermes  " in refused.err
-    assert f"`safekept rebuild {gone.here.vault} --host iris`" in refused.err
+    assert f"`safekept rebuild {gone.here.places.vault} --host iris`" in refused.err
     assert "kept  Nothing was changed" in refused.err and not os.path.exists(f"{bare}/.hermes")
     green(say(*words, "--host", "iris", "--json"))
     with open(os.path.join(bare, ".hermes", "SOUL.md")) as file:
         assert file.read() == "the other machine's"
     wrong = say(*words, "--host", "nemo")
-    assert wrong.code == 2 and f"`{gone.here.vault}` holds nothing of `nemo`; there is:" in wrong.err
+    assert wrong.code == 2 and f"`{gone.here.places.vault}` holds nothing of `nemo`; there is:" in wrong.err
 
 
 def test_the_key_chooses_among_the_vaults_of_a_destination(gone, tmp_path, bare, say):
     disk = tmp_path / "disk"
     shutil.copytree(gone.disk, disk)
     other = throwaway(tmp_path / "other")
-    os.makedirs(os.path.join(other.user_home, ".hermes"))
-    write(other.user_home, ".hermes", "SOUL.md", "somebody else's")
-    write(other.user_home, ".hermes", "config.yaml", "x: 1\n")
-    take(other, os.path.join(other.user_home, ".hermes"))
-    shutil.copytree(other.vault, disk / "00112233445566aa")
+    os.makedirs(os.path.join(other.places.user_home, ".hermes"))
+    write(other.places.user_home, ".hermes", "SOUL.md", "somebody else's")
+    write(other.places.user_home, ".hermes", "config.yaml", "x: 1\n")
+    take(other, os.path.join(other.places.user_home, ".hermes"))
+    shutil.copytree(other.places.vault, disk / "00112233445566aa")
     green(say("rebuild", str(disk), "--key-file", gone.key, "--json"))
     equal(gone.home, os.path.join(bare, ".hermes"))
     write(bare, "wrong.key", "AAAA-BBBB\n")

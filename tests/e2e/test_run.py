@@ -17,10 +17,10 @@ import pytest
 
 from checkpoint_support import put, tree_on_disk
 from conftest import run_safekept
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.projects.project import checkpoint_directory
 from safekept.checkpoints.store.store import Store
-from surroundings import throwaway
 from terminals import Terminal
 
 SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
@@ -42,7 +42,7 @@ class Bench:
     def __init__(self, directory: str, environment: dict[str, str]) -> None:
         self.directory, self.environment = directory, {**environment, "NO_COLOR": "1"}
         self.here = throwaway(directory)
-        self.project = os.path.join(self.here.user_home, "project")
+        self.project = os.path.join(self.here.places.user_home, "project")
         put(os.path.join(self.project, "package.json"), "{}")
         put(os.path.join(self.project, "a"), "as it was\n")
         put(os.path.join(self.project, "deep", "b"), b"\0\1\2", 0o640)

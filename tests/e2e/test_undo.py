@@ -12,12 +12,12 @@ import time
 import pytest
 
 from checkpoint_support import put
+from contexts import throwaway
 from homes import database_rows, differences, make_hermes_home, tree_facts
 from in_process import spoken
 from landing_support import holding, killed_at
 from rollback_support import tree_of
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,10 @@ def made(tmp_path_factory):
     Every test leaves it as it was: that is what they are about.
     """
     here = throwaway(tmp_path_factory.mktemp("undo"))
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
-    archive = os.path.join(here.user_home, "stored.zip")
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
+    archive = os.path.join(here.places.user_home, "stored.zip")
     with pytest.MonkeyPatch.context() as patch:
-        assert spoken(patch, here.user_home)("backup", "-o", archive).code == 0
+        assert spoken(patch, here.places.user_home)("backup", "-o", archive).code == 0
     take(here, home)
     change_by_hand(home)
     return here, home, archive
@@ -114,11 +114,11 @@ def test_undo_and_undo_of_undo_bring_every_bit_and_row_back(user, name):
 
 def test_commands_that_an_import_made_for_profiles_go_and_come_back_with_it(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), awkward=False)
-    say, archive = spoken(monkeypatch, here.user_home), str(tmp_path / "a.zip")
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
+    say, archive = spoken(monkeypatch, here.places.user_home), str(tmp_path / "a.zip")
     assert say("backup", "-o", archive).code == 0
     shutil.rmtree(home)
-    coder = os.path.join(here.user_home, ".local", "bin", "coder")
+    coder = os.path.join(here.places.user_home, ".local", "bin", "coder")
     assert say("import", archive).code == 0
     text, mode = read(coder), os.stat(coder).st_mode
     assert say("undo").code == 0
@@ -132,8 +132,8 @@ def test_commands_that_an_import_made_for_profiles_go_and_come_back_with_it(tmp_
 
 def test_undo_pours_back_into_a_database_that_is_open(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
-    say, live = spoken(monkeypatch, here.user_home), os.path.join(home, "state.db")
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    say, live = spoken(monkeypatch, here.places.user_home), os.path.join(home, "state.db")
     take(here, home)
     with contextlib.closing(sqlite3.connect(live)) as connection, connection:
         connection.execute("create table notes(x)")
@@ -154,9 +154,9 @@ def test_undo_pours_back_into_a_database_that_is_open(tmp_path, monkeypatch):
 def small(tmp_path, monkeypatch):
     """A small home that was stored, and a way to talk."""
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
     take(here, home)
-    return here, home, spoken(monkeypatch, here.user_home)
+    return here, home, spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture

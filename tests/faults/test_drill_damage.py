@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 import drills
+from contexts import throwaway
 from drills import (
     build,
     change_database,
@@ -33,7 +34,6 @@ from safekept.actions.projects.rollback import checkpoint_store
 from safekept.checkpoints.take.taking import take as take_checkpoint
 from safekept.home.scan.scanning import Scan
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture(scope="module")
@@ -408,7 +408,7 @@ IN_THE_CHECKPOINTS = {
 def with_checkpoints(tmp_path_factory):
     directory = tmp_path_factory.mktemp("checkpoints")
     here = throwaway(directory)
-    project = os.path.join(here.user_home, "work")
+    project = os.path.join(here.places.user_home, "work")
     put(project, "pyproject.toml", "[project]\n")
     put(project, "noise.bin", random.Random(3).randbytes(4000))
     with checkpoint_store(here) as store:

@@ -346,7 +346,7 @@ def test_a_hook_in_a_directory_that_was_deleted_protects_what_it_is_told(user, h
 
 def test_the_end_of_a_session_leads_to_a_snapshot_that_nobody_waited_for(user):
     put(os.path.join(user.home, ".claude", "CLAUDE.md"), "what it knows")
-    journal = Place.load(user.environment).surroundings.journal
+    journal = Place.load(user.environment).context.journal
     with helper_thread(user):
         outcome = user.call(Call("session-end", "claude-code", session="s"))
         assert outcome["failures"] == [] and outcome["home_point"] == ""

@@ -12,6 +12,7 @@ import pytest
 
 from checkpoint_support import put
 from connected import connect, disconnect, program_in, tree
+from contexts import throwaway
 from hook_support import User, new_user
 from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest, rollback
@@ -22,7 +23,6 @@ from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 from safekept.integrations.helper import client
 from safekept.integrations.hosts import handle
 from safekept.integrations.places import Place
-from surroundings import throwaway
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "src")
 
@@ -39,7 +39,7 @@ def event(user, name, tool="", given=None, *, cwd="", session="s", turn="t1", pl
 
 def go_back(user: User, number: int = 1, project: str = "", **more: object) -> RollbackOutcome:
     request = RollbackRequest(project or user.project, str(number), settings=user.place().policy.take, **more)
-    return rollback(user.place().surroundings, request)
+    return rollback(user.place().context, request)
 
 
 def content(path: str, name: str) -> str:
@@ -352,28 +352,28 @@ def test_a_relative_place_in_the_environment_is_no_place_and_stops_no_hook(name,
 
 @pytest.mark.parametrize("names", [("plugin.yaml", "__init__.py"), ("__init__.py",), ("hooks.py",)])
 def test_a_foreign_plugin_of_our_name_is_left_alone_to_the_byte(names, tmp_path):
-    surroundings = throwaway(tmp_path)
-    home = os.path.join(surroundings.user_home, ".hermes")
+    context = throwaway(tmp_path)
+    home = os.path.join(context.places.user_home, ".hermes")
     put(os.path.join(home, "config.yaml"), "model: x\n")
     for name in names:
         put(os.path.join(home, "plugins", "safekept", name), "name: safekept\nauthor: me\n")
     before = tree(home)
     with pytest.raises(SettingsLeftAlone, match="belongs to another plugin of that name; move its directory"):
-        connect(surroundings, HOSTS["hermes"], program_in(tmp_path), home)
+        connect(context, HOSTS["hermes"], program_in(tmp_path), home)
     assert tree(home) == before
-    disconnect(surroundings, HOSTS["hermes"], home)
+    disconnect(context, HOSTS["hermes"], home)
     assert tree(home) == before
 
 
 def test_our_own_plugin_of_an_older_version_or_changed_by_hand_is_renewed(tmp_path):
-    surroundings = throwaway(tmp_path)
-    home = os.path.join(surroundings.user_home, ".hermes")
+    context = throwaway(tmp_path)
+    home = os.path.join(context.places.user_home, ".hermes")
     put(os.path.join(home, "config.yaml"), "model: x\n")
     before = tree(home)
-    connect(surroundings, HOSTS["hermes"], program_in(tmp_path), home)
+    connect(context, HOSTS["hermes"], program_in(tmp_path), home)
     after = tree(home)
     put(os.path.join(home, "plugins", "safekept", "hooks.py"), "# an older one\n")
-    connect(surroundings, HOSTS["hermes"], program_in(tmp_path), home)
+    connect(context, HOSTS["hermes"], program_in(tmp_path), home)
     assert tree(home) == after
-    disconnect(surroundings, HOSTS["hermes"], home)
+    disconnect(context, HOSTS["hermes"], home)
     assert tree(home) == before

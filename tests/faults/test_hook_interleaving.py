@@ -108,7 +108,7 @@ def one_storm(directory: str, seed: int, sessions: str, helped: bool) -> None:
         }
         return
     request = RollbackRequest(user.project, points[-1].id, settings=user.place().policy.take)
-    rollback(user.place().surroundings, request)
+    rollback(user.place().context, request)
     assert files(user) == {**before, "late": "by the user"}, f"seed {seed}"
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from conftest import CHECKOUT, missing_part
+from contexts import throwaway
 from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.alarms.notify import NotifyTargets
 from safekept.actions.drill.receipts import read_receipts
@@ -38,7 +39,6 @@ from safekept.schedule.power import Power
 from safekept.vault.care.checking import check
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at
-from surroundings import throwaway
 from web_server import WebServer
 
 #: In Berlin the clock is put forward in the night of 2026-03-29, which is in the middle of the month.
@@ -76,15 +76,15 @@ class Month:
             destinations=(DestinationSetting("disk", f"file:{self.disk}", same_disk=True),),
             notify=NotifyTargets(ntfy=f"{self.web.url}/n", deadline=60.0),
         )
-        self.home = os.path.join(self.here.user_home, ".hermes")
-        self.archives = os.path.join(self.here.data_directory, "archives")
+        self.home = os.path.join(self.here.places.user_home, ".hermes")
+        self.archives = os.path.join(self.here.places.data_directory, "archives")
         os.makedirs(os.path.join(self.home, "memories"))
         with open(os.path.join(self.home, "config.yaml"), "w", encoding="utf-8") as file:
             file.write("model: small\n")
         with open(os.path.join(self.home, "SOUL.md"), "w", encoding="utf-8") as file:
             file.write("Be kind.\n")
         self.live("the first day")
-        project = os.path.join(self.here.user_home, "project")
+        project = os.path.join(self.here.places.user_home, "project")
         os.makedirs(os.path.join(project, ".git"))
         with open(os.path.join(project, "main.py"), "w", encoding="utf-8") as file:
             file.write("print()\n")
@@ -138,7 +138,7 @@ class Month:
 
     def snapshots(self, **changes: object) -> list:
         """Those that a list shows, oldest first."""
-        with open_vault(replace(self.here, **changes)) as repository:
+        with open_vault(self.here.changed(**changes)) as repository:
             found, _ = list_snapshots(repository)
         shown = [one for one in found if forgotten_at(one) is None]
         return sorted(shown, key=lambda one: one.time_ns)
@@ -278,9 +278,9 @@ def restic_would_forget(month: Month) -> list[str]:
     words += ["--keep-daily", "14", "--keep-weekly", "8", "--keep-monthly", "12", "--tag", "kind:scheduled"]
     environment = {
         "PATH": os.environ["PATH"],
-        "HOME": month.here.user_home,
-        "RESTIC_REPOSITORY": month.here.vault,
-        "RESTIC_PASSWORD_FILE": month.here.vault_key_file,
+        "HOME": month.here.places.user_home,
+        "RESTIC_REPOSITORY": month.here.places.vault,
+        "RESTIC_PASSWORD_FILE": month.here.places.vault_key_file,
         "TZ": "UTC",
     }
     newer = os.path.join(CHECKOUT, ".setup", "restic-newer", "restic")  # 0.14 cuts a short history shorter

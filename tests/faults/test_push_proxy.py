@@ -104,21 +104,21 @@ def prove_whole(here, directory, *, everything):
 
 def once(through, proxy, fault, number):
     """One push with one fault, what it left, and the push after it. Whether the fault came at all."""
-    surroundings, place = through()
+    context, place = through()
     proxy.reset()
     proxy.rule = at(number, fault)
     try:
-        assert push(surroundings, PushRequest("far")).state in ("done", "incomplete")
+        assert push(context, PushRequest("far")).state in ("done", "incomplete")
     except SafekeptError as error:
         assert error.kept
         assert error.next_steps
     came = len(proxy.requests) >= number
-    prove_whole(surroundings, place.directory, everything=False)
+    prove_whole(context, place.directory, everything=False)
     proxy.reset()
-    assert push(surroundings, PushRequest("far", anew=True)).state == "done"
-    prove_whole(surroundings, place.directory, everything=True)
+    assert push(context, PushRequest("far", anew=True)).state == "done"
+    prove_whole(context, place.directory, everything=True)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(surroundings.data_directory, "destinations.json"))
+        os.unlink(os.path.join(context.places.data_directory, "destinations.json"))
     return came
 
 
@@ -139,21 +139,21 @@ def test_a_fault_at_every_request_leaves_a_whole_copy(through, proxy, fault):
 
 
 def test_a_credential_that_can_only_add_suffices_for_many_nights(through, proxy, here):
-    surroundings, place = through()
+    context, place = through()
     proxy.append_only()
     for night in range(4):
         one_more(here, 300 + night)
-        assert push(surroundings, PushRequest("far")).state == "done"
+        assert push(context, PushRequest("far")).state == "done"
     refused = [one for one in proxy.requests if one.method == "DELETE"]
     assert refused == []
-    prove_whole(surroundings, place.directory, everything=True)
+    prove_whole(context, place.directory, everything=True)
 
 
 def test_a_server_that_is_gone_for_good_is_a_clear_error(through, proxy):
-    surroundings, _ = through()
+    context, _ = through()
     proxy.rule = lambda request: Status(503, "SlowDown")
     with pytest.raises(SafekeptError) as raised:
-        push(surroundings, PushRequest("far"))
+        push(context, PushRequest("far"))
     assert raised.value.code == "place-unreachable"
     assert raised.value.retry
 
@@ -171,21 +171,21 @@ def over_ssh(here, sftp_server, proxy, monkeypatch):
 def test_a_connection_that_is_cut_is_made_again_and_nothing_is_torn(here, sftp_server, monkeypatch):
     # In the handshake, in the first questions, in the middle of a pack.
     with CutProxy(sftp_server.port, [2_000, 6_000, 90_000]) as proxy:
-        surroundings, place = over_ssh(here, sftp_server, proxy, monkeypatch)
+        context, place = over_ssh(here, sftp_server, proxy, monkeypatch)
         with contextlib.suppress(SafekeptError):
-            push(surroundings, PushRequest("far"))
-        prove_whole(surroundings, place.directory, everything=False)
-        assert push(surroundings, PushRequest("far", anew=True)).state == "done"
-        prove_whole(surroundings, place.directory, everything=True)
+            push(context, PushRequest("far"))
+        prove_whole(context, place.directory, everything=False)
+        assert push(context, PushRequest("far", anew=True)).state == "done"
+        prove_whole(context, place.directory, everything=True)
 
 
 @pytest.mark.soak("push")
 def test_a_connection_that_is_cut_after_any_number_of_bytes(here, sftp_server, monkeypatch):
     for limit in range(1_500, 400_000, 20_011):
         with CutProxy(sftp_server.port, [limit]) as proxy:
-            surroundings, place = over_ssh(here, sftp_server, proxy, monkeypatch)
+            context, place = over_ssh(here, sftp_server, proxy, monkeypatch)
             with contextlib.suppress(SafekeptError):
-                push(surroundings, PushRequest("far"))
-            prove_whole(surroundings, place.directory, everything=False)
-            push(surroundings, PushRequest("far", anew=True))
-            prove_whole(surroundings, place.directory, everything=True)
+                push(context, PushRequest("far"))
+            prove_whole(context, place.directory, everything=False)
+            push(context, PushRequest("far", anew=True))
+            prove_whole(context, place.directory, everything=True)

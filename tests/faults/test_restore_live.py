@@ -11,12 +11,12 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
 from database_holder import held
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from kill_points import count_steps, run_killed
 from snapshots import take
-from surroundings import throwaway
 
 SAMPLE, FULL = 10, 120
 

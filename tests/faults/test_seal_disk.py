@@ -10,6 +10,7 @@ import pytest
 
 from archive_support import FORMS, facts, file, sample_home, write
 from conftest import program
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.archives.backup import BackupRequest, backup
 from safekept.archive import open_archive
@@ -21,7 +22,6 @@ from safekept.archive.sealing.gpg import output as gpg_output
 from safekept.core.entries import CHUNK
 from safekept.core.files import NoRoom
 from seals import given, keyring, opener, seal_to
-from surroundings import throwaway
 
 ME = AgeIdentity.generate()
 PUBLIC = str(ME.recipient)
@@ -81,7 +81,7 @@ def test_no_clear_text_is_on_the_disk_while_or_after_sealing(kind, form, gpg, tm
     here = throwaway(tmp_path, environment=gpg.environment)
     out = tmp_path / "out"
     out.mkdir()
-    places = [str(out), here.data_directory]
+    places = [str(out), here.places.data_directory]
     seen = []
 
     def look(event):
@@ -100,7 +100,7 @@ def test_no_clear_text_is_on_the_disk_while_or_after_sealing(kind, form, gpg, tm
         assert set(seen) == {(False, False)}
     assert os.listdir(out) == [os.path.basename(result.written.path)]
     if sealed:
-        assert os.listdir(os.path.join(here.data_directory, "scratch")) == []
+        assert os.listdir(os.path.join(here.places.data_directory, "scratch")) == []
 
 
 MEASURE = """
@@ -303,5 +303,5 @@ def test_a_passphrase_is_on_no_process_list_and_in_no_record(gpg, tmp_path, monk
         backup(here, replace(request, seal=(secret,)))
     assert any(b"--passphrase-fd" in text for text in seen)
     assert not any(secret.encode() in text for text in seen)
-    written = b"".join(bytes_on_disk([here.data_directory]))
+    written = b"".join(bytes_on_disk([here.places.data_directory]))
     assert b"gpg-symmetric" in written and secret.encode() not in written

@@ -12,11 +12,11 @@ import time
 
 import pytest
 
+from contexts import throwaway
 from homes import check_copy, make_hermes_home
 from safekept.vault.snapshots import list_snapshots
 from scanned import plant
 from snapshots import is_whole, opened, stored_files, take
-from surroundings import throwaway
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: Takes snapshots of a home as the user of a throwaway directory; prints the id of each.
@@ -24,7 +24,7 @@ WORKER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from snapshots import take
-from surroundings import throwaway
+from contexts import throwaway
 here = throwaway(sys.argv[2])
 print("ready", flush=True)
 for _ in range(int(sys.argv[4])):

@@ -16,6 +16,7 @@ import time
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.schedule.run import OutOfTime, time_limit
@@ -27,7 +28,6 @@ from safekept.archive.sealing.age.keys import AgeIdentity
 from safekept.schedule.plan import Plan
 from safekept.schedule.tasks import Task
 from safekept.vault.care.checking import check
-from surroundings import throwaway
 
 SAMPLE, FULL = 5, 120
 
@@ -82,7 +82,7 @@ def storm(tmp_path, kind: str, count: int, seed: int) -> int:
         environment={"PATH": os.environ["PATH"]},
         destinations=(DestinationSetting("disk", f"file:{tmp_path}/disk", same_disk=True),),
     )
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     request = RunRequest(seal=(str(AgeIdentity.generate().recipient),))
     subject = "disk" if kind == "push" else home
     with open_vault(here, create=True) as repository:

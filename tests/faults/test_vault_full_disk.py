@@ -10,13 +10,13 @@ import subprocess
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget
 from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.local import RESERVE, LocalStorage
-from surroundings import throwaway
 from vaults import new_vault, read_all, save_files
 
 NOTE = "Note: the vault is read without a lock: There is no room left for the vault at"
@@ -38,7 +38,7 @@ def fill(place: str) -> None:
 def full(tmp_path, small_filesystem, safekept):
     """Commands of a user whose vault lies on a disk that two snapshots and somebody else filled."""
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     place = small_filesystem(16 << 10)
     env = {"SAFEKEPT_VAULT_PATH": os.path.join(place, "vault")}
 
@@ -121,12 +121,12 @@ def test_a_check_of_a_read_only_vault_works(full):
 
 def test_restic_passes_the_reserve_over(tmp_path, safekept):
     here = throwaway(tmp_path)
-    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     assert safekept("snapshot").returncode == 0
-    assert os.stat(os.path.join(here.vault, RESERVE)).st_mode & 0o777 == 0o600
-    environment = {**os.environ, "RESTIC_PASSWORD_FILE": here.vault_key_file}
+    assert os.stat(os.path.join(here.places.vault, RESERVE)).st_mode & 0o777 == 0o600
+    environment = {**os.environ, "RESTIC_PASSWORD_FILE": here.places.vault_key_file}
     for words in (("check", "--read-data"), ("prune",), ("snapshots",)):
-        command = ["restic", "-r", here.vault, "--no-cache", *words]
+        command = ["restic", "-r", here.places.vault, "--no-cache", *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert RESERVE not in done.stdout + done.stderr

@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
+from contexts import throwaway
 from kill_points import count_steps, run_killed
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
-from surroundings import throwaway
 
 SAMPLE = 10
 
@@ -28,22 +28,22 @@ def storm(tmp_path, environment, steps) -> None:
     here = throwaway(tmp_path)
     for step in steps:
         for name in (".config", ".local", ".cache"):
-            shutil.rmtree(os.path.join(here.user_home, name), ignore_errors=True)
+            shutil.rmtree(os.path.join(here.places.user_home, name), ignore_errors=True)
         done = run_killed(["vault", "init"], environment, step)
         if done.returncode == 0 and step > steps[-1] - 5:
             continue  # the run that was counted took a few steps more (directories that were not there)
         assert done.returncode == -9, (step, done.stderr)
         key = key_text(here)
-        if os.path.exists(os.path.join(here.vault, "config")):
+        if os.path.exists(os.path.join(here.places.vault, "config")):
             assert key is not None, "a vault without its key can never be opened"
         if key is not None:
-            assert key.endswith("\n") and os.stat(here.vault_key_file).st_mode & 0o777 == 0o600
-        made = os.path.exists(os.path.join(here.vault, "config"))
+            assert key.endswith("\n") and os.stat(here.places.vault_key_file).st_mode & 0o777 == 0o600
+        made = os.path.exists(os.path.join(here.places.vault, "config"))
         done = run_killed(["vault", "stats" if made else "init"], environment, 0)
         assert done.returncode == 0, (step, done.stderr)
         after = key_text(here)
         assert after is not None and key in (None, after), "a key that was written is used and never replaced"
-        with Repository.open(LocalStorage(here.vault), Secret(after.strip())):
+        with Repository.open(LocalStorage(here.places.vault), Secret(after.strip())):
             pass
 
 

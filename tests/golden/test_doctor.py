@@ -18,6 +18,7 @@ from contextlib import closing
 import pytest
 
 from checkpoint_support import put
+from contexts import throwaway
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
 from safekept.actions.doctor.diagnosis import examine
@@ -31,7 +32,6 @@ from safekept.vault.repo.lock_file import LockFile
 from safekept.vault.storage.base import FileKind
 from snapshots import opened, take
 from states import STATES, aged, drilled, made, tear, told
-from surroundings import throwaway
 from transcripts import fits, same_as, same_document
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "reference")
@@ -68,7 +68,7 @@ def test_the_doctor_says_this_in_the_state(tmp_path, monkeypatch, name):
     assert document.keys() <= documented and document["findings"][0].keys() <= documented
     assert tree_facts(state.home, databases="bytes") == before, "looking changes nothing"
     if name == "empty":
-        assert not os.path.exists(state.surroundings.data_directory), "nor does it make anything"
+        assert not os.path.exists(state.context.places.data_directory), "nor does it make anything"
 
 
 def test_every_printed_command_of_ours_runs_and_the_damaged_database_comes_back(tmp_path, monkeypatch):
@@ -100,7 +100,7 @@ def original(tmp_path_factory):
 @pytest.fixture
 def here(tmp_path, original):
     here = throwaway(tmp_path)
-    shutil.copytree(original, os.path.join(here.user_home, ".hermes"), symlinks=True)
+    shutil.copytree(original, os.path.join(here.places.user_home, ".hermes"), symlinks=True)
     return here
 
 
@@ -421,7 +421,7 @@ def test_no_proof_in_ninety_days(here, home):
     assert commands(one) == ["safekept drill"]
 
     class Of:
-        surroundings = here
+        context = here
         user = here.user_home
 
     Of.home = home
@@ -472,7 +472,7 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
     assert commands(hermes) == [f"rm -r {snapshot}"]
 
 
-# surroundings
+# context
 
 
 def test_a_schedule_that_fell_silent(here, home):
@@ -583,9 +583,9 @@ def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(her
 
 def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
-    done = spoken(monkeypatch, here.user_home)("doctor")
+    done = spoken(monkeypatch, here.places.user_home)("doctor")
     assert done.code in (3, 4) and "there is no home at ~/.hermes, and nothing is kept" in done.out
-    assert os.listdir(here.user_home) == []
+    assert os.listdir(here.places.user_home) == []
 
 
 def test_dry_run_without_fix_is_bad_usage(here, home, monkeypatch):

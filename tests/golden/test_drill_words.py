@@ -10,19 +10,19 @@ import shutil
 import pytest
 
 from conftest import CHECKOUT
+from contexts import throwaway
 from drills import flip, place_of_file, put
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.actions.status.status import look
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     directory = tmp_path_factory.mktemp("made")
     here = throwaway(directory)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
     take(here, home)
     return directory
 

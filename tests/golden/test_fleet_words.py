@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from drills import flip
 from homes import make_hermes_home
 from in_process import spoken
@@ -18,7 +19,6 @@ from rebuilds import add_sessions
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.vault.repo.identity import Identity
 from snapshots import take
-from surroundings import throwaway
 
 HOUR = 3600 * 10**9
 AS_IT_IS = Identity.of_this_process
@@ -39,7 +39,7 @@ def fleet(tmp_path_factory):
 
         def vault(number, *moments, home=".hermes"):
             here = throwaway(directory / f"machine-{number}")
-            place = os.path.join(here.user_home, home)
+            place = os.path.join(here.places.user_home, home)
             make_hermes_home(place, profiles=(), awkward=False)
             for host, hours, change in moments:
                 on(host)
@@ -213,9 +213,9 @@ def test_a_key_file_named_after_its_vault_is_tried_first(fleet, tmp_path, monkey
     tried = []
     real = action.open_vault
 
-    def counted(surroundings):
-        tried.append(surroundings.source_vault)
-        return real(surroundings)
+    def counted(context):
+        tried.append(context.places.source_vault)
+        return real(context)
 
     monkeypatch.setattr(action, "open_vault", counted)
     request = FleetRequest(fleet[0], tuple(map(str, reversed(named))), counts=False)

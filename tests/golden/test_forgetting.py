@@ -7,12 +7,12 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.core.journal import Journal
 from safekept.home.scan.scanning import Selection
 from snapshots import is_whole, take
-from surroundings import throwaway
 
 
 @pytest.fixture

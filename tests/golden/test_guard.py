@@ -11,12 +11,12 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
 import damages
 from conftest import run_safekept
+from contexts import throwaway
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from safekept.actions.alarms.alarms import open_alarms
@@ -24,7 +24,6 @@ from safekept.actions.guard.guard import guard
 from safekept.actions.guard.guard_types import GuardRequest, kind_for
 from safekept.core.entries import EntryLost, Outcome, Remark
 from snapshots import take
-from surroundings import throwaway
 from terminals import Terminal
 from unprivileged import as_nobody, nobodys  # noqa: F401
 
@@ -422,11 +421,11 @@ def test_a_home_that_changed_its_owner_is_a_finding_with_the_command_that_gives_
 def test_what_may_not_be_entered_any_more_is_said_and_is_not_gone(nobodys):  # noqa: F811
     def attempt():
         here = throwaway(nobodys)
-        home = make_hermes_home(os.path.join(here.user_home, ".hermes"), awkward=False)
+        home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
         request = GuardRequest(
             here.locate(home), ("chmod", "000", f"{home}/skills", f"{home}/memories/USER.md")
         )
-        done = guard(replace(here, environment={"PATH": os.environ["PATH"]}), request)
+        done = guard(here.changed(environment={"PATH": os.environ["PATH"]}), request)
         return [(one.kind, one.text, one.fix) for one in done.findings], done.exit_code, home
 
     findings, code, home = as_nobody(attempt)

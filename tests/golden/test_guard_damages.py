@@ -11,9 +11,9 @@ import sys
 import pytest
 
 import damages
+from contexts import throwaway
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
-from surroundings import throwaway
 
 #: What each report must say. The name of a damage -> words of its lines, in order.
 SAID = {

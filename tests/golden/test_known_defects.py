@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from conftest import CHECKOUT
+from contexts import throwaway
 from drills import flip
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
@@ -21,7 +22,6 @@ from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.locks import AlreadyRunning, process_lock
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture
@@ -169,13 +169,13 @@ def test_a_sealed_archive_that_was_fetched_says_what_opens_it(here, home, say, t
 
 def test_a_push_leaves_no_lock_behind_and_takes_away_those_of_earlier_ones(tmp_path):
     here = with_disk(machine(tmp_path), tmp_path / "disk")
-    held = os.path.join(here.data_directory, "push-0123456789abcdef.lock")
+    held = os.path.join(here.places.data_directory, "push-0123456789abcdef.lock")
     for name in ("push-fedcba9876543210.lock", "push-00.lock"):
-        with open(os.path.join(here.data_directory, name), "w"):
+        with open(os.path.join(here.places.data_directory, name), "w"):
             pass
     with process_lock(held, "push"):
         push(here, PushRequest("disk"))
-        assert glob.glob(os.path.join(here.data_directory, "push-*.lock")) == [held]
+        assert glob.glob(os.path.join(here.places.data_directory, "push-*.lock")) == [held]
 
 
 def test_a_lock_that_goes_with_its_holder_is_never_held_twice(tmp_path):

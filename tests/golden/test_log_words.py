@@ -79,7 +79,7 @@ def test_one_operation_is_told_in_full(say, state):
 @pytest.fixture
 def busy(tmp_path, monkeypatch):
     """A journal with thirty operations of two homes, and a way to ask about it."""
-    from surroundings import throwaway
+    from contexts import throwaway
 
     here = throwaway(tmp_path)
     for number in range(30):
@@ -87,7 +87,7 @@ def busy(tmp_path, monkeypatch):
         verb = "snapshot" if number % 2 else "backup"
         when = time.time() - (30 - number) * 3600
         record(here, Record(f"20261115-0000{number:02}-{number:06x}", verb, "done", when, facts), silent)
-    return here, spoken(monkeypatch, here.user_home)
+    return here, spoken(monkeypatch, here.places.user_home)
 
 
 def ids(said: object) -> list[int]:

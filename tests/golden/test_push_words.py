@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
+from contexts import throwaway
 from in_process import spoken
 from pushes import one_more
 from safekept.actions.vault.keys import keys as actions_keys
 from safekept.vault.repo import keys as vault_keys
-from surroundings import throwaway
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
 from database_holder import held
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.home.conversations.returning import bring_back
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.loader import BlobLoader
 from safekept.vault.repo.repository import Repository
 from snapshots import opened, take
-from surroundings import throwaway
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
 from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from safekept.core.entries import Kind
@@ -18,7 +19,6 @@ from safekept.home.scan.scanning import Selection
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.storage import FileKind
 from snapshots import opened, take
-from surroundings import throwaway
 
 ROOT = (".",)
 

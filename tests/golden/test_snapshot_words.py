@@ -12,11 +12,11 @@ import zipfile
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.repo.keys import Secret
-from surroundings import throwaway
 
 
 @pytest.fixture

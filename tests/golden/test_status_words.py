@@ -123,13 +123,13 @@ def test_acknowledging_the_alarm_leaves_what_else_is_wrong(alone):
 
 
 def broken(state: State, how: str) -> None:
-    here = state.surroundings
-    vault = here.vault
+    here = state.context
+    vault = here.places.vault
     if how == "wrong key":
-        with open(here.vault_key_file, "w", encoding="ascii") as file:
+        with open(here.places.vault_key_file, "w", encoding="ascii") as file:
             file.write("-".join(["ABCD"] * 13) + "\n")
     elif how == "no key":
-        os.unlink(here.vault_key_file)
+        os.unlink(here.places.vault_key_file)
     elif how == "gone":
         shutil.rmtree(vault)
     elif how == "a file":

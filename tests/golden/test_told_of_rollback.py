@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -47,8 +46,8 @@ def work(user, session="s", place=None, tool="Write", **more):
 def go_back(user, target="1", actor="", **more):
     place = user.place()
     request = RollbackRequest(user.project, target, settings=place.policy.take, **more)
-    surroundings = replace(place.surroundings, actor=actor or place.surroundings.actor)
-    return rollback(surroundings, request)
+    context = place.context.changed(actor=actor or place.context.caller.actor)
+    return rollback(context, request)
 
 
 def told(user, session="s", place=None):
@@ -196,13 +195,13 @@ def test_a_rollback_of_the_agents_own_files_and_its_undo_are_told(user):
     point = protect(call, place).home_point
     assert point
     put(os.path.join(home, "SOUL.md"), "somebody else\n")
-    done = roll_back_home(place.surroundings, HomeRollbackRequest(point, dry_run=True))
+    done = roll_back_home(place.context, HomeRollbackRequest(point, dry_run=True))
     assert told(user) == ""
-    done = roll_back_home(place.surroundings, HomeRollbackRequest(point))
+    done = roll_back_home(place.context, HomeRollbackRequest(point))
     text = told(user)
     assert f"`SOUL.md` in `{home}` was restored on purpose to home point {done.point.short}" in text
     assert told(user) == ""
-    take_back(place.surroundings, UndoRequest(operation=done.operation))
+    take_back(place.context, UndoRequest(operation=done.operation))
     assert f"a rollback in `{home}` was taken back on purpose" in told(user)
 
 

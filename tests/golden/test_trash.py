@@ -11,13 +11,13 @@ import time
 import pytest
 
 from checkpoint_support import fsck, put
+from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
 from safekept.checkpoints.upkeep.retention import Limits
 from safekept.checkpoints.upkeep.size import measure
 from snapshots import take
-from surroundings import throwaway
 
 DAY = 86400.0
 

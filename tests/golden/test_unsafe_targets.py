@@ -6,14 +6,14 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home, tree_facts
-from surroundings import throwaway
 
 
 @pytest.fixture
 def here(tmp_path, safekept):
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     assert safekept("snapshot").returncode == 0
     assert safekept("backup", "--home", home, "-o", str(tmp_path / "b.zip")).returncode == 0
     return here

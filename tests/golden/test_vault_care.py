@@ -8,16 +8,16 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.cli.console import at_words
 from safekept.cli.options import ask_for_vault_secret
-from surroundings import throwaway
 
 
 @pytest.fixture
 def here(tmp_path):
     here = throwaway(tmp_path)
-    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     return here
 
 

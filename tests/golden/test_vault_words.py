@@ -8,9 +8,9 @@ import re
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.vault.opening import open_vault
-from surroundings import throwaway
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import os
 import pytest
 
 from checkpoint_support import put
+from contexts import throwaway
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.integrations.chat.chat import Conversation, Reply, dispatch, split
-from surroundings import throwaway
 
 
 @pytest.fixture
@@ -24,9 +24,7 @@ def chat(tmp_path):
 
 
 def before(chat: Conversation, reason: str = "before write_file") -> str:
-    taken = take_checkpoint(
-        chat.surroundings, chat.directory, CheckpointPolicy(), reason=reason, session="s1"
-    )
+    taken = take_checkpoint(chat.context, chat.directory, CheckpointPolicy(), reason=reason, session="s1")
     assert taken.taken.checkpoint is not None
     return taken.taken.checkpoint.id
 
@@ -128,7 +126,7 @@ def test_bad_words_get_an_answer_and_change_nothing(chat, line, says):
 
 def test_a_directory_without_checkpoints_names_those_near_it(chat):
     before(chat)
-    above = Conversation(chat.surroundings, os.path.dirname(chat.directory))
+    above = Conversation(chat.context, os.path.dirname(chat.directory))
     reply = ask(above, "/rollback")
     assert chat.directory in reply.text
     assert reply.data["below"] == [chat.directory]
@@ -137,7 +135,7 @@ def test_a_directory_without_checkpoints_names_those_near_it(chat):
 def test_a_sub_directory_means_its_project(chat):
     before(chat)
     put(os.path.join(chat.directory, "src", "a.py"), "a\n")
-    inside = Conversation(chat.surroundings, os.path.join(chat.directory, "src"))
+    inside = Conversation(chat.context, os.path.join(chat.directory, "src"))
     assert ask(inside, "/rollback").data["project"] == chat.directory
 
 
@@ -201,8 +199,8 @@ def test_the_switch_holds_for_its_session_and_says_what_it_means(chat):
 
 
 def test_the_variable_is_named_where_it_decides(chat):
-    surroundings = dataclasses.replace(chat.surroundings, environment={"SAFEKEPT_CHECKPOINTS": "0"})
-    reply = dispatch(dataclasses.replace(chat, surroundings=surroundings), "/safekept")
+    context = chat.context.changed(environment={"SAFEKEPT_CHECKPOINTS": "0"})
+    reply = dispatch(dataclasses.replace(chat, context=context), "/safekept")
     assert reply.data["on"] is False and "(SAFEKEPT_CHECKPOINTS)" in reply.text
 
 

@@ -44,7 +44,7 @@ def backup(
     form = format or next((one for one in ("tar.zst", "zip") if plain.endswith(f".{one}")), "")
     one_of("format", form or "zip", ("zip", "tar.zst"))
     request = BackupRequest(
-        place=user.surroundings.locate(text(home), layout),
+        place=user.context.locate(text(home), layout),
         output=said if output is not None else settings.text("backup.output"),
         form=form or settings.text("backup.format"),
         selection=selection(user, include, exclude, secrets=secrets, profile=profile, quick=quick),
@@ -54,10 +54,10 @@ def backup(
         isolated=True,
     )
     if dry_run:
-        seen = preview_backup(user.surroundings, request)
+        seen = preview_backup(user.context, request)
         remarks = missing_of(seen.remarks)
         return Archive(seen.output, seen.place.home, seen.files, seen.bytes, False, missing=remarks)
-    done = write(user.surroundings, request)
+    done = write(user.context, request)
     written = done.written
     return Archive(
         written.path,
@@ -109,7 +109,7 @@ def import_archive(
         deadline=user.deadline,
         keep_days=user.settings.whole("import.keep_days"),
     )
-    with prepare_import(user.surroundings, request) as prepared:
+    with prepare_import(user.context, request) as prepared:
         plan, source = plan_of(prepared), prepared.archive.path
         if dry_run:
             return Restored(source, plan)

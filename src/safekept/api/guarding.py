@@ -13,7 +13,7 @@ from .here import PathLike, here, one_of, text
 from .values import Guarded
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.guard.guard_types import Guarded as ActionGuarded
     from safekept.actions.restoring.restore import RestoreRequest
 
@@ -63,7 +63,7 @@ def guard(
     user = here()
     settings = user.settings
     request = GuardRequest(
-        user.surroundings.locate(text(home), layout, existing=False),
+        user.context.locate(text(home), layout, existing=False),
         ("guarded code",),
         kind,
         label,
@@ -81,12 +81,12 @@ def guard(
     told = Guarded(request.place.home)
     work: ActionGuarded | None = None
     try:
-        with guarding(user.surroundings, request, check_raised=True) as work:
+        with guarding(user.context, request, check_raised=True) as work:
             told.snapshot = work.snapshot.id if work.snapshot is not None else ""
             yield told
     finally:
         if work is not None:
-            _fill(user.surroundings, told, work)
+            _fill(user.context, told, work)
     if raises and work is not None and [one for one in work.findings if one not in work.restored]:
         raise _loss(told)
 
@@ -97,12 +97,12 @@ def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
     from safekept.actions.guard.check import missed_by
     from safekept.actions.restoring.restore import prepare_restore
 
-    with prepare_restore(here().surroundings, request) as prepared:
+    with prepare_restore(here().context, request) as prepared:
         done = prepared.carry_out()
     return done.operation, missed_by(done)
 
 
-def _fill(surroundings: Surroundings, told: Guarded, work: ActionGuarded) -> None:
+def _fill(context: UserContext, told: Guarded, work: ActionGuarded) -> None:
     """What the check found, in the value that the block holds."""
     from safekept.actions.alarms.loss_watch import restore_command
     from safekept.actions.guard.check import restore_paths
@@ -115,7 +115,7 @@ def _fill(surroundings: Surroundings, told: Guarded, work: ActionGuarded) -> Non
     paths, whole = restore_paths(left), any(one.whole for one in left)
     if told.snapshot and (paths or whole):
         named = () if whole else paths
-        told.restore_command = restore_command(surroundings, told.home, told.snapshot, named)
+        told.restore_command = restore_command(context, told.home, told.snapshot, named)
 
 
 def _loss(told: Guarded) -> LossFound:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.settings import Settings, load_settings
+from safekept.settings.context import context_of
 from safekept.settings.policies import policy_from
-from safekept.settings.surrounding import surroundings_of
 
 #: What a path may be given as.
 PathLike = str | os.PathLike[str]
@@ -24,11 +24,11 @@ class Here:
     """Everything that an action needs to know of this user."""
 
     settings: Settings
-    surroundings: Surroundings
+    context: UserContext
 
     @property
     def policy(self) -> CheckpointPolicy:
-        return policy_from(self.settings, self.surroundings)
+        return policy_from(self.settings, self.context)
 
     @property
     def deadline(self) -> float:
@@ -52,7 +52,7 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 def here() -> Here:
     settings = load_settings(os.environ)
-    return Here(settings, surroundings_of(settings, actor="api"))
+    return Here(settings, context_of(settings, actor="api"))
 
 
 def text(path: PathLike | None) -> str:

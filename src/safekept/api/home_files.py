@@ -30,9 +30,9 @@ def keep_home_files(
     points, failures = [], []
     for home, names in at_home.items():
         try:
-            layout = user.surroundings.locate(home, existing=False).layout
+            layout = user.context.locate(home, existing=False).layout
             point = before_home_change(
-                user.surroundings,
+                user.context,
                 home,
                 layout,
                 names,
@@ -53,14 +53,14 @@ def home_point_named(user: Here, directory: str, word: str) -> str:
     """The id of the home point that a word means here; nothing where it means a checkpoint."""
     from safekept.actions.projects.home_points.timeline import named_point
 
-    return named_point(user.surroundings, directory, word)
+    return named_point(user.context, directory, word)
 
 
 def home_points_of(user: Here, session: str, turn: str) -> list[Point]:
     """The home points of this user, newest first."""
     from safekept.actions.projects.home_points.timeline import home_points
 
-    found = home_points(user.surroundings, session=session, turn=turn)
+    found = home_points(user.context, session=session, turn=turn)
     return [
         Point(one.id, one.home, None, one.time_ns, "home", one.reason, one.session, one.turn) for one in found
     ]
@@ -80,7 +80,7 @@ def roll_home_back(point: str, files: tuple[str, ...], directory: str, *, dry_ru
         deadline=user.deadline,
         keep_days=user.settings.number("import.keep_days"),
     )
-    done = roll_back_home(user.surroundings, request)
+    done = roll_back_home(user.context, request)
     steps = [("recreate", done.create), ("restore", done.replace), ("remove", done.remove)]
     return RolledBack(
         project=done.point.home,
@@ -101,9 +101,9 @@ def _home_of(user: Here, path: str) -> str:
 
     if "\0" in path:
         return ""
-    home = home_around(user.surroundings, os.path.dirname(path))
+    home = home_around(user.context, os.path.dirname(path))
     if not home:
         return ""
-    root = find_root(path, forbidden=forbidden_roots(user.surroundings))
+    root = find_root(path, forbidden=forbidden_roots(user.context))
     inside = root is not None and root.walked and root.path.startswith(home + os.sep)
     return "" if inside else home

@@ -53,7 +53,7 @@ class Checkpoints:
 
         user = here()
         done = take_checkpoint(
-            user.surroundings,
+            user.context,
             self.directory,
             user.policy,
             reason=reason,
@@ -76,7 +76,7 @@ class Checkpoints:
 
         user = here()
         found = list_timeline(
-            user.surroundings,
+            user.context,
             self.directory,
             settings=user.policy.take,
             session=session,
@@ -103,9 +103,7 @@ class Checkpoints:
 
         user = here()
         names = texts(files)
-        found = show_difference(
-            user.surroundings, self.directory, str(point), names, settings=user.policy.take
-        )
+        found = show_difference(user.context, self.directory, str(point), names, settings=user.policy.take)
         paths = tuple(path for path, _, _ in found.pairs)
         return Diff(found.project, found.checkpoint.id, paths, "\n".join(found.lines))
 
@@ -169,9 +167,9 @@ class Checkpoints:
         user = here()
         policy = user.policy
         door = Door(
-            checkpoint_directory(user.surroundings),
+            checkpoint_directory(user.context),
             settings=policy.take,
-            forbidden=forbidden_roots(user.surroundings),
+            forbidden=forbidden_roots(user.context),
             maintenance=policy.maintenance,
         )
         turn = turn or f"{time.time_ns():x}"
@@ -199,7 +197,7 @@ class Checkpoints:
             dry_run=dry_run,
             settings=user.policy.take,
         )
-        return _rolled_back(rollback(user.surroundings, request))
+        return _rolled_back(rollback(user.context, request))
 
 
 class Turn:
@@ -214,8 +212,8 @@ class Turn:
         """Whether this session, or whoever started it, wants no checkpoints."""
         from safekept.actions.hosts.sessions import switch
 
-        here = self._user.surroundings
-        return not switch(here.data_directory, here.environment, self._session).on
+        here = self._user.context
+        return not switch(here.places.data_directory, here.caller.environment, self._session).on
 
     def before(self, paths: Iterable[PathLike], *, reason: str = "") -> Protected:
         """Call before a tool changes these files; relative ones are meant in the project's directory.

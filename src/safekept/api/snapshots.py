@@ -47,14 +47,14 @@ def snapshot(
     user = here()
     quick = quick or kind == "quick"
     request = SnapshotRequest(
-        user.surroundings.locate(text(home), layout),
+        user.context.locate(text(home), layout),
         kind or ("quick" if quick else "manual"),
         label,
         selection(user, include, exclude, secrets=secrets, profile=profile, quick=quick),
         deadline=user.deadline,
         isolated=True,  # the program that calls may be the agent itself
     )
-    done = create_snapshot(user.surroundings, request)
+    done = create_snapshot(user.context, request)
     return Snapshot(
         id=done.id,
         home=done.place.home,
@@ -79,8 +79,8 @@ def snapshots(home: PathLike | None = None, *, kind: str = "", layout: str = "")
     from safekept.actions.vault.opening import open_vault
 
     user = here()
-    place = user.surroundings.locate(text(home), layout, existing=False)
-    with open_vault(user.surroundings) as repository:
+    place = user.context.locate(text(home), layout, existing=False)
+    with open_vault(user.context) as repository:
         found = list_home(repository, place.home).of_home
     return [_listed(one) for one in found if kind in ("", one.kind)]
 
@@ -101,8 +101,8 @@ def history(
     from safekept.actions.snapshots.history import history as versions_of
 
     user = here()
-    place = user.surroundings.locate(text(home), layout, existing=False)
-    found = versions_of(user.surroundings, place, text(path), directory=standing(), with_patches=diff)
+    place = user.context.locate(text(home), layout, existing=False)
+    found = versions_of(user.context, place, text(path), directory=standing(), with_patches=diff)
     return [
         Version(
             snapshot=one.last.id,
@@ -162,7 +162,7 @@ def restore(
         keep_days=user.settings.whole("import.keep_days"),
         directory=standing(),
     )
-    with prepare_restore(user.surroundings, request) as prepared:
+    with prepare_restore(user.context, request) as prepared:
         plan = plan_of(prepared)
         if dry_run:
             return Restored(prepared.chosen.id, plan)

@@ -29,7 +29,7 @@ def status(home: PathLike | None = None, *, layout: str = "") -> Status:
 
     user = here()
     hours = user.settings.number("status.stale_hours")
-    return look(user.surroundings, text(home), layout, stale_hours=hours)
+    return look(user.context, text(home), layout, stale_hours=hours)
 
 
 @in_its_own_process
@@ -67,7 +67,7 @@ def undo(
         keep_days=user.settings.number("import.keep_days"),
         settings=user.policy.take,
     )
-    return _undone(take_back(user.surroundings, request), dry_run)
+    return _undone(take_back(user.context, request), dry_run)
 
 
 def _undone(found: ActionUndone, dry_run: bool) -> Undone:

@@ -6,16 +6,15 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.settings import Settings, load_settings
-from safekept.settings.surrounding import surroundings_of
+from safekept.settings.context import context_of
 
 from .console import Console, path_argument, path_text
 from .sealing import identities_from, passphrase_source, with_terminal
@@ -127,15 +126,14 @@ def source_vault() -> str:
     return str(context.meta.get(_SOURCE, "")) if context is not None else ""
 
 
-def surroundings_from(settings: Settings, *, can_ask: bool = False, source: str = "") -> Surroundings:
+def context_from(settings: Settings, *, can_ask: bool = False, source: str = "") -> UserContext:
     """What the actions need to know of this user; with `can_ask`, a passphrase may be asked for."""
-    own = surroundings_of(settings, source=source)
+    own = context_of(settings, source=source)
     asking, given = passphrase_source(settings, can_ask)
-    secret = own.vault_secret
+    secret = own.caller.vault_secret
     if secret is None and can_ask:
-        secret = partial(ask_for_vault_secret, source or own.vault, own.vault_key_file)
-    return replace(
-        own,
+        secret = partial(ask_for_vault_secret, source or own.places.vault, own.places.vault_key_file)
+    return own.changed(
         environment=with_terminal(settings.environment) if can_ask else settings.environment,
         vault_secret=secret,
         identities=identities_from(settings),
@@ -163,11 +161,11 @@ def ask_for_vault_secret(vault: str, key_file: str) -> Secret:
     return secret_from_text(text, "What was typed")
 
 
-def start(as_json: bool) -> tuple[Settings, Surroundings, Console]:
+def start(as_json: bool) -> tuple[Settings, UserContext, Console]:
     """What every command does first."""
     from .main import program
 
     settings = load_settings(os.environ)
     console = Console(as_json=as_json, program=program())
-    surroundings = surroundings_from(settings, can_ask=console.can_ask(), source=source_vault())
-    return settings, surroundings, console
+    context = context_from(settings, can_ask=console.can_ask(), source=source_vault())
+    return settings, context, console

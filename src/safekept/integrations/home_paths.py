@@ -88,7 +88,7 @@ def snapshot_before(call: Call, place: Place, at_home: AtHome) -> None:
 
     for home, _ in at_home:
         with contextlib.suppress(SafekeptError, OSError, ValueError):
-            if snapshot_is_due(place.surroundings, home, place.settings.number(_HOURS)):
+            if snapshot_is_due(place.context, home, place.settings.number(_HOURS)):
                 # What the tool names is kept already, so nobody has to wait for the rest.
                 run_apart(replace(call, kind="session-end", home=home, paths=()), place.environment)
 
@@ -138,7 +138,7 @@ def _homes(call: Call, place: Place) -> tuple[tuple[str, str], ...]:
     if home == os.path.realpath(place.user_home):
         return place.homes
     try:
-        found = place.surroundings.locate(home, existing=False)
+        found = place.context.locate(home, existing=False)
     except SafekeptError:
         return place.homes
     return ((found.home, found.layout.name), *place.homes)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.projects.checkpoint import CheckpointPolicy
     from safekept.settings import Settings
 
@@ -31,7 +31,7 @@ class Place:
     """What holds for one environment."""
 
     settings: Settings
-    surroundings: Surroundings
+    context: UserContext
     troubles: tuple[SafekeptError, ...] = ()  # what is wrong with the settings, if anything is
     later: Later | None = None  # None: there is nobody who could do it later
     apart: bool = False  # this process is there for one call, and nobody waits for it
@@ -41,42 +41,42 @@ class Place:
     def load(cls, environment: Mapping[str, str], later: Later | None = None) -> Place:
         """Never raises: what is wrong is in `troubles`."""
         from safekept.settings import SYSTEM_USER, load_settings
+        from safekept.settings.context import context_of
         from safekept.settings.loading import default_settings
-        from safekept.settings.surrounding import surroundings_of
 
         troubles: tuple[SafekeptError, ...] = ()
         try:
             settings = load_settings(environment)
-            surroundings = surroundings_of(settings, actor="agent")
+            context = context_of(settings, actor="agent")
         except SafekeptError as error:
             troubles = (error,)
             # A user whom nobody knows owns no places: those of whoever runs this are as good as any.
             own = {name: value for name, value in environment.items() if name != SYSTEM_USER}
             settings = default_settings(own)
-            surroundings = surroundings_of(settings, actor="agent")
+            context = context_of(settings, actor="agent")
         try:
-            len(surroundings.layouts)
+            len(context.choices.layouts)
         except SafekeptError as error:  # a layout of the user's own is broken; ours are there
             from safekept.home.layout import load_layouts
 
             troubles = (*troubles, error)
-            surroundings = replace(surroundings, layouts=load_layouts(()))
-        return cls(settings, surroundings, troubles, later)
+            context = context.changed(layouts=load_layouts(()))
+        return cls(settings, context, troubles, later)
 
     @property
     def data_directory(self) -> str:
-        return self.surroundings.data_directory
+        return self.context.places.data_directory
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return self.surroundings.environment
+        return self.context.caller.environment
 
     @cached_property
     def policy(self) -> CheckpointPolicy:
         from safekept.settings.policies import checkpoint_policy, policy_from
 
         try:
-            return policy_from(self.settings, self.surroundings)
+            return policy_from(self.settings, self.context)
         except (SafekeptError, OSError, ValueError):
             return checkpoint_policy(self.settings)
 
@@ -85,15 +85,15 @@ class Place:
         """Directories that are never a project."""
         from safekept.actions.projects.project import forbidden_roots
 
-        return forbidden_roots(self.surroundings)
+        return forbidden_roots(self.context)
 
     @cached_property
     def homes(self) -> tuple[tuple[str, str], ...]:
         """Every agent's home that is there, resolved, with its layout's name; the innermost first."""
         found: dict[str, str] = {}
-        for name in self.surroundings.layouts:
+        for name in self.context.choices.layouts:
             try:
-                home = self.surroundings.locate(layout=name, existing=False).home
+                home = self.context.locate(layout=name, existing=False).home
             except SafekeptError:
                 continue
             if home and os.path.isdir(home) and os.path.realpath(home) != os.path.realpath(self.user_home):
@@ -110,19 +110,19 @@ class Place:
             with contextlib.suppress(OSError):
                 found += [os.path.join(layout, name) for name in sorted(os.listdir(layout))[:100]]
         with contextlib.suppress(SafekeptError):
-            hermes = self.surroundings.locate(layout="hermes", existing=False).home
+            hermes = self.context.locate(layout="hermes", existing=False).home
             found.append(os.path.join(hermes, "config.yaml"))
         return tuple(found)
 
     @property
     def user_home(self) -> str:
-        return self.surroundings.user_home
+        return self.context.places.user_home
 
-    def acting(self, host: str) -> Surroundings:
-        """The surroundings with the agent's name for the journal."""
-        if self.surroundings.actor != "agent" or not host:
-            return self.surroundings
-        return replace(self.surroundings, actor=f"agent:{host}")
+    def acting(self, host: str) -> UserContext:
+        """The context with the agent's name for the journal."""
+        if self.context.caller.actor != "agent" or not host:
+            return self.context
+        return self.context.changed(actor=f"agent:{host}")
 
     def first_time(self, session: str, text: str) -> bool:
         """Whether a session was not told this yet."""

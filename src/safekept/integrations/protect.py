@@ -86,7 +86,7 @@ def _begin_session(call: Call, place: Place) -> Outcome:
     """Whether it can be relied on, as far as that can be told before anything is to be protected."""
     from safekept.actions.hosts.calls import read_host_calls
 
-    for host in read_host_calls(place.surroundings):
+    for host in read_host_calls(place.context):
         if host.host == call.host and host.failing:
             # The same moment: something was wrong, and the files were kept all the same.
             kept = host.last_checkpoint == host.last_failure.get("time")
@@ -221,7 +221,7 @@ def _door(place: Place) -> Checkpoints:
     from safekept.checkpoints.checkpoints import Checkpoints
 
     return Checkpoints(
-        checkpoint_directory(place.surroundings),
+        checkpoint_directory(place.context),
         settings=place.policy.take,
         forbidden=place.forbidden,
         maintenance=place.policy.maintenance,

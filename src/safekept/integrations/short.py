@@ -9,6 +9,6 @@ from .places import Place
 
 def short_line(place: Place) -> str:
     """How the default home is. Raises what a home that cannot be named raises."""
-    located = place.surroundings.locate(existing=False)
+    located = place.context.locate(existing=False)
     hours = place.settings.number("status.stale_hours")
-    return f"safekept: {short_status(place.surroundings, located.home, stale_hours=hours).text}\n"
+    return f"safekept: {short_status(place.context, located.home, stale_hours=hours).text}\n"

@@ -13,7 +13,7 @@ from .loading import Settings
 from .table import BY_NAME
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.projects.checkpoint import CheckpointPolicy
 
 
@@ -83,11 +83,11 @@ HERMES_CHECKPOINT_KEYS = (
 
 
 def policy_from(
-    settings: Settings, surroundings: Surroundings, home: str = "", layout: str = ""
+    settings: Settings, context: UserContext, home: str = "", layout: str = ""
 ) -> CheckpointPolicy:
     """What holds: ours, and where ours is silent what the Hermes home's own file says."""
     try:
-        place = surroundings.locate(home, layout, existing=False)
+        place = context.locate(home, layout, existing=False)
         home = place.home if place.layout.name == "hermes" else ""
     except SafekeptError:
         home = ""

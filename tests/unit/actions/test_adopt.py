@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home, tree_facts
 from safekept.actions.archives.adopt import FAILED, NEW, PRESENT, SKIPPED, TAKEN, adopt, plan_adoption
 from safekept.actions.vault.opening import open_vault
@@ -18,7 +19,6 @@ from safekept.vault.format.times import parse_time
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import is_incomplete, kind_of, label_of, state_of
-from surroundings import throwaway
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.alarms.alarms import (
     Alarm,
     NoSuchAlarm,
@@ -16,7 +17,6 @@ from safekept.actions.alarms.alarms import (
 )
 from safekept.core.journal import Record, new_id
 from safekept.home.health.losses import Shrinkage
-from surroundings import throwaway
 
 
 @pytest.fixture

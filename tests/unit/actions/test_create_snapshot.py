@@ -16,6 +16,7 @@ import pytest
 import safekept.actions.snapshots.create as action
 import safekept.vault.write.intake
 import safekept.vault.write.memory
+from contexts import throwaway
 from safekept.core.entries import Outcome
 from safekept.core.sqlite.check import Check
 from safekept.home.scan.scanning import Selection
@@ -24,7 +25,6 @@ from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at
 from scanned import plant, plant_database
 from snapshots import home_tree, is_whole, manifest_of, opened, rows, stored_files, take
-from surroundings import throwaway
 
 HOUR = 3600 * 1_000_000_000
 

@@ -26,10 +26,10 @@ def built(tmp_path_factory):
 def here(built, tmp_path):
     here = with_disk(with_copied_vault(built, str(tmp_path)), tmp_path / "disk")
     (tmp_path / "disk").mkdir()
-    os.makedirs(here.data_directory, mode=0o700)
+    os.makedirs(here.places.data_directory, mode=0o700)
     with opened(here) as repository:
         acknowledged = {"version": 1, "vaults": {repository.id: {"acknowledged": 1.0}}}
-    with open(os.path.join(here.data_directory, "kits.json"), "w", encoding="ascii") as file:
+    with open(os.path.join(here.places.data_directory, "kits.json"), "w", encoding="ascii") as file:
         json.dump(acknowledged, file)
     push(here, PushRequest("disk"))
     return here

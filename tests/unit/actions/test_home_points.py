@@ -13,8 +13,9 @@ import time
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home, tree_facts
-from safekept.actions.base.context import Place, Surroundings
+from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.projects.home_points import memory as home_point_memory
 from safekept.actions.projects.home_points import paths as home_point_paths
 from safekept.actions.projects.home_points import take as home_points
@@ -42,14 +43,13 @@ from safekept.vault.errors import NoSuchSnapshot, VaultLocked, VaultUnreachable
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
-from surroundings import throwaway
 
 
 @pytest.fixture
-def user(tmp_path: object) -> Surroundings:
-    surroundings = throwaway(tmp_path)
-    make_hermes_home(os.path.join(surroundings.user_home, ".hermes"), profiles=("coder",), awkward=False)
-    return surroundings
+def user(tmp_path: object) -> UserContext:
+    context = throwaway(tmp_path)
+    make_hermes_home(os.path.join(context.places.user_home, ".hermes"), profiles=("coder",), awkward=False)
+    return context
 
 
 @pytest.fixture
@@ -58,31 +58,31 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_point_memory, "RACY_NS", -(10**18))
 
 
-def home_of(user: Surroundings) -> str:
-    return os.path.join(user.user_home, ".hermes")
+def home_of(user: UserContext) -> str:
+    return os.path.join(user.places.user_home, ".hermes")
 
 
-def keep(user: Surroundings, *paths: str, **facts: str) -> HomePoint:
+def keep(user: UserContext, *paths: str, **facts: str) -> HomePoint:
     return before_home_change(user, home_of(user), "hermes", paths, **facts)
 
 
-def back(user: Surroundings, point: HomePoint, *files: str, dry_run: bool = False) -> HomeRollback:
+def back(user: UserContext, point: HomePoint, *files: str, dry_run: bool = False) -> HomeRollback:
     return roll_back_home(user, HomeRollbackRequest(point.id, files, home_of(user), dry_run))
 
 
-def write(user: Surroundings, path: str, text: str) -> None:
+def write(user: UserContext, path: str, text: str) -> None:
     full = os.path.join(home_of(user), path)
     os.makedirs(os.path.dirname(full), exist_ok=True)
     with open(full, "w") as file:
         file.write(text)
 
 
-def read(user: Surroundings, path: str) -> str:
+def read(user: UserContext, path: str) -> str:
     with open(os.path.join(home_of(user), path)) as file:
         return file.read()
 
 
-def snapshots(user: Surroundings) -> list[Snapshot]:
+def snapshots(user: UserContext) -> list[Snapshot]:
     with open_vault(user) as repository:
         return list_snapshots(repository)[0]
 
@@ -90,7 +90,7 @@ def snapshots(user: Surroundings) -> list[Snapshot]:
 # ── what is kept ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_point_holds_the_old_bytes_and_says_of_what_for_whom_and_why(user: Surroundings) -> None:
+def test_a_point_holds_the_old_bytes_and_says_of_what_for_whom_and_why(user: UserContext) -> None:
     point = keep(
         user, "cron/jobs.json", reason="before cronjob: create", session="s1", turn="t7", host="hermes"
     )
@@ -119,7 +119,7 @@ def test_a_point_holds_the_old_bytes_and_says_of_what_for_whom_and_why(user: Sur
         assert any(one["path"] == "state.db" and "database" in one["reason"] for one in manifest["remarks"])
 
 
-def test_a_skill_is_kept_whole_and_comes_back_exactly(user: Surroundings) -> None:
+def test_a_skill_is_kept_whole_and_comes_back_exactly(user: UserContext) -> None:
     home = home_of(user)
     os.symlink("SKILL.md", os.path.join(home, "skills/keeper/link"))
     os.chmod(os.path.join(home, "skills/keeper/venv"), 0o750)
@@ -134,7 +134,7 @@ def test_a_skill_is_kept_whole_and_comes_back_exactly(user: Surroundings) -> Non
     assert before.keys() == after.keys()
 
 
-def test_what_was_not_there_is_remembered_and_goes_again_and_is_not_lost(user: Surroundings) -> None:
+def test_what_was_not_there_is_remembered_and_goes_again_and_is_not_lost(user: UserContext) -> None:
     point = keep(user, "skills/fresh", "cron/jobs.json", reason="before skill_manage: create")
     assert point.absent == ("skills/fresh",)
     write(user, "skills/fresh/SKILL.md", "new\n")
@@ -153,7 +153,7 @@ def test_what_was_not_there_is_remembered_and_goes_again_and_is_not_lost(user: S
 
 
 def test_directories_that_had_to_be_made_for_it_go_too_unless_something_else_is_in_them(
-    user: Surroundings,
+    user: UserContext,
 ) -> None:
     home = home_of(user)
     point = keep(user, "skills/category/deep/fresh")
@@ -168,7 +168,7 @@ def test_directories_that_had_to_be_made_for_it_go_too_unless_something_else_is_
     assert os.listdir(os.path.join(home, "skills/category")) == []
 
 
-def test_only_the_named_paths_are_touched(user: Surroundings) -> None:
+def test_only_the_named_paths_are_touched(user: UserContext) -> None:
     point = keep(user, "cron/jobs.json")
     for path in ("cron/jobs.json", "memories/MEMORY.md", "config.yaml"):
         write(user, path, "changed\n")
@@ -177,7 +177,7 @@ def test_only_the_named_paths_are_touched(user: Surroundings) -> None:
     assert json.loads(read(user, "cron/jobs.json"))["jobs"]
 
 
-def test_one_file_of_a_point_comes_back_alone(user: Surroundings) -> None:
+def test_one_file_of_a_point_comes_back_alone(user: UserContext) -> None:
     point = keep(user, "skills/keeper")
     write(user, "skills/keeper/SKILL.md", "x")
     write(user, "skills/keeper/venv/notes.md", "x")
@@ -192,7 +192,7 @@ def test_one_file_of_a_point_comes_back_alone(user: Surroundings) -> None:
     assert raised.value.next_steps == (f"See what it would change: `safekept rollback {point.short} --diff`",)
 
 
-def test_a_dry_run_changes_nothing_and_takes_nothing(user: Surroundings) -> None:
+def test_a_dry_run_changes_nothing_and_takes_nothing(user: UserContext) -> None:
     point = keep(user, "cron/jobs.json")
     write(user, "cron/jobs.json", "{}")
     count = len(snapshots(user))
@@ -200,7 +200,7 @@ def test_a_dry_run_changes_nothing_and_takes_nothing(user: Surroundings) -> None
     assert read(user, "cron/jobs.json") == "{}" and len(snapshots(user)) == count
 
 
-def test_nothing_named_means_what_a_person_would_miss(user: Surroundings) -> None:
+def test_nothing_named_means_what_a_person_would_miss(user: UserContext) -> None:
     named = unknown_paths(home_of(user), user.layout("hermes"))
     assert {"skills", "memories", "config.yaml", "SOUL.md", "profiles/coder/skills"} <= set(named)
     assert not [path for path in named if path.endswith(".db")]
@@ -215,7 +215,7 @@ def test_nothing_named_means_what_a_person_would_miss(user: Surroundings) -> Non
     assert os.path.isdir(os.path.join(home_of(user), "skills/keeper"))
 
 
-def test_names_that_look_like_patterns_or_are_no_text_are_only_names(user: Surroundings) -> None:
+def test_names_that_look_like_patterns_or_are_no_text_are_only_names(user: UserContext) -> None:
     names = ["skills/a*b/SKILL.md", "skills/x\\y/n?[1].md", "skills/new\nline.md", "skills/**/z.md"]
     names.append(os.fsdecode(b"skills/raw-\xff.md"))
     for name in names:
@@ -233,10 +233,10 @@ def test_names_that_look_like_patterns_or_are_no_text_are_only_names(user: Surro
     assert {one.paths[0] for one in listed_points(user)} == set(names)
 
 
-def test_a_link_in_the_way_is_followed_to_where_the_file_really_is(user: Surroundings) -> None:
+def test_a_link_in_the_way_is_followed_to_where_the_file_really_is(user: UserContext) -> None:
     os.symlink("skills", os.path.join(home_of(user), "tools"))
     assert keep(user, "tools/keeper/SKILL.md").paths == ("skills/keeper/SKILL.md",)
-    outside = os.path.join(user.user_home, "elsewhere")
+    outside = os.path.join(user.places.user_home, "elsewhere")
     os.makedirs(outside)
     os.symlink(outside, os.path.join(home_of(user), "skills/away"))
     with pytest.raises(OutsideHome) as raised:
@@ -254,14 +254,14 @@ def test_a_link_in_the_way_is_followed_to_where_the_file_really_is(user: Surroun
 
 
 @pytest.mark.parametrize("path", ["", "../x", "/etc/passwd"])
-def test_a_path_outside_is_refused(user: Surroundings, path: str) -> None:
+def test_a_path_outside_is_refused(user: UserContext, path: str) -> None:
     with pytest.raises(OutsideHome):
         keep(user, path)
-    assert not os.path.exists(user.vault)
+    assert not os.path.exists(user.places.vault)
 
 
 def test_what_would_hold_a_tool_call_up_is_refused_and_said(
-    user: Surroundings, monkeypatch: pytest.MonkeyPatch
+    user: UserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(home_point_paths, "_MOST_FILES", 3)
     with pytest.raises(HomePointTooLarge) as raised:
@@ -276,7 +276,7 @@ def test_what_would_hold_a_tool_call_up_is_refused_and_said(
 # ── databases ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_database_is_opened_that_nobody_named(user: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_database_is_opened_that_nobody_named(user: UserContext, monkeypatch: pytest.MonkeyPatch) -> None:
     from safekept.home.scan.opener import Opener
 
     def refuse(*given: object) -> None:
@@ -287,7 +287,7 @@ def test_no_database_is_opened_that_nobody_named(user: Surroundings, monkeypatch
     assert point.taken
 
 
-def test_a_database_among_the_files_is_kept_but_never_replaced_or_removed(user: Surroundings) -> None:
+def test_a_database_among_the_files_is_kept_but_never_replaced_or_removed(user: UserContext) -> None:
     path = os.path.join(home_of(user), "skills/keeper/notes.db")
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("create table t (x)")
@@ -318,7 +318,7 @@ def test_a_database_among_the_files_is_kept_but_never_replaced_or_removed(user: 
 
 
 @pytest.mark.usefixtures("settled")
-def test_the_same_again_is_the_same_point_until_something_changes(user: Surroundings) -> None:
+def test_the_same_again_is_the_same_point_until_something_changes(user: UserContext) -> None:
     first = keep(user, "cron/jobs.json", "skills/keeper", turn="1")
     again = keep(user, "skills/keeper", "cron/jobs.json", turn="1")
     assert (again.id, again.taken) == (first.id, False) and len(snapshots(user)) == 1
@@ -331,32 +331,32 @@ def test_the_same_again_is_the_same_point_until_something_changes(user: Surround
     assert keep(user, "cron/jobs.json", "skills/keeper", turn="1").taken
 
 
-def test_what_is_remembered_is_private(user: Surroundings) -> None:
+def test_what_is_remembered_is_private(user: UserContext) -> None:
     keep(user, "cron/jobs.json")
-    directory = os.path.join(user.data_directory, "home-points")
+    directory = os.path.join(user.places.data_directory, "home-points")
     (name,) = os.listdir(directory)
     assert os.stat(directory).st_mode & 0o777 == 0o700
     assert os.stat(os.path.join(directory, name)).st_mode & 0o777 == 0o600
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_point_that_is_gone_from_the_vault_is_taken_anew(user: Surroundings) -> None:
+def test_a_point_that_is_gone_from_the_vault_is_taken_anew(user: UserContext) -> None:
     first = keep(user, "cron/jobs.json")
-    os.unlink(os.path.join(user.vault, "snapshots", first.id))
+    os.unlink(os.path.join(user.places.vault, "snapshots", first.id))
     second = keep(user, "cron/jobs.json")
     assert second.taken and second.id != first.id
 
 
-def test_what_was_written_a_moment_ago_is_never_taken_for_unchanged(user: Surroundings) -> None:
+def test_what_was_written_a_moment_ago_is_never_taken_for_unchanged(user: UserContext) -> None:
     write(user, "cron/jobs.json", "{}")
     assert keep(user, "cron/jobs.json").taken and keep(user, "cron/jobs.json").taken
 
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"points": 7}', '{"points": {"x": {}}, "taken": "x"}'])
-def test_a_torn_memory_costs_one_more_point_and_nothing_else(user: Surroundings, text: str) -> None:
+def test_a_torn_memory_costs_one_more_point_and_nothing_else(user: UserContext, text: str) -> None:
     keep(user, "cron/jobs.json")
-    directory = os.path.join(user.data_directory, "home-points")
+    directory = os.path.join(user.places.data_directory, "home-points")
     (name,) = os.listdir(directory)
     with open(os.path.join(directory, name), "w") as file:
         file.write(text)
@@ -365,7 +365,7 @@ def test_a_torn_memory_costs_one_more_point_and_nothing_else(user: Surroundings,
 
 
 def test_a_vault_that_somebody_has_to_himself_is_waited_for_briefly_and_named(
-    user: Surroundings, monkeypatch: pytest.MonkeyPatch
+    user: UserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(home_points, "WAIT", 0.1)
     keep(user, "cron/jobs.json")
@@ -380,7 +380,7 @@ def test_a_vault_that_somebody_has_to_himself_is_waited_for_briefly_and_named(
 
 
 def test_a_server_that_does_not_answer_is_not_asked_before_every_change(
-    user: Surroundings, monkeypatch: pytest.MonkeyPatch
+    user: UserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
@@ -389,7 +389,7 @@ def test_a_server_that_does_not_answer_is_not_asked_before_every_change(
         raise PlaceUnreachable("no answer", kept="Nothing was changed", next_steps=())
 
     monkeypatch.setattr(home_points, "open_vault", refuse)
-    away = dataclasses.replace(user, vault="sftp://example.invalid/vault")
+    away = user.changed(vault="sftp://example.invalid/vault")
     with pytest.raises(PlaceUnreachable):
         keep(away, "cron/jobs.json")
     with pytest.raises(VaultUnreachable) as raised:
@@ -407,7 +407,7 @@ def test_a_server_that_does_not_answer_is_not_asked_before_every_change(
         keep(user, "cron/jobs.json")
 
 
-def test_a_busy_agent_pushes_out_no_snapshot_of_a_persons(user: Surroundings) -> None:
+def test_a_busy_agent_pushes_out_no_snapshot_of_a_persons(user: UserContext) -> None:
     day = 86400 * 10**9
     start = 1_780_000_000 * 10**9
 
@@ -437,7 +437,7 @@ def test_a_busy_agent_pushes_out_no_snapshot_of_a_persons(user: Surroundings) ->
 
 
 def test_points_are_thinned_even_where_no_regular_snapshot_is_ever_taken(
-    user: Surroundings, monkeypatch: pytest.MonkeyPatch
+    user: UserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from safekept.vault.care import retention
     from safekept.vault.care.policy import Policy
@@ -453,8 +453,8 @@ def test_points_are_thinned_even_where_no_regular_snapshot_is_ever_taken(
 # ── the rest of safekept ───────────────────────────────────────────────────────────────────────────
 
 
-def test_points_are_neither_the_latest_snapshot_nor_a_reason_for_alarm(user: Surroundings) -> None:
-    place = Place(home_of(user), user.layout("hermes"))
+def test_points_are_neither_the_latest_snapshot_nor_a_reason_for_alarm(user: UserContext) -> None:
+    place = HomeRef(home_of(user), user.layout("hermes"))
     full = create_snapshot(user, SnapshotRequest(place))
     shutil.rmtree(os.path.join(home_of(user), "skills"))  # a loss, if somebody counted
     point = keep(user, "cron/jobs.json", reason="before cronjob")
@@ -471,7 +471,7 @@ def test_points_are_neither_the_latest_snapshot_nor_a_reason_for_alarm(user: Sur
     assert counted.alarm is not None  # the point before did not become what it is compared with
 
 
-def test_a_point_whose_own_field_was_lost_is_read_from_its_manifest(user: Surroundings) -> None:
+def test_a_point_whose_own_field_was_lost_is_read_from_its_manifest(user: UserContext) -> None:
     """`restic rewrite` and `restic tag` keep tags and trees, and drop fields that they do not know."""
     point = keep(user, "cron/jobs.json", "skills/fresh", reason="before cronjob", session="s")
     with open_vault(user) as repository:
@@ -488,7 +488,7 @@ def test_a_point_whose_own_field_was_lost_is_read_from_its_manifest(user: Surrou
 
 
 def test_a_new_container_still_has_its_points_and_another_machines_are_not_mixed_in(
-    user: Surroundings,
+    user: UserContext,
 ) -> None:
     point = keep(user, "cron/jobs.json")
     with open_vault(user) as repository:
@@ -501,21 +501,21 @@ def test_a_new_container_still_has_its_points_and_another_machines_are_not_mixed
     assert [one.id for one in listed_points(user)] == [own.id]
 
 
-def test_a_list_is_shown_also_where_the_vault_does_not_open(user: Surroundings) -> None:
+def test_a_list_is_shown_also_where_the_vault_does_not_open(user: UserContext) -> None:
     keep(user, "cron/jobs.json")
-    with open(user.vault_key_file, "w") as file:
+    with open(user.places.vault_key_file, "w") as file:
         file.write("wrong\n")
 
     def ask() -> None:
         raise AssertionError("a list asked for a passphrase")
 
-    assert listed_points(dataclasses.replace(user, vault_secret=ask)) == []  # type: ignore[arg-type]
+    assert listed_points(user.changed(vault_secret=ask)) == []  # type: ignore[arg-type]
 
 
 # ── numbers and names ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_in_a_home_number_one_undoes_the_last_change(user: Surroundings) -> None:
+def test_in_a_home_number_one_undoes_the_last_change(user: UserContext) -> None:
     home = home_of(user)
     contents = ["one", "two", "three"]
     points = []
@@ -544,12 +544,12 @@ def test_in_a_home_number_one_undoes_the_last_change(user: Surroundings) -> None
     assert raised.value.what == f"there is no home point 1: nothing changed in `{home}` that could be undone"
     take_back(user, UndoRequest(operation=last.operation))
     assert named_point(user, home, "1") == points[0].id
-    assert named_point(user, user.user_home, "1") == ""  # outside a home a number is a checkpoint's
-    assert named_point(user, user.user_home, points[0].id[:6]) == points[0].id
-    assert named_point(user, user.user_home, "zzzz") == ""
+    assert named_point(user, user.places.user_home, "1") == ""  # outside a home a number is a checkpoint's
+    assert named_point(user, user.places.user_home, points[0].id[:6]) == points[0].id
+    assert named_point(user, user.places.user_home, "zzzz") == ""
 
 
-def test_the_last_rollback_is_known_and_taken_back_once(user: Surroundings) -> None:
+def test_the_last_rollback_is_known_and_taken_back_once(user: UserContext) -> None:
     home = home_of(user)
     point = keep(user, "cron/jobs.json")
     write(user, "cron/jobs.json", "mine")
@@ -557,20 +557,20 @@ def test_the_last_rollback_is_known_and_taken_back_once(user: Surroundings) -> N
     outcome = back(user, point)
     assert last_home_rollback(user, home) == outcome.operation
     assert last_home_rollback(user, os.path.join(home, "skills")) == outcome.operation
-    assert last_home_rollback(user, user.user_home) == ""  # it was not asked for there
+    assert last_home_rollback(user, user.places.user_home) == ""  # it was not asked for there
     take_back(user, UndoRequest(operation=outcome.operation))
     assert read(user, "cron/jobs.json") == "mine" and last_home_rollback(user, home) == ""
 
 
-def test_a_home_is_known_from_inside_and_no_user_is_a_home(user: Surroundings) -> None:
+def test_a_home_is_known_from_inside_and_no_user_is_a_home(user: UserContext) -> None:
     assert home_around(user, os.path.join(home_of(user), "skills/keeper")) == home_of(user)
-    assert home_around(user, user.user_home) == ""
+    assert home_around(user, user.places.user_home) == ""
 
 
 # ── at the end of a session ────────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_ends_with_a_quick_snapshot_when_one_is_due(user: Surroundings) -> None:
+def test_a_session_ends_with_a_quick_snapshot_when_one_is_due(user: UserContext) -> None:
     home = home_of(user)
     keep(user, "cron/jobs.json")  # holds no database: it counts for nothing here
     assert snapshot_if_due(user, home, "hermes", hours=0) is None
@@ -581,15 +581,15 @@ def test_a_session_ends_with_a_quick_snapshot_when_one_is_due(user: Surroundings
     assert snapshot_if_due(user, home, "hermes", hours=1e-9) is not None
 
 
-def test_a_full_snapshot_counts_and_so_does_one_that_only_the_vault_knows(user: Surroundings) -> None:
+def test_a_full_snapshot_counts_and_so_does_one_that_only_the_vault_knows(user: UserContext) -> None:
     home = home_of(user)
-    create_snapshot(user, SnapshotRequest(Place(home, user.layout("hermes"))))
+    create_snapshot(user, SnapshotRequest(HomeRef(home, user.layout("hermes"))))
     assert snapshot_if_due(user, home, "hermes", hours=4) is None
     os.unlink(user.journal.path)
     assert snapshot_if_due(user, home, "hermes", hours=4) is None
     old = create_snapshot(
         user,
-        SnapshotRequest(Place(home, user.layout("hermes")), now_ns=time.time_ns() - 5 * 3600 * 10**9),
+        SnapshotRequest(HomeRef(home, user.layout("hermes")), now_ns=time.time_ns() - 5 * 3600 * 10**9),
     )
     with open_vault(user) as repository:
         for one in list_snapshots(repository)[0]:
@@ -602,7 +602,7 @@ def test_a_full_snapshot_counts_and_so_does_one_that_only_the_vault_knows(user: 
 # ── storms ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def storm(user: Surroundings, seed: int, steps: int) -> None:
+def storm(user: UserContext, seed: int, steps: int) -> None:
     """Random changes of a home, a point before each; going back restores the named paths and no others."""
     rng, home = random.Random(seed), home_of(user)
     places = ["skills/keeper", "skills/a/b", "cron/jobs.json", "memories/USER.md", "hooks", "plugins/new"]
@@ -643,11 +643,11 @@ def storm(user: Surroundings, seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_going_back_restores_the_named_paths_and_no_others(user: Surroundings, seed: int) -> None:
+def test_going_back_restores_the_named_paths_and_no_others(user: UserContext, seed: int) -> None:
     storm(user, seed, 8)
 
 
 @pytest.mark.soak("hooks")
 @pytest.mark.parametrize("seed", range(100, 130))
-def test_going_back_restores_the_named_paths_and_no_others_in_a_storm(user: Surroundings, seed: int) -> None:
+def test_going_back_restores_the_named_paths_and_no_others_in_a_storm(user: UserContext, seed: int) -> None:
     storm(user, seed, 40)

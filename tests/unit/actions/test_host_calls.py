@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.hosts import sessions as host_sessions
 from safekept.actions.hosts.calls import HostCalls, read_host_calls, record_host_call
 from safekept.actions.hosts.sessions import (
@@ -18,46 +19,45 @@ from safekept.actions.hosts.sessions import (
     switched_off,
     worked_in,
 )
-from surroundings import throwaway
 
 
 @pytest.fixture
-def surroundings(tmp_path):
+def context(tmp_path):
     return throwaway(tmp_path)
 
 
-def test_calls_are_counted_and_the_last_success_and_failure_kept(surroundings):
-    data = surroundings.data_directory
-    assert read_host_calls(surroundings) == ()
+def test_calls_are_counted_and_the_last_success_and_failure_kept(context):
+    data = context.places.data_directory
+    assert read_host_calls(context) == ()
     record_host_call(data, "codex", kept=True, when=10.0)
     record_host_call(data, "codex", kept=False, failure="no room", when=20.0)
     record_host_call(data, "codex", kept=False, when=30.0)
     record_host_call(data, "hermes", kept=True, when=5.0)
-    codex, hermes = read_host_calls(surroundings)
+    codex, hermes = read_host_calls(context)
     assert codex == HostCalls("codex", 30.0, 10.0, {"time": 20.0, "what": "no room"}, 3)
     assert codex.failing and not hermes.failing
     record_host_call(data, "codex", kept=True, when=40.0)
-    assert not read_host_calls(surroundings)[0].failing
+    assert not read_host_calls(context)[0].failing
 
 
 @pytest.mark.parametrize("host", ["", "../escape", "A", "a/b", "connections", "x" * 40, "a\0b"])
-def test_a_name_that_is_no_hosts_leaves_no_file(surroundings, host):
-    record_host_call(surroundings.data_directory, host, kept=True)
-    assert read_host_calls(surroundings) == ()
-    assert not os.path.exists(os.path.join(surroundings.data_directory, "integrations"))
+def test_a_name_that_is_no_hosts_leaves_no_file(context, host):
+    record_host_call(context.places.data_directory, host, kept=True)
+    assert read_host_calls(context) == ()
+    assert not os.path.exists(os.path.join(context.places.data_directory, "integrations"))
 
 
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "7", '{"calls": "many"}', '{"last_call": {}, "calls": 2}', "[" * 100_000]
 )
-def test_a_damaged_record_is_as_good_as_none(surroundings, content):
-    data = surroundings.data_directory
+def test_a_damaged_record_is_as_good_as_none(context, content):
+    data = context.places.data_directory
     record_host_call(data, "codex", kept=True)
     with open(os.path.join(data, "integrations", "codex.json"), "w") as file:
         file.write(content)
-    read_host_calls(surroundings)
+    read_host_calls(context)
     record_host_call(data, "codex", kept=True, when=50.0)
-    [codex] = read_host_calls(surroundings)
+    [codex] = read_host_calls(context)
     assert codex.last_checkpoint == 50.0
 
 
@@ -67,8 +67,8 @@ def test_a_place_that_cannot_be_written_stops_nobody(tmp_path):
     assert begin_turn(str(tmp_path / "data"), "s")
 
 
-def test_the_record_is_private_and_a_failure_is_cut(surroundings):
-    data = surroundings.data_directory
+def test_the_record_is_private_and_a_failure_is_cut(context):
+    data = context.places.data_directory
     record_host_call(data, "codex", kept=False, failure="x" * 100_000)
     path = os.path.join(data, "integrations", "codex.json")
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -77,8 +77,8 @@ def test_the_record_is_private_and_a_failure_is_cut(surroundings):
     assert [name for name in os.listdir(os.path.dirname(path)) if name != "codex.json"] == []
 
 
-def test_turn_and_switch_of_a_session_do_not_disturb_each_other(surroundings):
-    data = surroundings.data_directory
+def test_turn_and_switch_of_a_session_do_not_disturb_each_other(context):
+    data = context.places.data_directory
     first = begin_turn(data, "s")
     set_switch(data, "s", False)
     assert (read_session(data, "s").turn, read_session(data, "s").on) == (first, False)
@@ -88,8 +88,8 @@ def test_turn_and_switch_of_a_session_do_not_disturb_each_other(surroundings):
     assert read_session(data, "other").on is None and switch(data, {}, "other").on
 
 
-def test_whoever_asks_hears_where_checkpoints_are_off(surroundings):
-    data = surroundings.data_directory
+def test_whoever_asks_hears_where_checkpoints_are_off(context):
+    data = context.places.data_directory
     assert switched_off(data, {}) == ()
     [by_variable] = switched_off(data, {"SAFEKEPT_CHECKPOINTS": "0"})
     assert by_variable == "SAFEKEPT_CHECKPOINTS=0 switches checkpoints off for whatever is started from here"
@@ -104,9 +104,9 @@ def test_whoever_asks_hears_where_checkpoints_are_off(surroundings):
     assert switched_off(data, {}) == (), "a session that ended long ago concerns nobody"
 
 
-def test_sessions_do_not_pile_up(surroundings, monkeypatch):
+def test_sessions_do_not_pile_up(context, monkeypatch):
     monkeypatch.setattr(host_sessions, "_SESSIONS", 5)
-    data = surroundings.data_directory
+    data = context.places.data_directory
     for number in range(20):
         begin_turn(data, f"s{number}")
     place = os.path.join(data, "integrations", "sessions")
@@ -117,8 +117,8 @@ def test_sessions_do_not_pile_up(surroundings, monkeypatch):
     assert not os.path.exists(old)
 
 
-def test_a_session_file_of_another_session_is_not_taken_for_ours(surroundings):
-    data = surroundings.data_directory
+def test_a_session_file_of_another_session_is_not_taken_for_ours(context):
+    data = context.places.data_directory
     set_switch(data, "s", False)
     place = os.path.join(data, "integrations", "sessions")
     [name] = os.listdir(place)
@@ -127,8 +127,8 @@ def test_a_session_file_of_another_session_is_not_taken_for_ours(surroundings):
     assert read_session(data, "s").on is None
 
 
-def test_where_a_session_worked_its_turn_and_its_switch_are_kept_beside_each_other(surroundings):
-    data = surroundings.data_directory
+def test_where_a_session_worked_its_turn_and_its_switch_are_kept_beside_each_other(context):
+    data = context.places.data_directory
     worked_in(data, "s", "/projects/\udcff")
     begin_turn(data, "s", "turn 1")
     set_switch(data, "s", False)

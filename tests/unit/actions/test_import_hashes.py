@@ -6,9 +6,9 @@ import zipfile
 import pytest
 
 from archive_support import file, write
+from contexts import throwaway
 from safekept.actions.restoring.import_ import ImportRequest, prepare_import
 from safekept.home.landing.stage.proving import RestoreNotProven
-from surroundings import throwaway
 
 
 def with_another_content(path, name, data):

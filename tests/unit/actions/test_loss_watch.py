@@ -11,6 +11,7 @@ import sqlite3
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
@@ -18,7 +19,6 @@ from safekept.actions.snapshots.listing import list_home
 from safekept.home.health.losses import Shrinkage, shrunk
 from safekept.home.scan.scanning import Selection
 from snapshots import opened, take
-from surroundings import throwaway
 
 
 @pytest.fixture

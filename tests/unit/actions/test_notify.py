@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.alarms.notify import EVENTS, Notice, NotifyTargets, deliver, notify
 from safekept.actions.alarms.notify_local import Local
-from surroundings import throwaway
 from web_server import WebServer
 
 SECRET = "tk-5ecr3t"

@@ -6,10 +6,10 @@ import os
 import shutil
 import stat
 import threading
-from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.vault.keys.key_file import KeyMissing, KeyUnwritable, write_key_once
 from safekept.actions.vault.keys.passphrase import BadKey
 from safekept.actions.vault.opening import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
@@ -17,7 +17,6 @@ from safekept.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, Wrong
 from safekept.vault.repo.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
-from surroundings import throwaway
 from vaults import CHEAP
 
 
@@ -47,11 +46,11 @@ def test_first_use_makes_a_private_vault_and_a_private_key(tmp_path):
         identity = make(here)
     finally:
         os.umask(previous)
-    assert mode(here.vault_key_file) == 0o600
-    assert looks_generated(read(here.vault_key_file).strip())
-    for directory, _, _ in os.walk(here.vault):
+    assert mode(here.places.vault_key_file) == 0o600
+    assert looks_generated(read(here.places.vault_key_file).strip())
+    for directory, _, _ in os.walk(here.places.vault):
         assert mode(directory) == 0o700, directory
-    assert mode(os.path.dirname(here.vault_key_file)) == 0o700
+    assert mode(os.path.dirname(here.places.vault_key_file)) == 0o700
     assert key_costs(here) == [FOR_GENERATED]
     assert make(here) == identity, "a second use opens the same vault"
 
@@ -61,17 +60,17 @@ def test_nothing_is_made_unless_asked(tmp_path):
     with pytest.raises(NoSuchVault) as caught:
         open_vault(here)
     assert caught.value.exit_code == 10
-    assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
+    assert not os.path.exists(here.places.vault) and not os.path.exists(here.places.vault_key_file)
 
 
 def test_a_key_file_without_a_vault_is_used_and_never_overwritten(tmp_path):
     """An init that was killed between the key and the vault leaves exactly this."""
     here = throwaway(tmp_path)
     secret = generate_secret()
-    assert write_key_once(here.vault_key_file, secret.text)
+    assert write_key_once(here.places.vault_key_file, secret.text)
     make(here)
-    assert read(here.vault_key_file) == secret.text + "\n"
-    with Repository.open(LocalStorage(here.vault), secret):
+    assert read(here.places.vault_key_file) == secret.text + "\n"
+    with Repository.open(LocalStorage(here.places.vault), secret):
         pass
 
 
@@ -85,31 +84,31 @@ def test_writing_a_key_never_replaces_one(tmp_path):
 
 def test_a_passphrase_put_into_the_key_file_by_hand_is_stretched(tmp_path):
     here = throwaway(tmp_path)
-    write_key_once(here.vault_key_file, "correct horse battery staple")
+    write_key_once(here.places.vault_key_file, "correct horse battery staple")
     make(here)
     assert key_costs(here) == [FOR_PASSPHRASE]
 
 
 def test_no_vault_is_made_whose_key_cannot_be_written(tmp_path):
     here = throwaway(tmp_path)
-    os.makedirs(os.path.join(here.user_home, ".config"))
-    with open(os.path.join(here.user_home, ".config", "safekept"), "w"):
+    os.makedirs(os.path.join(here.places.user_home, ".config"))
+    with open(os.path.join(here.places.user_home, ".config", "safekept"), "w"):
         pass  # a file where the directory should be
     with pytest.raises(KeyUnwritable) as caught:
         make(here)
     assert "without its key it could never be opened" in caught.value.kept
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
 
 
 @pytest.mark.parametrize("where", [".hermes/vault", ".hermes", ".claude/vaults/one"])
 def test_a_vault_inside_a_home_is_refused(tmp_path, where):
     here = throwaway(tmp_path)
-    here = replace(here, vault=os.path.join(here.user_home, where))
+    here = here.changed(vault=os.path.join(here.places.user_home, where))
     with pytest.raises(VaultInsideHome) as caught:
         make(here)
     assert "that it protects" in caught.value.what
     assert "SAFEKEPT_VAULT_PATH" in caught.value.next_steps[0]
-    assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
+    assert not os.path.exists(here.places.vault) and not os.path.exists(here.places.vault_key_file)
 
 
 def test_a_vault_inside_a_home_is_refused_behind_links_and_for_named_homes(tmp_path):
@@ -126,21 +125,23 @@ def test_a_vault_inside_a_home_is_refused_behind_links_and_for_named_homes(tmp_p
 def test_the_variable_of_the_agent_names_a_home_too(tmp_path):
     here = throwaway(tmp_path, environment={"HERMES_HOME": str(tmp_path / "agent")})
     with pytest.raises(VaultInsideHome):
-        make(replace(here, vault=str(tmp_path / "agent" / "vault")))
+        make(here.changed(vault=str(tmp_path / "agent" / "vault")))
 
 
 def test_a_missing_key_is_said_with_its_file_and_both_ways_out(tmp_path):
     here = throwaway(tmp_path)
     make(here)
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     for create in (False, True):
         with pytest.raises(KeyMissing) as caught:
             open_vault(here, create=create)
         assert caught.value.exit_code == 12
-        assert here.vault_key_file in caught.value.what
-        assert "kit" in caught.value.next_steps[0] and here.vault_key_file in caught.value.next_steps[0]
+        assert here.places.vault_key_file in caught.value.what
+        assert (
+            "kit" in caught.value.next_steps[0] and here.places.vault_key_file in caught.value.next_steps[0]
+        )
         assert "recovery passphrase" in caught.value.next_steps[1]
-        assert not os.path.exists(here.vault_key_file), "no new key beside a vault that it cannot open"
+        assert not os.path.exists(here.places.vault_key_file), "no new key beside a vault that it cannot open"
 
 
 def test_the_recovery_passphrase_opens_what_the_lost_key_no_longer_does(tmp_path):
@@ -148,8 +149,8 @@ def test_the_recovery_passphrase_opens_what_the_lost_key_no_longer_does(tmp_path
     with open_vault(here, create=True) as repository:
         repository.add_key(Secret("a long recovery phrase"), cost=CHEAP, username="recovery")
         identity = repository.id
-    os.unlink(here.vault_key_file)
-    here = replace(here, vault_secret=lambda: Secret("a long recovery phrase"))
+    os.unlink(here.places.vault_key_file)
+    here = here.changed(vault_secret=lambda: Secret("a long recovery phrase"))
     with open_vault(here) as repository:
         assert repository.id == identity
 
@@ -157,12 +158,12 @@ def test_the_recovery_passphrase_opens_what_the_lost_key_no_longer_does(tmp_path
 def test_a_key_file_of_another_vault_is_a_wrong_key_and_names_itself(tmp_path):
     here = throwaway(tmp_path)
     make(here)
-    os.unlink(here.vault_key_file)
-    write_key_once(here.vault_key_file, generate_secret().text)
+    os.unlink(here.places.vault_key_file)
+    write_key_once(here.places.vault_key_file, generate_secret().text)
     with pytest.raises(WrongKey) as caught:
         open_vault(here)
     assert caught.value.exit_code == 12
-    assert here.vault_key_file in caught.value.what and here.vault in caught.value.what
+    assert here.places.vault_key_file in caught.value.what and here.places.vault in caught.value.what
     assert "Nothing was written" in caught.value.kept
 
 
@@ -170,12 +171,12 @@ def test_behind_a_wrong_key_file_the_passphrase_is_tried(tmp_path):
     here = throwaway(tmp_path)
     with open_vault(here, create=True) as repository:
         repository.add_key(Secret("a long recovery phrase"), cost=CHEAP)
-    os.unlink(here.vault_key_file)
-    write_key_once(here.vault_key_file, generate_secret().text)
-    with open_vault(replace(here, vault_secret=lambda: Secret("a long recovery phrase"))):
+    os.unlink(here.places.vault_key_file)
+    write_key_once(here.places.vault_key_file, generate_secret().text)
+    with open_vault(here.changed(vault_secret=lambda: Secret("a long recovery phrase"))):
         pass
     with pytest.raises(WrongKey):
-        open_vault(replace(here, vault_secret=lambda: Secret("a wrong phrase")))
+        open_vault(here.changed(vault_secret=lambda: Secret("a wrong phrase")))
 
 
 @pytest.mark.parametrize(
@@ -184,32 +185,32 @@ def test_behind_a_wrong_key_file_the_passphrase_is_tried(tmp_path):
 )
 def test_a_key_file_that_is_none_is_said_and_nothing_made(tmp_path, content, said):
     here = throwaway(tmp_path)
-    os.makedirs(os.path.dirname(here.vault_key_file))
-    with open(here.vault_key_file, "wb") as file:
+    os.makedirs(os.path.dirname(here.places.vault_key_file))
+    with open(here.places.vault_key_file, "wb") as file:
         file.write(content)
     with pytest.raises(BadKey) as caught:
         make(here)
-    assert said in caught.value.what and here.vault_key_file in caught.value.what
-    assert not os.path.exists(os.path.join(here.vault, "config"))
+    assert said in caught.value.what and here.places.vault_key_file in caught.value.what
+    assert not os.path.exists(os.path.join(here.places.vault, "config"))
 
 
 def test_a_half_made_vault_is_said_and_finished_by_the_next_use(tmp_path):
     here = throwaway(tmp_path)
     make(here)
-    os.unlink(os.path.join(here.vault, "config"))
-    os.unlink(os.path.join(here.data_directory, "vaults.json"))
+    os.unlink(os.path.join(here.places.vault, "config"))
+    os.unlink(os.path.join(here.places.data_directory, "vaults.json"))
     with pytest.raises(VaultHalfMade) as caught:
         open_vault(here)
     assert "`safekept vault init`" in caught.value.next_steps[0]
     make(here)
-    assert len(os.listdir(os.path.join(here.vault, "keys"))) == 1, "the key of before was used"
+    assert len(os.listdir(os.path.join(here.places.vault, "keys"))) == 1, "the key of before was used"
 
 
 def test_a_vault_without_config_but_with_data_is_never_made_anew(tmp_path):
     here = throwaway(tmp_path)
     make(here)
-    os.unlink(os.path.join(here.vault, "config"))
-    with open(os.path.join(here.vault, "snapshots", "0" * 64), "wb") as file:
+    os.unlink(os.path.join(here.places.vault, "config"))
+    with open(os.path.join(here.places.vault, "snapshots", "0" * 64), "wb") as file:
         file.write(b"x")
     for create in (False, True):
         with pytest.raises(VaultHalfMade) as caught:
@@ -223,17 +224,17 @@ def test_a_vault_that_is_gone_is_not_made_anew_behind_anybodys_back(tmp_path):
     """A drive that is not mounted looks like this; a new empty vault would look like loss."""
     here = throwaway(tmp_path)
     identity = make(here)
-    shutil.move(here.vault, str(tmp_path / "away"))
+    shutil.move(here.places.vault, str(tmp_path / "away"))
     for create in (False, True):
         with pytest.raises(NoSuchVault) as caught:
             open_vault(here, create=create)
         assert "was here before, and is gone" in caught.value.what
         assert caught.value.kept == "No new vault was made in its place"
-    os.mkdir(here.vault)  # the empty mount point
+    os.mkdir(here.places.vault)  # the empty mount point
     with pytest.raises(NoSuchVault):
         open_vault(here, create=True)
-    os.rmdir(here.vault)
-    shutil.move(str(tmp_path / "away"), here.vault)
+    os.rmdir(here.places.vault)
+    shutil.move(str(tmp_path / "away"), here.places.vault)
     assert make(here) == identity
 
 
@@ -242,7 +243,7 @@ def test_an_init_by_a_person_replaces_what_is_gone_but_nothing_that_is_there(tmp
     make(here)
     with pytest.raises(VaultExists):
         make_vault(here)
-    shutil.rmtree(here.vault)
+    shutil.rmtree(here.places.vault)
     with make_vault(here):
         pass
     make(here)
@@ -251,7 +252,7 @@ def test_an_init_by_a_person_replaces_what_is_gone_but_nothing_that_is_there(tmp
 def test_a_passphrase_in_the_settings_makes_a_vault_without_a_key_file(tmp_path):
     here = throwaway(tmp_path, vault_secret=lambda: Secret("from the command"), vault_wants_passphrase=True)
     make(here)
-    assert not os.path.exists(here.vault_key_file)
+    assert not os.path.exists(here.places.vault_key_file)
     assert key_costs(here) == [FOR_PASSPHRASE]
 
 
@@ -271,11 +272,11 @@ def test_first_uses_at_once_make_one_vault(tmp_path):
     for thread in threads:
         thread.join()
     assert len(found) == 6 and len(set(map(str, found))) == 1 and isinstance(found[0], str), found
-    assert len(os.listdir(os.path.join(here.vault, "keys"))) == 1
+    assert len(os.listdir(os.path.join(here.places.vault, "keys"))) == 1
 
 
 def test_the_cache_has_a_place_for_each_vault(tmp_path):
     here = throwaway(tmp_path)
     with open_vault(here, create=True) as repository:
-        assert cache_of(here, repository) == os.path.join(here.cache_directory, repository.id[:16])
-        assert cache_of(replace(here, cache_directory=""), repository) == ""
+        assert cache_of(here, repository) == os.path.join(here.places.cache_directory, repository.id[:16])
+        assert cache_of(here.changed(cache_directory=""), repository) == ""

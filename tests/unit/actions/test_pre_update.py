@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from safekept.actions.guard import pre_update
 from safekept.actions.guard.pre_update import DONE, FAILED, OPTED_OUT, protect_before, rotate
 from safekept.core.files import NoRoom
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.tags import kind_of
-from surroundings import throwaway
 
 
 @pytest.fixture
@@ -128,11 +128,11 @@ def test_a_zip_stands_in_when_the_vault_fails(here, place, monkeypatch):
 def test_without_room_for_the_home_its_state_files_are_taken(here, place, monkeypatch):
     real, tried = pre_update.create_snapshot, []
 
-    def cramped(surroundings, request, listener):
+    def cramped(context, request, listener):
         tried.append(request.selection.quick)
         if not request.selection.quick:
             raise NoRoom("full", kept="nothing", next_steps=())
-        return real(surroundings, request, listener)
+        return real(context, request, listener)
 
     monkeypatch.setattr(pre_update, "create_snapshot", cramped)
     events = []

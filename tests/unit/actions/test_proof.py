@@ -241,7 +241,7 @@ def test_a_user_without_rights_drills_what_is_closed_even_to_himself(built, tmp_
             done = drilled(here, home=home)
         except BaseException as error:
             return repr(error), []
-        left = os.listdir(os.path.join(here.data_directory, "scratch"))
+        left = os.listdir(os.path.join(here.places.data_directory, "scratch"))
         return [(row.check, row.state, row.text) for row in done.receipt.failed], left
 
     assert as_nobody(as_he_does) == ([], [])

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from faulty_objects import FaultyObjects
 from pushes import NOW, machine, proven_copy, with_disk
 from safekept.actions.offsite.pull import PullRequest, PullTargetTaken, pull
@@ -22,7 +23,6 @@ from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import NoSuchVault
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.base import FileKind
-from surroundings import throwaway
 from vaults import read_all
 
 
@@ -37,8 +37,8 @@ def here(tmp_path):
 def bare(here, tmp_path):
     """Another machine that has the key from the kit and nothing else."""
     made = throwaway(tmp_path / "bare", destinations=here.destinations)
-    os.makedirs(os.path.dirname(made.vault_key_file))
-    shutil.copy(here.vault_key_file, made.vault_key_file)
+    os.makedirs(os.path.dirname(made.places.vault_key_file))
+    shutil.copy(here.places.vault_key_file, made.places.vault_key_file)
     return made
 
 

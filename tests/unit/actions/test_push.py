@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from pushes import machine, one_more, proven_copy, with_disk
 from safekept.actions.offsite import place as place_module
@@ -42,7 +43,6 @@ from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.locks import Lock
 from safekept.vault.storage.base import FileKind
-from surroundings import throwaway
 from vaults import save_files, some_files
 
 
@@ -84,11 +84,11 @@ def test_a_push_makes_a_copy_that_opens_with_only_the_key(here, tmp_path):
     bare = throwaway(tmp_path / "bare", destinations=here.destinations, source_vault="disk")
     with pytest.raises(KeyMissing):
         open_vault(bare)
-    os.makedirs(os.path.dirname(bare.vault_key_file))
-    shutil.copy(here.vault_key_file, bare.vault_key_file)
+    os.makedirs(os.path.dirname(bare.places.vault_key_file))
+    shutil.copy(here.places.vault_key_file, bare.places.vault_key_file)
     with open_vault(bare) as copy:
         assert copy.id == vault_id(here)
-    assert not os.path.exists(bare.vault)
+    assert not os.path.exists(bare.places.vault)
 
 
 def test_no_lock_is_written_there_and_none_is_left_here(here, tmp_path):
@@ -142,7 +142,7 @@ def test_the_first_push_insists_on_a_second_way(tmp_path):
     with pytest.raises(NoSecondWay) as raised:
         push(here, PushRequest("disk"))
     error = raised.value
-    assert here.vault_key_file in error.what
+    assert here.places.vault_key_file in error.what
     assert "Nothing was sent" in error.kept
     assert any("`safekept vault key add --recovery`" in step for step in error.next_steps)
     assert any("`safekept push --acknowledge-kit`" in step for step in error.next_steps)
@@ -170,7 +170,7 @@ def test_a_passphrase_is_a_second_way_and_a_generated_key_is_none(tmp_path, monk
 def test_a_kit_counts_for_its_own_vault_only(here, tmp_path):
     other = throwaway(tmp_path / "other")
     with make_vault(other) as repository:
-        shutil.copy(os.path.join(here.data_directory, "kits.json"), other.data_directory)
+        shutil.copy(os.path.join(here.places.data_directory, "kits.json"), other.places.data_directory)
         assert second_way.second_way(other, repository) == ""
         write_kit(other, repository, str(tmp_path))
         acknowledge_kit(other, repository)
@@ -309,8 +309,8 @@ def test_two_vaults_in_one_destination_keep_apart_and_are_told_apart(here, tmp_p
     with pytest.raises(SeveralVaults) as raised:
         open_vault(bare)
     assert vault_id(here)[:16] in raised.value.what
-    shutil.copytree(os.path.dirname(here.vault_key_file), os.path.dirname(bare.vault_key_file))
-    one = replace(bare, source_vault=f"file:{tmp_path}/disk/{vault_id(here)[:16]}")
+    shutil.copytree(os.path.dirname(here.places.vault_key_file), os.path.dirname(bare.places.vault_key_file))
+    one = bare.changed(source_vault=f"file:{tmp_path}/disk/{vault_id(here)[:16]}")
     with open_vault(one) as copy:
         assert copy.id == vault_id(here)
 

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from pushes import with_disk
 from safekept.actions.offsite import place as place_module
@@ -25,7 +26,6 @@ from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record, new_id
 from safekept.core.objects.memory import MemoryObjects
-from surroundings import throwaway
 
 AGE = b"age-encryption.org/v1\n-> X25519 abc\n"
 HOST = host_directory()

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.drill import receipts
 from safekept.actions.drill.receipts import (
     ARCHIVE,
@@ -23,7 +24,6 @@ from safekept.actions.drill.receipts import (
     receipts_directory,
     save_receipt,
 )
-from surroundings import throwaway
 
 
 @pytest.fixture

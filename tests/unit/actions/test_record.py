@@ -6,19 +6,19 @@ import os
 
 import pytest
 
+from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.actions.archives.backup import BackupRequest, backup
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.base.record import record, recording_failure
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, silent
 from safekept.core.journal import Record
 from safekept.home.layout.places import HomeEmpty
-from surroundings import throwaway
 
 
-def lines(here: Surroundings) -> list[Record]:
+def lines(here: UserContext) -> list[Record]:
     return list(here.journal.read())
 
 
@@ -72,7 +72,7 @@ def test_whatever_ends_the_work_early_is_in_the_journal_with_what_was_known(tmp_
 
 def test_a_backup_that_is_interrupted_leaves_its_line_and_no_file(tmp_path):
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
 
     def stop(event: Event) -> None:
         if event.phase == "store":
@@ -82,24 +82,24 @@ def test_a_backup_that_is_interrupted_leaves_its_line_and_no_file(tmp_path):
         backup(here, BackupRequest(here.locate(home)), stop)
     (line,) = lines(here)
     assert (line.verb, line.state, line.facts["home"]) == ("backup", "interrupted", home)
-    assert [name for name in os.listdir(here.user_home) if "backup" in name] == []
+    assert [name for name in os.listdir(here.places.user_home) if "backup" in name] == []
 
 
 def test_a_journal_that_cannot_be_written_is_said_and_stops_nothing(tmp_path):
     here = throwaway(tmp_path)
-    os.makedirs(here.data_directory)
+    os.makedirs(here.places.data_directory)
     os.mkdir(here.journal.path)
     said: list[str] = []
     record(here, Record("a", "backup", "done"), lambda event: said.append(event.text))
-    assert said == [f"Note: the journal in {here.data_directory}: Is a directory"]
+    assert said == [f"Note: the journal in {here.places.data_directory}: Is a directory"]
 
 
 def test_every_verb_says_where_how_long_and_how_much(tmp_path, monkeypatch):
     """What `log` shows is there for all of them: nothing in it is guessed."""
     here = throwaway(tmp_path)
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
-    say = spoken(monkeypatch, here.user_home)
-    project = os.path.join(here.user_home, "project")
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    say = spoken(monkeypatch, here.places.user_home)
+    project = os.path.join(here.places.user_home, "project")
     os.makedirs(os.path.join(project, ".git"))
 
     def write(path: str, text: str) -> None:
@@ -107,7 +107,7 @@ def test_every_verb_says_where_how_long_and_how_much(tmp_path, monkeypatch):
             file.write(text)
 
     write(os.path.join(project, "a"), "1")
-    archive = os.path.join(here.user_home, "home.zip")
+    archive = os.path.join(here.places.user_home, "home.zip")
     for words in (
         ("snapshot",),
         ("backup", "-o", archive),
@@ -152,6 +152,6 @@ def test_every_verb_says_where_how_long_and_how_much(tmp_path, monkeypatch):
 def test_the_error_shape_is_the_one_that_json_has(tmp_path):
     here = throwaway(tmp_path)
     with pytest.raises(SafekeptError) as caught:
-        backup(here, BackupRequest(here.locate(os.path.join(here.user_home, "none"), existing=False)))
+        backup(here, BackupRequest(here.locate(os.path.join(here.places.user_home, "none"), existing=False)))
     (line,) = lines(here)
     assert line.facts["error"] == caught.value.as_dict()

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.alarms.notify import NotifyTargets
 from safekept.actions.offsite.destination import DestinationSetting
@@ -36,7 +37,6 @@ from safekept.core.locks import AlreadyRunning, process_lock
 from safekept.schedule.cadence import Cadence
 from safekept.schedule.plan import Plan
 from safekept.schedule.power import Power
-from surroundings import throwaway
 from web_server import WebServer
 
 UTC = zoneinfo.ZoneInfo("UTC")
@@ -66,7 +66,7 @@ class Night:
         self.here = throwaway(
             tmp_path, schedule=Plan(cadence=Cadence.parse("03:30", UTC), **settings), actor="schedule"
         )
-        self.home = os.path.join(self.here.user_home, ".hermes")
+        self.home = os.path.join(self.here.places.user_home, ".hermes")
         self.now = datetime.datetime(2026, 6, 10, 12, tzinfo=UTC).timestamp()
         self.power = MAINS
         self.slept: list[float] = []
@@ -87,7 +87,7 @@ class Night:
         return end
 
     def with_destinations(self, *settings: DestinationSetting) -> None:
-        self.here = replace(self.here, destinations=settings)
+        self.here = self.here.changed(destinations=settings)
 
     def run(self, **request):
         self.called.clear()
@@ -147,7 +147,7 @@ def test_only_one_run_works_at_a_time(night):
 
 def test_the_order_is_snapshot_push_prune_care_and_drills(tmp_path, monkeypatch):
     night = Night(tmp_path, monkeypatch, prune_days=7, checkpoint_days=7, drill_days=91, small_drill_days=7)
-    os.makedirs(os.path.join(night.here.data_directory, "checkpoints", "store"))
+    os.makedirs(os.path.join(night.here.places.data_directory, "checkpoints", "store"))
     night.with_destinations(NAS)
     night.run(seal=("age1x",))
     kinds = [name.partition(":")[0] for name in night.called]
@@ -299,7 +299,7 @@ from dataclasses import replace
 from safekept.actions import schedule_steps
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.schedule.schedule import run_due
-from surroundings import throwaway
+from contexts import throwaway
 steps = schedule_steps._STEPS
 steps["snapshot"] = lambda work, task: schedule_steps.Ended("done")
 steps["push"] = lambda work, task: os.kill(os.getpid(), signal.SIGKILL)
@@ -334,7 +334,7 @@ def test_several_homes_are_each_their_own_and_one_that_is_gone_is_only_its_own_f
     night.ends[f"snapshot:{homes[0]}"] = [Solid()]
     run = night.run()
     assert [step.state for step in run.steps] == ["failed", "done"]
-    one = replace(night.here, schedule=replace(night.here.schedule, homes=(homes[0],)))
+    one = night.here.changed(schedule=replace(night.here.choices.schedule, homes=(homes[0],)))
     run_due(one, clock=lambda: night.now, power=lambda: MAINS)
     assert pasts(night.here)[f"snapshot:{homes[1]}"].succeeded == night.now
 
@@ -375,7 +375,7 @@ def test_a_run_that_has_to_wait_leaves_no_trace_and_tells_nobody(tmp_path, monke
     night = Night(tmp_path, monkeypatch, battery="wait")
     night.power = Power(battery=True)
     with WebServer() as web:
-        night.here = replace(night.here, notify=NotifyTargets(ping=f"{web.url}/p", ntfy=f"{web.url}/n"))
+        night.here = night.here.changed(notify=NotifyTargets(ping=f"{web.url}/p", ntfy=f"{web.url}/n"))
         assert night.run().state == "idle"
         assert web.heard == []
     assert list(night.here.journal.read()) == []

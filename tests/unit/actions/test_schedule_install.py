@@ -10,10 +10,10 @@ import shutil
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.schedule.host import Machine, NoHost, find_host, plan_installation
 from safekept.actions.schedule.install import FileTaken, HostRefused, install, installed, rediscovered, remove
 from safekept.schedule.hosts.call import Call
-from surroundings import throwaway
 
 CALL = Call(("/opt/safekept", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
 ADA = Call(CALL.command, user="ada", home=CALL.home)

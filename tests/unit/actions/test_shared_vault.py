@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from contexts import throwaway
 from in_process import spoken
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.actions.vault.opening import make_vault, open_vault
@@ -18,7 +19,6 @@ from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo.identity import Identity
 from safekept.vault.repo.keys import Secret
 from snapshots import take
-from surroundings import throwaway
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def home_of(here, soul):
 def test_two_hosts_store_into_one_vault_and_both_are_seen(first, tmp_path, monkeypatch):
     second = throwaway(tmp_path / "second")
     joined = join_vault(second, first.vault, opens_with=first.vault_key_file)
-    assert joined.key and os.stat(second.vault_key_file).st_mode & 0o777 == 0o600
-    with open(first.vault_key_file) as one, open(second.vault_key_file) as other:
+    assert joined.key and os.stat(second.places.vault_key_file).st_mode & 0o777 == 0o600
+    with open(first.places.vault_key_file) as one, open(second.places.vault_key_file) as other:
         assert one.read() != other.read(), "a key of its own"
-    second = replace(second, vault=first.vault)
+    second = second.changed(vault=first.vault)
     take(first, home_of(first, "be kind\n"))
     own = Identity.of_this_process()
     monkeypatch.setattr(Identity, "of_this_process", classmethod(lambda cls: replace(own, hostname="iris")))
@@ -63,7 +63,7 @@ def test_the_passphrase_opens_it_this_once(first, tmp_path):
         repository.add_key(Secret("four words are enough", generated=True))
     second = throwaway(tmp_path / "second", vault_secret=lambda: Secret("four words are enough"))
     assert join_vault(second, first.vault).key
-    open_vault(replace(second, vault=first.vault, vault_secret=None)).close()
+    open_vault(second.changed(vault=first.vault, vault_secret=None)).close()
 
 
 def test_without_a_key_nothing_is_added_and_no_key_file_is_left(first, tmp_path):
@@ -72,7 +72,7 @@ def test_without_a_key_nothing_is_added_and_no_key_file_is_left(first, tmp_path)
     wrong.write_text("AAAA-BBBB\n")
     with pytest.raises(WrongKey):
         join_vault(second, first.vault, opens_with=str(wrong))
-    assert not os.path.exists(second.vault_key_file)
+    assert not os.path.exists(second.places.vault_key_file)
     with open_vault(first) as repository:
         assert len(repository.list_keys()) == 1
 
@@ -82,12 +82,12 @@ def test_a_host_with_a_vault_or_a_key_of_its_own_keeps_it(first, tmp_path):
     make_vault(second).close()
     with pytest.raises(VaultExists):
         join_vault(second, first.vault, opens_with=first.vault_key_file)
-    shutil.rmtree(second.vault)
-    with open(second.vault_key_file) as file:
+    shutil.rmtree(second.places.vault)
+    with open(second.places.vault_key_file) as file:
         before = file.read()
     with pytest.raises(Exception, match="holds the key of another vault"):
         join_vault(second, first.vault, opens_with=first.vault_key_file)
-    with open(second.vault_key_file) as file:
+    with open(second.places.vault_key_file) as file:
         assert file.read() == before
     with open_vault(first) as repository:
         assert len(repository.list_keys()) == 1

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from contexts import throwaway
 from in_process import spoken
 from safekept.actions.base.record import record
 from safekept.actions.status.coverage import coverage_of
@@ -20,7 +21,6 @@ from safekept.core.events import silent
 from safekept.core.journal import Record
 from safekept.vault.format.snapshot import Snapshot
 from states import DAY, empty, fresh, write
-from surroundings import throwaway
 
 NOW = 1_800_000_000.0
 
@@ -99,9 +99,13 @@ def test_what_failed_before_the_last_success_is_forgotten(tmp_path):
 
 def test_a_check_that_was_broken_off_says_nothing_about_the_vault(tmp_path):
     here = throwaway(tmp_path)
-    record(here, Record("a", "vault-check", "failed", facts={"vault": here.vault, "damage": ["x"]}), silent)
+    record(
+        here,
+        Record("a", "vault-check", "failed", facts={"vault": here.places.vault, "damage": ["x"]}),
+        silent,
+    )
     record(here, Record("b", "vault-check", "done", facts={"vault": "/other"}), silent)
-    error = {"vault": here.vault, "error": {"code": "vault-locked"}}
+    error = {"vault": here.places.vault, "error": {"code": "vault-locked"}}
     record(here, Record("c", "vault-check", "failed", facts=error), silent)
     check = recent(here).check
     assert check is not None
@@ -154,10 +158,10 @@ def test_a_look_takes_no_lock_and_opens_no_index(tmp_path, monkeypatch):
 
     state = fresh(tmp_path)
     monkeypatch.setattr(Repository, "lock", lambda *a, **k: pytest.fail("a lock was taken"))
-    assert look(state.surroundings).verdict.level == "protected"
+    assert look(state.context).verdict.level == "protected"
     # The one thing that needs the index is the account of the newest snapshot; without it, all else is said.
     monkeypatch.setattr(Index, "lookup_all", lambda *a, **k: [])
-    found = look(state.surroundings)
+    found = look(state.context)
     assert found.verdict.level == "protected"
     assert found.homes[0].coverage is None
 
@@ -166,16 +170,15 @@ def test_a_home_with_a_name_that_is_no_text_is_known_again(tmp_path, monkeypatch
     state = empty(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     say = spoken(monkeypatch, state.user)
     assert say("snapshot").code == 0
-    found = look(state.surroundings)
+    found = look(state.context)
     assert [(home.home, home.snapshots) for home in found.homes] == [(state.home, 1)]
     assert found.verdict.level == "protected"
 
 
 def test_what_the_journal_remembers_of_another_vault_protects_nobody(tmp_path):
-    import dataclasses
 
     state = fresh(tmp_path)
-    elsewhere = dataclasses.replace(state.surroundings, vault=os.path.join(state.user, "new"))
+    elsewhere = state.context.changed(vault=os.path.join(state.user, "new"))
     found = look(elsewhere)
     assert (found.vault.state, found.homes[0].last) == ("none", None)
     assert found.verdict.text == f"Not protected: there is no snapshot of {state.home} yet"

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from contexts import throwaway
 from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.status import Status, look
@@ -16,7 +17,6 @@ from safekept.cli.status.growth_svg import growth_svg
 from safekept.cli.status.prometheus import exposition
 from safekept.cli.status.spark import plot, spark
 from states import State, alarmed
-from surroundings import throwaway
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -55,7 +55,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> State:
 
 
 def test_metrics_are_valid_and_say_what_status_says(state):
-    status = look(state.surroundings)
+    status = look(state.context)
     found = parsed(exposition(status))
     home = f'home="{state.home}",layout="hermes"'
     assert found["safekept_status_code"] == [("", 4)]
@@ -68,10 +68,10 @@ def test_metrics_are_valid_and_say_what_status_says(state):
 
 
 def test_metrics_hold_no_secret_and_no_text_of_an_alarm(state):
-    status = look(state.surroundings)
+    status = look(state.context)
     off = DestinationStatus("nas", "s3://key:secret@bucket/x", ("vault",), NOW)
     text = exposition(dataclasses.replace(status, destinations=(off,)))
-    with open(state.surroundings.vault_key_file, encoding="ascii") as file:
+    with open(state.context.places.vault_key_file, encoding="ascii") as file:
         key = file.read().strip()
     for secret in (key, "secret", "s3://", status.alarms[0].text, status.vault.keys[0].id):
         assert secret not in text

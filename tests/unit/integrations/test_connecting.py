@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connected import JSON_HOSTS, connect, disconnect, program_in, read, tree, write
+from contexts import throwaway
 from safekept.actions.hosts.connections import connections
 from safekept.integrations.connecting.carrying_out import carry_out
 from safekept.integrations.connecting.hook_entries import handlers_of
@@ -20,7 +21,6 @@ from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
 from safekept.integrations.connecting.program import Program, calls_us
 from safekept.integrations.connecting.settings_file import SettingsChanged
-from surroundings import throwaway
 
 # Each example on disk costs a dozen syncs: a few of them by default, many in the storm.
 ON_DISK = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

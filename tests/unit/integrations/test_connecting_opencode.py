@@ -11,10 +11,10 @@ import pytest
 
 from conftest import MISSING
 from connected import connect, disconnect, program_in, read
+from contexts import throwaway
 from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.hosts.event import read_event
 from safekept.integrations.hosts.opencode import HOST as ANSWERING
-from surroundings import throwaway
 
 #: Loads the plugin as opencode does (every export is a plugin) and drives its hooks.
 DRIVER = """

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from connected import connect, disconnect, program_in, read, write
+from contexts import throwaway
 from safekept.actions.doctor.diagnosis import examine
 from safekept.actions.doctor.finding import DoctorRequest
 from safekept.actions.hosts.calls import record_host_call
@@ -18,7 +19,6 @@ from safekept.actions.status.host_status import HostStatus
 from safekept.actions.status.status import look
 from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.connecting.overview import host_statuses
-from surroundings import throwaway
 
 
 @pytest.fixture

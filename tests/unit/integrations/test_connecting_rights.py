@@ -8,6 +8,7 @@ import stat
 import pytest
 
 from connected import JSON_HOSTS, connect, disconnect, program_in, read, write
+from contexts import throwaway
 from safekept.actions.hosts.connections import connections
 from safekept.core.files import TEMPORARY_PREFIX
 from safekept.integrations.connecting import carrying_out
@@ -15,7 +16,6 @@ from safekept.integrations.connecting.hosts.every_host import HOSTS
 from safekept.integrations.connecting.planning import plan_connect
 from safekept.integrations.connecting.program import Program
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone, SettingsNotWritten
-from surroundings import throwaway
 from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - `nobodys` is a fixture
 
 CLAUDE = HOSTS["claude-code"]
@@ -36,35 +36,35 @@ def refused(user) -> str:
 
 
 def test_what_may_not_be_read_or_written_is_left_alone(nobodys):  # noqa: F811
-    user = as_nobody(lambda: throwaway(nobodys).user_home)
-    surroundings = throwaway(nobodys)
+    user = as_nobody(lambda: throwaway(nobodys).places.user_home)
+    context = throwaway(nobodys)
     path = os.path.join(user, JSON_HOSTS["claude-code"])
     as_nobody(lambda: write(path, b"{}"))
-    assert refused(surroundings) == ""
+    assert refused(context) == ""
     as_nobody(lambda: os.chmod(path, 0o200))
-    assert refused(surroundings) == f"`{path}` cannot be read: Permission denied"
+    assert refused(context) == f"`{path}` cannot be read: Permission denied"
     as_nobody(lambda: os.chmod(path, 0o400))
-    assert refused(surroundings) == f"`{path}` is read-only"
+    assert refused(context) == f"`{path}` is read-only"
     as_nobody(lambda: os.chmod(path, 0o600))
     as_nobody(lambda: os.chmod(os.path.dirname(path), 0o500))
     above = os.path.dirname(path)
-    assert refused(surroundings) == f"`{path}` cannot be written: `{above}` is read-only"
+    assert refused(context) == f"`{path}` cannot be written: `{above}` is read-only"
     as_nobody(lambda: os.chmod(above, 0o000))
-    assert refused(surroundings) == f"`{path}` cannot be looked at: Permission denied"
+    assert refused(context) == f"`{path}` cannot be looked at: Permission denied"
     as_nobody(lambda: os.chmod(above, 0o700))
     if os.geteuid() == 0:
         os.chown(path, 0, 0)
         os.chmod(path, 0o666)
-        assert refused(surroundings) == f"`{path}` belongs to another user"
+        assert refused(context) == f"`{path}` belongs to another user"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_as_root_a_file_keeps_its_owner_and_a_new_one_gets_that_of_its_directory(tmp_path):
     user = throwaway(tmp_path)
-    path = os.path.join(user.user_home, JSON_HOSTS["claude-code"])
+    path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])
     write(path, b"{}", 0o640)
     os.chown(path, NOBODY, NOBODY)
-    os.chown(user.user_home, NOBODY, NOBODY)
+    os.chown(user.places.user_home, NOBODY, NOBODY)
     connect(user, CLAUDE, program_in(tmp_path))
     facts = os.stat(path)
     assert (facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (NOBODY, NOBODY, 0o640)
@@ -72,12 +72,12 @@ def test_as_root_a_file_keeps_its_owner_and_a_new_one_gets_that_of_its_directory
     assert os.stat(path).st_uid == NOBODY
     connect(user, HOSTS["cursor"], program_in(tmp_path))
     for new in (".cursor", ".cursor/hooks.json"):
-        assert os.stat(os.path.join(user.user_home, new)).st_uid == NOBODY
+        assert os.stat(os.path.join(user.places.user_home, new)).st_uid == NOBODY
 
 
 def test_attributes_of_a_file_stay(tmp_path):
     user = throwaway(tmp_path)
-    path = os.path.join(user.user_home, JSON_HOSTS["claude-code"])
+    path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])
     write(path, b"{}")
     try:
         os.setxattr(path, "user.mine", b"yes")
@@ -90,7 +90,7 @@ def test_attributes_of_a_file_stay(tmp_path):
 @pytest.mark.parametrize("failing", ["keep_copy", "remember_connection", "write_settings"])
 def test_a_disk_that_is_full_leaves_the_file_and_nothing_behind(tmp_path, monkeypatch, failing):
     user = throwaway(tmp_path)
-    path = os.path.join(user.user_home, JSON_HOSTS["claude-code"])
+    path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])
     write(path, b'{"a": 1}')
 
     def full(*arguments: object, **options: object) -> None:

@@ -60,7 +60,7 @@ def test_the_first_change_of_a_home_starts_a_snapshot_that_nobody_waits_for(user
     )
     # What that process does: a quick snapshot, after which none is due.
     assert protect(call, dataclasses.replace(place, apart=True)).failures == ()
-    with open_vault(place.surroundings) as repository:
+    with open_vault(place.context) as repository:
         kinds = [(one.kind, one.label) for one in list_home(repository, home).of_home]
     assert sorted(kinds) == [
         ("pre-change", "before skill_manage: patch"),
@@ -68,7 +68,7 @@ def test_the_first_change_of_a_home_starts_a_snapshot_that_nobody_waits_for(user
     ]
     put(os.path.join(home, "skills/one/SKILL.md"), "changed\n")
     change(user, place)
-    assert started == [call] and len(home_points(place.surroundings)) == 2
+    assert started == [call] and len(home_points(place.context)) == 2
 
 
 def test_whoever_wants_none_gets_none(user, started):
@@ -94,5 +94,5 @@ def test_a_session_in_a_profile_ends_with_a_snapshot_of_its_home(user):
     place = Place.load({**user.environment, "HERMES_HOME": os.path.join(home, "profiles/coder")})
     end = Call("session-end", "hermes", session="s", home=os.path.join(home, "profiles/coder"))
     assert protect(end, dataclasses.replace(place, apart=True)).failures == ()
-    with open_vault(place.surroundings) as repository:
+    with open_vault(place.context) as repository:
         assert [one.kind for one in list_home(repository, home).shown] == ["quick"]

@@ -9,6 +9,7 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
+from contexts import throwaway
 from safekept.checkpoints import project
 from safekept.core.flags import FLAGS
 from safekept.integrations import entry
@@ -21,7 +22,6 @@ from safekept.integrations.hermes.plugin.voice import Voice
 from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.event import Event
 from safekept.integrations.hosts.handling import find_host
-from surroundings import throwaway
 
 PROGRAM = Program(("/usr/bin/safekept",))
 

@@ -142,7 +142,7 @@ def test_whatever_is_raised_within_is_a_failure_and_not_an_exception(user, place
     monkeypatch.setattr(protecting, "_before", fall)
     outcome = protect(Call("before", "codex", "Bash", shell=True, directory=user.home), place)
     assert [one.what for one in outcome.failures] == ["ZeroDivisionError: of all things"]
-    [host] = read_host_calls(place.surroundings)
+    [host] = read_host_calls(place.context)
     assert host.failing and host.last_failure["what"] == "ZeroDivisionError: of all things"
 
 
@@ -250,10 +250,10 @@ def test_of_two_homes_the_one_that_the_vault_cannot_take_is_kept_by_name(user, m
     place = Place.load(user.environment)
     take = home_points.before_home_change
 
-    def refuse_one(surroundings, home, *words, **more):
+    def refuse_one(context, home, *words, **more):
         if home.endswith(".codex"):
             raise OSError(28, "No space left on device")
-        return take(surroundings, home, *words, **more)
+        return take(context, home, *words, **more)
 
     monkeypatch.setattr(home_points, "before_home_change", refuse_one)
     outcome = protect(Call("before", "claude-code", "Write", tuple(notes), session="s"), place)

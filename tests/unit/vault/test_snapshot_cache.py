@@ -13,6 +13,7 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
 from safekept.core.entries import Entry
 from safekept.home.scan.opener import Opener
 from safekept.vault.storage import FileKind
@@ -20,7 +21,6 @@ from safekept.vault.write import memory as memory_module
 from safekept.vault.write.memory import RACY_NS
 from scanned import plant, plant_database
 from snapshots import cache_files, drop_cache, home_tree, is_whole, opened, rows, stored_files, take
-from surroundings import throwaway
 
 
 @pytest.fixture

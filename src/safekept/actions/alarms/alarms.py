@@ -20,7 +20,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id, open_journal
 from safekept.home.health import Shrinkage
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record
 
 LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"
@@ -71,14 +71,14 @@ _TITLES = {
 }
 
 
-def raise_alarm(surroundings: Surroundings, alarm: Alarm, listener: Listener = silent) -> bool:
+def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent) -> bool:
     """Write it into the journal and notify; False, and nothing is done, where the same one is open already.
 
     Two alarms are the same where kind, home and `about` are; one about a loss is always its own.
     """
-    if alarm.kind != LOSS and any(_same(alarm, other) for other in open_alarms(surroundings, alarm.home)):
+    if alarm.kind != LOSS and any(_same(alarm, other) for other in open_alarms(context, alarm.home)):
         return False
-    record(surroundings, Record(alarm.id, RAISED, "done", time=alarm.time, facts=_facts(alarm)), listener)
+    record(context, Record(alarm.id, RAISED, "done", time=alarm.time, facts=_facts(alarm)), listener)
     listener(Event("alarm", text=f"Alarm: {alarm.text}"))
     from .notify import Notice, notify
 
@@ -90,19 +90,19 @@ def raise_alarm(surroundings: Surroundings, alarm: Alarm, listener: Listener = s
         alarm.home,
         {"alarm": alarm.id, "restore": list(alarm.restore), "pinned": alarm.pinned},
     )
-    notify(surroundings, notice, listener)
+    notify(context, notice, listener)
     return True
 
 
-def open_alarms(surroundings: Surroundings, home: str = "") -> tuple[Alarm, ...]:
+def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
     """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only."""
     ended: set[str] = set()
     restores = _Restores()
     found = []
     try:
-        if not _ever_raised(surroundings.journal.path):
+        if not _ever_raised(context.journal.path):
             return ()
-        for entry in surroundings.journal.backwards(RAISED, ACKNOWLEDGED, OVER, "restore", "undo"):
+        for entry in context.journal.backwards(RAISED, ACKNOWLEDGED, OVER, "restore", "undo"):
             if entry.verb == RAISED:
                 alarm = read_alarm(entry)
                 if alarm.id not in ended and home in ("", alarm.home) and not restores.cover(alarm):
@@ -118,17 +118,17 @@ def open_alarms(surroundings: Surroundings, home: str = "") -> tuple[Alarm, ...]
 
 
 def acknowledge(
-    surroundings: Surroundings, ids: Iterable[str] = (), *, home: str = "", listener: Listener = silent
+    context: UserContext, ids: Iterable[str] = (), *, home: str = "", listener: Listener = silent
 ) -> tuple[Alarm, ...]:
     """Say that they were seen: the named ones, by id or the start of it, else all open ones."""
-    waiting = open_alarms(surroundings, home)
+    waiting = open_alarms(context, home)
     chosen = [_named(waiting, name) for name in ids] or list(waiting)
-    _end(surroundings, ACKNOWLEDGED, chosen, {}, listener)
+    _end(context, ACKNOWLEDGED, chosen, {}, listener)
     return tuple(chosen)
 
 
 def end_alarms(
-    surroundings: Surroundings,
+    context: UserContext,
     kind: str,
     home: str = "",
     about: str = "",
@@ -138,16 +138,16 @@ def end_alarms(
 ) -> tuple[Alarm, ...]:
     """What it was about is right again, so it is over; those that this ended."""
     like = Alarm(kind=kind, text="", home=home, about=about)
-    chosen = [alarm for alarm in open_alarms(surroundings, home) if _same(alarm, like)]
-    _end(surroundings, OVER, chosen, {"reason": reason}, listener)
+    chosen = [alarm for alarm in open_alarms(context, home) if _same(alarm, like)]
+    _end(context, OVER, chosen, {"reason": reason}, listener)
     return tuple(chosen)
 
 
 def end_losses(
-    surroundings: Surroundings, alarms: Iterable[Alarm], snapshot: str, listener: Listener = silent
+    context: UserContext, alarms: Iterable[Alarm], snapshot: str, listener: Listener = silent
 ) -> None:
     """A later snapshot holds again what these missed."""
-    _end(surroundings, OVER, list(alarms), {"snapshot": snapshot}, listener)
+    _end(context, OVER, list(alarms), {"snapshot": snapshot}, listener)
 
 
 def _ever_raised(journal: str) -> bool:
@@ -197,14 +197,14 @@ class _Restores:
 
 
 def _end(
-    surroundings: Surroundings, verb: str, alarms: list[Alarm], facts: dict[str, object], listener: Listener
+    context: UserContext, verb: str, alarms: list[Alarm], facts: dict[str, object], listener: Listener
 ) -> None:
     if not alarms:
         return
     homes = {alarm.home for alarm in alarms}
     whose = {"home": homes.pop()} if len(homes) == 1 else {}
     names = {"alarms": [alarm.id for alarm in alarms], "texts": [alarm.text for alarm in alarms]}
-    record(surroundings, Record(new_id(), verb, "done", facts={**whose, **names, **facts}), listener)
+    record(context, Record(new_id(), verb, "done", facts={**whose, **names, **facts}), listener)
 
 
 def _same(first: Alarm, second: Alarm) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import SafekeptError
@@ -20,7 +20,7 @@ from safekept.core.spelling import shell_word
 from safekept.home.health import Counts, Shrinkage, places_of, shrunk
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class Baseline:
 
 
 def find_loss(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     kind: str,
     new: Snapshot,
     census: Counts,
@@ -80,7 +80,7 @@ def find_loss(
     """What fell since the snapshots before; the one that has it is pinned. The alarm is not raised yet."""
     if kind in _UNDO_POINTS:
         return None
-    baseline = _baseline(surroundings, repository, place.home, new)
+    baseline = _baseline(context, repository, place.home, new)
     falls = [
         fall
         for fall in shrunk(baseline.counts, census, whole=not profile)
@@ -89,7 +89,7 @@ def find_loss(
     falls = [
         fall
         for fall in falls
-        if not _said(surroundings, place.home, fall, baseline.times[fall.profile, fall.name])
+        if not _said(context, place.home, fall, baseline.times[fall.profile, fall.name])
     ]
     if not falls:
         return None
@@ -99,7 +99,7 @@ def find_loss(
         home=place.home,
         kind=LOSS,
         text=", ".join(fall.text for fall in falls),
-        restore=_commands(surroundings, repository, place, baseline, falls),
+        restore=_commands(context, repository, place, baseline, falls),
         pinned=next((one for one in holders if one in pinned), ""),
         losses=tuple(falls),
         paths=tuple(dict.fromkeys(path for fall in falls for path in places_of(place.layout, fall))),
@@ -107,21 +107,21 @@ def find_loss(
 
 
 def end_what_is_back(
-    surroundings: Surroundings, home: str, kind: str, census: Counts, snapshot: str, listener: Listener
+    context: UserContext, home: str, kind: str, census: Counts, snapshot: str, listener: Listener
 ) -> None:
     """Alarms about counts that are back are over."""
     if kind in _UNDO_POINTS:
         return
     back = [
         alarm
-        for alarm in open_alarms(surroundings, home)
+        for alarm in open_alarms(context, home)
         # One that is about more than counts is over when it was restored, or acknowledged.
         if alarm.kind == LOSS
         and alarm.losses
         and not alarm.about
         and all(_is_back(fall, census) for fall in alarm.losses)
     ]
-    end_losses(surroundings, back, snapshot, listener)
+    end_losses(context, back, snapshot, listener)
 
 
 def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listener) -> set[str]:
@@ -145,9 +145,9 @@ def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listen
     return done
 
 
-def restore_command(surroundings: Surroundings, home: str, snapshot: str, paths: Iterable[str]) -> str:
+def restore_command(context: UserContext, home: str, snapshot: str, paths: Iterable[str]) -> str:
     """A command that runs as printed and brings these paths back; no paths: the whole home."""
-    words = restore_words(surroundings, home, snapshot, paths)
+    words = restore_words(context, home, snapshot, paths)
     return set_aside_first(home) + " ".join(["safekept", *map(shell_word, words)])
 
 
@@ -158,13 +158,11 @@ def set_aside_first(home: str) -> str:
     return f"mv {shell_word(home)} {shell_word(home + '.file')} && "
 
 
-def restore_words(
-    surroundings: Surroundings, home: str, snapshot: str, paths: Iterable[str]
-) -> tuple[str, ...]:
+def restore_words(context: UserContext, home: str, snapshot: str, paths: Iterable[str]) -> tuple[str, ...]:
     """The words of that command after the program."""
     try:
         # Without the variables of this shell: the command may be run in another.
-        usual = replace(surroundings, environment={}).locate(existing=False).home
+        usual = context.changed(environment={}).locate(existing=False).home
     except SafekeptError:
         usual = ""
     named = [] if home == usual else ["--home", home]
@@ -172,10 +170,10 @@ def restore_words(
     return ("snapshot", "restore", snapshot[:8], *safe, *named, "--yes")
 
 
-def _baseline(surroundings: Surroundings, repository: Repository, home: str, new: Snapshot) -> Baseline:
+def _baseline(context: UserContext, repository: Repository, home: str, new: Snapshot) -> Baseline:
     baseline, seen = Baseline(), 0
     try:
-        for entry in surroundings.journal.backwards("snapshot"):
+        for entry in context.journal.backwards("snapshot"):
             if not _counts_for(entry, home):
                 continue
             baseline.take(
@@ -221,9 +219,9 @@ def _counts_for(entry: Record, home: str) -> bool:
     )
 
 
-def _said(surroundings: Surroundings, home: str, fall: Shrinkage, since: float) -> bool:
+def _said(context: UserContext, home: str, fall: Shrinkage, since: float) -> bool:
     """Whether somebody was told of this very fall after it was last counted: a guard, for example."""
-    for entry in surroundings.journal.backwards(RAISED):
+    for entry in context.journal.backwards(RAISED):
         if entry.time < since:
             return False
         alarm = read_alarm(entry)
@@ -243,9 +241,9 @@ def _is_back(fall: Shrinkage, census: Counts) -> bool:
 
 
 def _commands(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     baseline: Baseline,
     falls: list[Shrinkage],
 ) -> tuple[str, ...]:
@@ -267,9 +265,7 @@ def _commands(
                 there = False
             if there and path not in paths.setdefault(holder, []):
                 paths[holder].append(path)
-    return tuple(
-        restore_command(surroundings, place.home, holder, some) for holder, some in paths.items() if some
-    )
+    return tuple(restore_command(context, place.home, holder, some) for holder, some in paths.items() if some)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.worker import Worker
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record
 
 #: What a person may hear of, and may choose from with `notify.events`.
@@ -108,26 +108,26 @@ class Told:
         }
 
 
-def notify(surroundings: Surroundings, notice: Notice, listener: Listener = silent) -> None:
+def notify(context: UserContext, notice: Notice, listener: Listener = silent) -> None:
     """Tell whoever is set up to hear of it. Never raises, never slow, and does nothing where nobody is."""
     try:
-        told = deliver(surroundings, notice, wait=notice.kind != "start")
+        told = deliver(context, notice, wait=notice.kind != "start")
         if told:
-            _write_down(surroundings, notice, told, listener)
+            _write_down(context, notice, told, listener)
     except Exception as error:  # whatever it is, the work it was about matters more
         listener(Event("notify", text=f"Note: nobody could be notified: {type(error).__name__}"))
 
 
-def deliver(surroundings: Surroundings, notice: Notice, *, wait: bool = True) -> list[Told]:
+def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[Told]:
     """Tell every target that hears of this kind, all at once, and say how it went with each.
 
     Without `wait` nobody is waited for and nothing is said: a start ping must not hold up the start.
     """
-    targets = surroundings.notify
+    targets = context.choices.notify
     if targets is None:
         return []
     notice = replace(notice, title=_plain(notice.title), text=_plain(notice.text), home=_plain(notice.home))
-    jobs = _jobs(surroundings, targets, notice)
+    jobs = _jobs(context, targets, notice)
     told = [Told(name) for name, _ in jobs]
     began = time.monotonic()
     workers = [
@@ -138,7 +138,7 @@ def deliver(surroundings: Surroundings, notice: Notice, *, wait: bool = True) ->
         return []
     # A worker that is still at it keeps its own outcome; what is returned is settled now.
     patience = targets.deadline + 0.5
-    if surroundings.actor.startswith("agent"):
+    if context.caller.actor.startswith("agent"):
         patience = min(patience, AGENT_WAITS)
     end = began + patience
     for worker in workers:
@@ -162,7 +162,7 @@ def _tell(job: Callable[[], str], outcome: Told, began: float) -> None:
 
 
 def _jobs(
-    surroundings: Surroundings, targets: NotifyTargets, notice: Notice
+    context: UserContext, targets: NotifyTargets, notice: Notice
 ) -> list[tuple[str, Callable[[], str]]]:
     """The targets that hear of this, each by a name that may be shown and as something to call."""
     from . import notify_local, notify_web
@@ -171,7 +171,7 @@ def _jobs(
     heartbeat = notice.kind in HEARTBEATS
     if not heartbeat and notice.kind != "test" and notice.kind not in targets.events:
         return []
-    web = notify_web.Web(surroundings.environment, targets.deadline)
+    web = notify_web.Web(context.caller.environment, targets.deadline)
     if targets.ping:
         found.append((f"ping at {notify_web.host_of(targets.ping)}", partial(web.ping, targets.ping, notice)))
     if heartbeat:
@@ -181,7 +181,7 @@ def _jobs(
     if targets.webhook:
         name = f"webhook at {notify_web.host_of(targets.webhook)}"
         found.append((name, partial(web.webhook, targets.webhook, notice)))
-    local = notify_local.Local(surroundings.environment, targets.deadline)
+    local = notify_local.Local(context.caller.environment, targets.deadline)
     if targets.email:
         mail = partial(local.mail, targets.sendmail, targets.email, notice)
         found.append((f"email to {', '.join(targets.email)}", mail))
@@ -190,7 +190,7 @@ def _jobs(
     return found
 
 
-def _write_down(surroundings: Surroundings, notice: Notice, told: list[Told], listener: Listener) -> None:
+def _write_down(context: UserContext, notice: Notice, told: list[Told], listener: Listener) -> None:
     """One record of a message that somebody got, or that somebody did not; good pings leave none."""
     missed = [one for one in told if not one.ok]
     for one in missed:
@@ -204,4 +204,4 @@ def _write_down(surroundings: Surroundings, notice: Notice, told: list[Told], li
         "targets": [one.as_dict() for one in told],
     }
     state = "done" if not missed else "incomplete" if len(missed) < len(told) else "failed"
-    record(surroundings, Record(new_id(), "notify", state, facts=facts), listener)
+    record(context, Record(new_id(), "notify", state, facts=facts), listener)

@@ -29,7 +29,7 @@ from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.tags import ADOPTED, INCOMPLETE, kind_of, kind_tag, label_tag, state_tag
 from safekept.vault.write import Account, Description, write_snapshot
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import record, recording_failure
 from ..vault.opening import cache_of, open_vault, vault_exists
 from .zipped_home import EXTERNAL, ZippedHome
@@ -78,7 +78,7 @@ class Adoption:
     """All copies of a home, oldest first."""
 
     operation: str
-    place: Place
+    place: HomeRef
     copies: list[Adopted]
 
     @property
@@ -93,12 +93,12 @@ class Adoption:
         return all(one.complete and one.state not in (SKIPPED, FAILED) for one in self.copies)
 
 
-def plan_adoption(surroundings: Surroundings, place: Place) -> Adoption:
+def plan_adoption(context: UserContext, place: HomeRef) -> Adoption:
     """What would be taken; nothing is written, and no vault is made."""
     copies = find_copies(place.home, place.layout)
     known: Mapping[str, tuple[str, bool]] = {}
-    if vault_exists(surroundings):
-        with open_vault(surroundings) as repository:
+    if vault_exists(context):
+        with open_vault(context) as repository:
             known = _known(repository, place.home)
     planned = [_judged(copy, known) for copy in copies]
     for one in planned:
@@ -107,7 +107,7 @@ def plan_adoption(surroundings: Surroundings, place: Place) -> Adoption:
     return Adoption("", place, planned)
 
 
-def _look_into(place: Place, one: Adopted) -> None:
+def _look_into(place: HomeRef, one: Adopted) -> None:
     """Whether a zip can be taken at all, by its directory: nothing is unpacked."""
     try:
         with open_archive(one.copy.path, NO_LIMITS) as archive:
@@ -126,18 +126,18 @@ def _refuse_empty(copy: Copy, entries: list[Entry]) -> None:
         )
 
 
-def adopt(surroundings: Surroundings, place: Place, listener: Listener = silent) -> Adoption:
+def adopt(context: UserContext, place: HomeRef, listener: Listener = silent) -> Adoption:
     """Take every copy that is not in the vault yet; one that cannot be read stops no other."""
     operation, began = new_id(), time.monotonic()
     copies = find_copies(place.home, place.layout)
     taken: list[Adopted] = []
     if copies:
         with (
-            recording_failure(surroundings, operation, "adopt", {"home": place.home}, listener),
-            open_vault(surroundings, create=True, homes=(place.home,), listener=listener) as repository,
+            recording_failure(context, operation, "adopt", {"home": place.home}, listener),
+            open_vault(context, create=True, homes=(place.home,), listener=listener) as repository,
             repository.lock(wait=60.0) as lock,
         ):
-            taken = _take_all(surroundings, place, repository, lock, copies, listener)
+            taken = _take_all(context, place, repository, lock, copies, listener)
     adoption = Adoption(operation, place, taken)
     facts: dict[str, object] = {
         "home": place.home,
@@ -146,13 +146,13 @@ def adopt(surroundings: Surroundings, place: Place, listener: Listener = silent)
         "seconds": round(time.monotonic() - began, 3),
     }
     state = "done" if adoption.complete else "incomplete"
-    record(surroundings, Record(operation, "adopt", state, facts=facts), listener)
+    record(context, Record(operation, "adopt", state, facts=facts), listener)
     return adoption
 
 
 def _take_all(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     repository: Repository,
     lock: Lock,
     copies: list[Copy],
@@ -165,7 +165,7 @@ def _take_all(
         one = _judged(copy, known)
         if one.state == NEW:
             try:
-                _take(surroundings, place, repository, lock, one, listener)
+                _take(context, place, repository, lock, one, listener)
             except SafekeptError as error:
                 if error.code.startswith(("vault-", "no-room")):
                     raise  # the vault itself cannot go on
@@ -200,18 +200,18 @@ def source_tag(name: str) -> str:
 
 
 def _take(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     repository: Repository,
     lock: Lock,
     one: Adopted,
     listener: Listener,
 ) -> None:
     copy = one.copy
-    with _opened(surroundings, place, repository, copy, listener) as (source, external):
+    with _opened(context, place, repository, copy, listener) as (source, external):
 
         def describe(account: Account) -> Description:
-            return _describe(surroundings, place, copy, external, account)
+            return _describe(context, place, copy, external, account)
 
         stored = write_snapshot(
             repository,
@@ -230,11 +230,11 @@ def _take(
 
 @contextlib.contextmanager
 def _opened(
-    surroundings: Surroundings, place: Place, repository: Repository, copy: Copy, listener: Listener
+    context: UserContext, place: HomeRef, repository: Repository, copy: Copy, listener: Listener
 ) -> Iterator[tuple[Source, dict[str, str]]]:
     """The copy as a Source, and where what lay outside the home belongs."""
     if copy.kind == QUICK:
-        scratch = cache_of(surroundings, repository) or os.path.join(surroundings.data_directory, "scratch")
+        scratch = cache_of(context, repository) or os.path.join(context.places.data_directory, "scratch")
         private_directory(scratch)
         yield QuickSource(copy, place.layout, CaptureOptions(scratch=scratch, isolated=False), listener), {}
         return
@@ -249,7 +249,7 @@ def _opened(
             if entry.path.startswith(EXTERNAL + "/") and entry.path.count("/") >= 1
         }
         external = {
-            prefix: os.path.join(surroundings.user_home, prefix.removeprefix(EXTERNAL + "/"))
+            prefix: os.path.join(context.places.user_home, prefix.removeprefix(EXTERNAL + "/"))
             for prefix in sorted(outside)
         }
         yield ZippedHome(source, place, copy.below), external
@@ -260,7 +260,7 @@ def _marker(entry: Entry) -> str:
 
 
 def _describe(
-    surroundings: Surroundings, place: Place, copy: Copy, external: Mapping[str, str], account: Account
+    context: UserContext, place: HomeRef, copy: Copy, external: Mapping[str, str], account: Account
 ) -> Description:
     states = {path: one.facts.state for path, one in account.databases.items()}
     manifest = {
@@ -272,7 +272,7 @@ def _describe(
         "home": place.home,
         "external": dict(external),
         "host": os.uname().nodename,
-        "user": os.path.basename(surroundings.user_home.rstrip("/")),
+        "user": os.path.basename(context.places.user_home.rstrip("/")),
         "tool": f"safekept {__version__}",
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(copy.time_ns / 1e9)),
         "source": copy.name,

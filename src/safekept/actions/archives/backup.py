@@ -28,7 +28,7 @@ from safekept.core.journal import Record, new_id
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import record, recording_failure
 from ..base.recovery import make_right
 from ..base.scope import scope_of
@@ -60,7 +60,7 @@ def write_report(directory: str, operation: str, document: Mapping[str, object])
 class BackupRequest:
     """What to carry away, and where to."""
 
-    place: Place
+    place: HomeRef
     output: str = ""  # a file, a directory, a name without suffix, or nothing
     form: str = "zip"
     selection: Selection = field(default_factory=Selection)
@@ -78,7 +78,7 @@ class BackupResult:
     """What was stored, what was not and why."""
 
     operation: str
-    place: Place
+    place: HomeRef
     written: Written
     census: Mapping[str, object]
     rotated: list[str]
@@ -92,7 +92,7 @@ class BackupResult:
 class Preview:
     """Exactly what a run would select, without reading any content."""
 
-    place: Place
+    place: HomeRef
     output: str
     paths: list[str]
     files: int
@@ -103,15 +103,13 @@ class Preview:
     seal: Seal | None = None
 
 
-def preview_backup(
-    surroundings: Surroundings, request: BackupRequest, listener: Listener = silent
-) -> Preview:
+def preview_backup(context: UserContext, request: BackupRequest, listener: Listener = silent) -> Preview:
     """What a run would take: the same scan, unread."""
-    make_right(surroundings, request.place.home, listener)
-    seal = seal_for(surroundings, request.seal, preview=True)
-    known = OwnArchives(surroundings)
-    output = output_path(surroundings, request.place, request.output, request.form, seal, known)
-    source = _scan(surroundings, request, output, os.path.dirname(output), known, silent)
+    make_right(context, request.place.home, listener)
+    seal = seal_for(context, request.seal, preview=True)
+    known = OwnArchives(context)
+    output = output_path(context, request.place, request.output, request.form, seal, known)
+    source = _scan(context, request, output, os.path.dirname(output), known, silent)
     paths: list[str] = []
     files = total = 0
     tops: dict[str, int] = {}
@@ -136,11 +134,11 @@ def preview_backup(
     return Preview(request.place, output, paths, files, total, largest, remarks, rotation, seal)
 
 
-def backup(surroundings: Surroundings, request: BackupRequest, listener: Listener = silent) -> BackupResult:
+def backup(context: UserContext, request: BackupRequest, listener: Listener = silent) -> BackupResult:
     """Write one archive of a home, read it back, and account for everything."""
     operation = new_id()
-    with recording_failure(surroundings, operation, "backup", {"home": request.place.home}, listener):
-        result = _backup(surroundings, request, operation, listener)
+    with recording_failure(context, operation, "backup", {"home": request.place.home}, listener):
+        result = _backup(context, request, operation, listener)
     written = result.written
     facts: dict[str, object] = {
         "home": request.place.home,
@@ -157,28 +155,26 @@ def backup(surroundings: Surroundings, request: BackupRequest, listener: Listene
         **result.sealed,
     }
     state = "done" if written.complete else "incomplete"
-    record(surroundings, Record(operation, "backup", state, facts=facts), listener)
+    record(context, Record(operation, "backup", state, facts=facts), listener)
     return result
 
 
-def _backup(
-    surroundings: Surroundings, request: BackupRequest, operation: str, listener: Listener
-) -> BackupResult:
-    make_right(surroundings, request.place.home, listener)
-    seal = seal_for(surroundings, request.seal)
-    known = OwnArchives(surroundings)
-    output = output_path(surroundings, request.place, request.output, request.form, seal, known, request.now)
+def _backup(context: UserContext, request: BackupRequest, operation: str, listener: Listener) -> BackupResult:
+    make_right(context, request.place.home, listener)
+    seal = seal_for(context, request.seal)
+    known = OwnArchives(context)
+    output = output_path(context, request.place, request.output, request.form, seal, known, request.now)
     # Where this fails, the writer says so in its own words.
     with contextlib.suppress(OSError):
         private_directory(os.path.dirname(output))
     with contextlib.ExitStack() as stack:
-        copies = os.path.dirname(output) if seal is None else stack.enter_context(scratch(surroundings))
-        source = _scan(surroundings, request, output, copies, known, listener)
-        return _write(surroundings, request, operation, source, output, seal, known, listener)
+        copies = os.path.dirname(output) if seal is None else stack.enter_context(scratch(context))
+        source = _scan(context, request, output, copies, known, listener)
+        return _write(context, request, operation, source, output, seal, known, listener)
 
 
 def _write(
-    surroundings: Surroundings,
+    context: UserContext,
     request: BackupRequest,
     operation: str,
     source: Scan,
@@ -195,7 +191,7 @@ def _write(
         "layout": request.place.layout.name,
         "home": request.place.home,
         "host": socket.gethostname(),
-        "user": _user(surroundings),
+        "user": _user(context),
         "scope": scope_of(request.selection),
     }
     if request.measure:
@@ -229,7 +225,7 @@ def _write(
     report = ""
     with contextlib.suppress(OSError):  # the manifest inside the archive has the same account
         report = write_report(
-            os.path.join(surroundings.data_directory, "reports"),
+            os.path.join(context.places.data_directory, "reports"),
             operation,
             {**head, **written.as_dict(), "census": census, "rotated": rotated.paths},
         )
@@ -239,7 +235,7 @@ def _write(
 
 
 def _scan(
-    surroundings: Surroundings,
+    context: UserContext,
     request: BackupRequest,
     output: str,
     copies: str,
@@ -252,8 +248,8 @@ def _scan(
         request.selection,
         # The command line holds no handle on any database, so it may capture in its own process.
         capture=CaptureOptions(scratch=copies, deadline=request.deadline, isolated=request.isolated),
-        avoid=(output, surroundings.data_directory),
-        user_home=surroundings.user_home,
+        avoid=(output, context.places.data_directory),
+        user_home=context.places.user_home,
         own_archive=known,
         lean=LeanChoice(request.place.layout, request.lean).wish,
         listener=listener,
@@ -269,5 +265,5 @@ def _with_total(listener: Listener, total: int) -> Listener:
     return listen
 
 
-def _user(surroundings: Surroundings) -> str:
-    return os.path.basename(surroundings.user_home.rstrip("/"))
+def _user(context: UserContext) -> str:
+    return os.path.basename(context.places.user_home.rstrip("/"))

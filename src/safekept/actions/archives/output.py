@@ -9,7 +9,7 @@ from functools import cached_property
 from safekept.archive.sealing import Seal, unsealed_name
 from safekept.core.errors import SafekeptError
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 
 # Which files are archives that safekept made here: by their manifest, and sealed ones by the journal. A
 # sealed archive says nothing to a host that has only the public key, so what is known of it is what the
@@ -20,8 +20,8 @@ from ..base.context import Place, Surroundings
 class OwnArchives:
     """Recognises them; the journal is read once, and only where a sealed file is met."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context: UserContext) -> None:
+        self._context = context
 
     def __call__(self, path: str) -> bool:
         return self.head(path) is not None
@@ -39,7 +39,7 @@ class OwnArchives:
     @cached_property
     def _sealed(self) -> dict[str, dict[str, object]]:
         found: dict[str, dict[str, object]] = {}
-        for entry in self._surroundings.journal.backwards("backup"):
+        for entry in self._context.journal.backwards("backup"):
             sealed = entry.facts.get("sealed")
             if entry.state not in ("done", "incomplete") or not isinstance(sealed, dict):
                 continue
@@ -57,8 +57,8 @@ class OutputTaken(SafekeptError):
 
 
 def output_path(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     named: str,
     form: str,
     seal: Seal | None,
@@ -69,7 +69,7 @@ def output_path(
     suffix = SUFFIXES[form] + (seal.suffix if seal is not None else "")
     stamp = time.strftime("%Y-%m-%d-%H%M%S", time.localtime(now or None))
     name = f"{place.layout.archive_prefix}-{stamp}{suffix}"
-    output = os.path.expanduser(named) if named else surroundings.user_home
+    output = os.path.expanduser(named) if named else context.places.user_home
     if not names_a_file(output):
         return os.path.join(os.path.abspath(output), name)
     output = os.path.abspath(output)

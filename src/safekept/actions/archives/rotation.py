@@ -19,7 +19,7 @@ from safekept.archive.sealing import SUFFIXES
 from safekept.core.files import fsync_directory
 from safekept.core.trash import empty_trash, limit_trash, room_to_keep, throw_away
 
-from ..base.context import Place
+from ..base.context import HomeRef
 from .output import OwnArchives
 
 #: How the names of archives end, sealed or not.
@@ -72,7 +72,7 @@ def _delete(paths: list[str]) -> list[str]:
 
 def plan_rotation(
     directory: str,
-    place: Place,
+    place: HomeRef,
     scope: dict[str, object],
     keep: int,
     coming: int = 0,
@@ -104,7 +104,9 @@ def plan_rotation(
     return Rotation([path for *_, path in ours[:limit]], [path for *_, path in ours[limit:]])
 
 
-def _comparable(head: dict[str, object], place: Place, scope: dict[str, object], to: tuple[str, ...]) -> bool:
+def _comparable(
+    head: dict[str, object], place: HomeRef, scope: dict[str, object], to: tuple[str, ...]
+) -> bool:
     sealed = head.get("sealed")
     opened_by = sealed.get("to") if isinstance(sealed, dict) else ()
     return (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, write_all
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .sealing import new_passphrase
 
 _NOT_MADE = "No key was made"
@@ -36,7 +36,7 @@ class Pair:
     text: str = field(repr=False)
 
 
-def make_pair(surroundings: Surroundings, path: str, *, protect: bool = False) -> Pair:
+def make_pair(context: UserContext, path: str, *, protect: bool = False) -> Pair:
     """A new pair; the private half goes to `path` if that is given, protected by a passphrase if asked."""
     from safekept.archive.sealing import AgeIdentity, Passphrase, sealed_bytes
 
@@ -49,7 +49,7 @@ def make_pair(surroundings: Surroundings, path: str, *, protect: bool = False) -
     if path:
         data = pair.text.encode()
         if protect:
-            secret = new_passphrase(surroundings, "Passphrase for the private half", _NOT_MADE)
+            secret = new_passphrase(context, "Passphrase for the private half", _NOT_MADE)
             data = sealed_bytes(data, [Passphrase(secret)])
         _write_once(path, data)
     return pair

@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from safekept.archive.errors import NOTHING_WRITTEN
 from safekept.archive.sealing import Identity, Seal, make_seal
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..vault.keys.passphrase import SHORTEST, NoPassphrase, PassphraseTooShort
 
 
-def identity_of(surroundings: Surroundings, files: Sequence[str] = ()) -> Identity:
+def identity_of(context: UserContext, files: Sequence[str] = ()) -> Identity:
     """What may open a sealed file: the files named, else those of the settings; ssh keys; gpg; a question."""
-    named = tuple(files) or surroundings.identities
+    named = tuple(files) or context.choices.identities
     return Identity(
-        files=tuple(_absolute(path, surroundings.user_home) for path in named),
-        ssh_directory=os.path.join(surroundings.user_home, ".ssh"),
-        environment=surroundings.environment,
-        ask=surroundings.ask_passphrase,
-        unattended=surroundings.passphrase_is_given,
+        files=tuple(_absolute(path, context.places.user_home) for path in named),
+        ssh_directory=os.path.join(context.places.user_home, ".ssh"),
+        environment=context.caller.environment,
+        ask=context.caller.ask_passphrase,
+        unattended=context.caller.passphrase_is_given,
     )
 
 
-def seal_for(surroundings: Surroundings, recipients: Sequence[str], *, preview: bool = False) -> Seal | None:
+def seal_for(context: UserContext, recipients: Sequence[str], *, preview: bool = False) -> Seal | None:
     """The seal that these recipients make, everything about them checked; None where there are none.
 
     A preview asks for no passphrase, and what it returns is only good for its name.
@@ -36,10 +36,10 @@ def seal_for(surroundings: Surroundings, recipients: Sequence[str], *, preview: 
         return None
 
     def ask(question: str, new: bool) -> str:
-        return "" if preview else new_passphrase(surroundings, question, NOTHING_WRITTEN)
+        return "" if preview else new_passphrase(context, question, NOTHING_WRITTEN)
 
     return make_seal(
-        recipients, user_home=surroundings.user_home, environment=surroundings.environment, ask=ask
+        recipients, user_home=context.places.user_home, environment=context.caller.environment, ask=ask
     )
 
 
@@ -49,9 +49,9 @@ def _absolute(path: str, user_home: str) -> str:
     return os.path.abspath(path)
 
 
-def new_passphrase(surroundings: Surroundings, question: str, kept: str) -> str:
+def new_passphrase(context: UserContext, question: str, kept: str) -> str:
     """A passphrase that something is about to be sealed with; `kept` is what holds where there is none."""
-    if surroundings.ask_passphrase is None:
+    if context.caller.ask_passphrase is None:
         raise NoPassphrase(
             "no passphrase was given, and there is no terminal to ask at",
             kept=kept,
@@ -61,7 +61,7 @@ def new_passphrase(surroundings: Surroundings, question: str, kept: str) -> str:
                 "For a schedule, set `seal.passphrase_command`, or seal to a key: `safekept seal keygen`",
             ),
         )
-    text = surroundings.ask_passphrase(question, True)
+    text = context.caller.ask_passphrase(question, True)
     if len(text) < SHORTEST:
         raise PassphraseTooShort(
             f"a passphrase of {len(text)} characters is too short: at least {SHORTEST}",

@@ -9,7 +9,7 @@ from safekept.archive.errors import ArchiveDamaged, ArchiveUnsupported
 from safekept.core.entries import Content, Entry, EntryLost, Kind, Outcome, Remark, Source
 from safekept.core.errors import SafekeptError
 
-from ..base.context import Place
+from ..base.context import HomeRef
 
 EXTERNAL = "_external"
 
@@ -23,7 +23,7 @@ class ZippedHome:
     """
 
     source: Source
-    place: Place
+    place: HomeRef
     below: str
 
     @property

@@ -12,21 +12,21 @@ from safekept.core.errors import SafekeptError
 from safekept.core.objects.address import is_address
 from safekept.home.layout import HomeUnknown, locate_home, recognise_home
 
-from .context import Surroundings
+from .context import UserContext
 
 
-def own_places(surroundings: Surroundings) -> list[str]:
+def own_places(context: UserContext) -> list[str]:
     """What is never part of a home, also where somebody put it inside one."""
-    found = (surroundings.vault, surroundings.cache_directory, surroundings.data_directory)
+    found = (context.places.vault, context.places.cache_directory, context.places.data_directory)
     return [path for path in found if path and not is_address(path)]
 
 
-def known_homes(surroundings: Surroundings) -> list[str]:
+def known_homes(context: UserContext) -> list[str]:
     """The homes that the settings and the layouts name, links resolved; they need not exist."""
-    found = [os.path.realpath(surroundings.default_home)] if surroundings.default_home else []
-    for layout in surroundings.layouts.values():
+    found = [os.path.realpath(context.choices.default_home)] if context.choices.default_home else []
+    for layout in context.choices.layouts.values():
         try:
-            found.append(locate_home(layout, surroundings.environment, surroundings.user_home))
+            found.append(locate_home(layout, context.caller.environment, context.places.user_home))
         except HomeUnknown:
             continue
     return found
@@ -37,7 +37,7 @@ def within(path: str, place: str) -> bool:
     return path == place or path.startswith(place.rstrip("/") + "/")
 
 
-def refuse_unsafe_target(surroundings: Surroundings, target: str, *, into: bool, exact: bool) -> None:
+def refuse_unsafe_target(context: UserContext, target: str, *, into: bool, exact: bool) -> None:
     """Raise UnsafeTarget where restoring there would cost the vault, its key, our data or somebody's files.
 
     `into`: a directory that was named for this, not the home itself.
@@ -46,10 +46,10 @@ def refuse_unsafe_target(surroundings: Surroundings, target: str, *, into: bool,
     if target == "/":
         return  # nothing is ever restored there; the landing says so
     named = {
-        "the vault": surroundings.vault,
-        "the key of the vault": surroundings.vault_key_file,
-        "the data of safekept": surroundings.data_directory,
-        "the cache of safekept": surroundings.cache_directory,
+        "the vault": context.places.vault,
+        "the key of the vault": context.places.vault_key_file,
+        "the data of safekept": context.places.data_directory,
+        "the cache of safekept": context.places.cache_directory,
     }
     for what, path in named.items():
         if not path or is_address(path):
@@ -62,14 +62,14 @@ def refuse_unsafe_target(surroundings: Surroundings, target: str, *, into: bool,
             raise _unsafe(target, f"{what} (`{path}`) lies in it")
     if not (into and exact):
         return
-    for home in known_homes(surroundings):
+    for home in known_homes(context):
         if within(home, target) and home != target and os.path.isdir(home):
             raise _unsafe(target, f"the home `{home}` lies in it, and `--exact` would remove that")
-    if _holds_other_things(surroundings, target):
+    if _holds_other_things(context, target):
         raise _unsafe(target, "it is neither empty nor a home, and `--exact` would remove what is there")
 
 
-def _holds_other_things(surroundings: Surroundings, target: str) -> bool:
+def _holds_other_things(context: UserContext, target: str) -> bool:
     from safekept.home.landing import existing_areas
 
     try:
@@ -78,7 +78,7 @@ def _holds_other_things(surroundings: Surroundings, target: str) -> bool:
         return False
     except OSError:
         return True  # a file, or nothing that we may look into: the landing would refuse it as well
-    return not (empty or existing_areas(target) or recognise_home(target, surroundings.layouts))
+    return not (empty or existing_areas(target) or recognise_home(target, context.choices.layouts))
 
 
 def _unsafe(target: str, why: str) -> SafekeptError:

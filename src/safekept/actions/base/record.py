@@ -18,24 +18,24 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 
-from .context import Surroundings
+from .context import UserContext
 
 
-def record(surroundings: Surroundings, entry: Record, listener: Listener) -> None:
+def record(context: UserContext, entry: Record, listener: Listener) -> None:
     """Append to the journal; where that fails, say so and go on."""
-    facts = {"actor": surroundings.actor, **entry.facts}
+    facts = {"actor": context.caller.actor, **entry.facts}
     if entry.state == "begun":
         facts["process"] = os.getpid()
     try:
-        surroundings.journal.append(dataclasses.replace(entry, facts=facts))
+        context.journal.append(dataclasses.replace(entry, facts=facts))
     except OSError as error:
         reason = error.strerror or str(error)
-        listener(Event("journal", text=f"Note: the journal in {surroundings.data_directory}: {reason}"))
+        listener(Event("journal", text=f"Note: the journal in {context.places.data_directory}: {reason}"))
 
 
 @contextlib.contextmanager
 def recording_failure(
-    surroundings: Surroundings,
+    context: UserContext,
     operation: str,
     verb: str,
     facts: Mapping[str, object],
@@ -52,7 +52,7 @@ def recording_failure(
     except BaseException as error:
         state = "failed" if isinstance(error, Exception) else "interrupted"
         more = {"seconds": round(time.monotonic() - began, 3), "error": error_facts(error)}
-        record(surroundings, Record(operation, verb, state, facts={**facts, **more}), listener)
+        record(context, Record(operation, verb, state, facts={**facts, **more}), listener)
         raise
 
 

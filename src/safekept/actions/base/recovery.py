@@ -6,7 +6,7 @@ from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 from safekept.home.landing import existing_areas
 
-from .context import Surroundings
+from .context import UserContext
 from .record import record
 
 _SENTENCES = {
@@ -17,24 +17,24 @@ _SENTENCES = {
 _WHAT = {"import": "an import", "restore": "a restore", "undo": "an undo"}
 
 
-def make_right(surroundings: Surroundings, home: str, listener: Listener) -> None:
+def make_right(context: UserContext, home: str, listener: Listener) -> None:
     """Recover, and leave no doubt about it: a line for the person, a record in the journal."""
     if not existing_areas(home):
         return  # most homes never saw a landing, and pay for a look only
     from safekept.home.landing import recover
 
     for found in recover(home):
-        verb = _verb(surroundings, found.operation)
+        verb = _verb(context, found.operation)
         sentence = _SENTENCES[found.outcome].format(what=_WHAT[verb])
         sentence = sentence[0].upper() + sentence[1:]
         if found.set_aside:
             sentence += f"; what was changed since then is kept in {found.place}"
         listener(Event("recover", text=sentence))
         facts = {"home": home, **found.as_dict()}
-        record(surroundings, Record(found.operation, verb, "recovered", facts=facts), listener)
+        record(context, Record(found.operation, verb, "recovered", facts=facts), listener)
 
 
-def _verb(surroundings: Surroundings, operation: str) -> str:
+def _verb(context: UserContext, operation: str) -> str:
     """What was being done, by the journal; an import where it does not say."""
-    verbs = (entry.verb for entry in surroundings.journal.read() if entry.operation == operation)
+    verbs = (entry.verb for entry in context.journal.read() if entry.operation == operation)
     return next((verb for verb in verbs if verb in _WHAT), "import")

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from safekept.core.events import Event, Listener
 from safekept.core.files import private_directory
 
-from .context import Surroundings
+from .context import UserContext
 
 
 @contextlib.contextmanager
-def scratch(surroundings: Surroundings) -> Iterator[str]:
+def scratch(context: UserContext) -> Iterator[str]:
     """An empty directory, 0700, that is gone afterwards."""
-    base = os.path.join(surroundings.data_directory, "scratch")
+    base = os.path.join(context.places.data_directory, "scratch")
     private_directory(base)
     _sweep(base)
     place = os.path.join(base, f"{os.getpid()}-{secrets.token_hex(4)}")
@@ -49,9 +49,9 @@ def usable_cache(directory: str, listener: Listener) -> str:
     return ""
 
 
-def copies_directory(surroundings: Surroundings, cache: str) -> str:
+def copies_directory(context: UserContext, cache: str) -> str:
     """Where private copies of databases go while they are read: never into the home."""
-    directory = cache or os.path.join(surroundings.data_directory, "scratch")
+    directory = cache or os.path.join(context.places.data_directory, "scratch")
     private_directory(directory)
     return directory
 

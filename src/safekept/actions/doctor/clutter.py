@@ -14,7 +14,7 @@ from safekept.home.layout import Layout
 from safekept.home.scan import amount
 
 from ..archives.adopt import PRESENT, plan_adoption
-from ..base.context import Place
+from ..base.context import HomeRef
 from .finding import ADVICE, Case, Finding
 
 #: Below this nobody wins anything.
@@ -27,7 +27,7 @@ _SHOWN = 4
 
 def look_at_clutter(case: Case) -> Iterator[Finding]:
     for home in case.status.homes:
-        layout = case.surroundings.layouts.get(home.layout)
+        layout = case.context.choices.layouts.get(home.layout)
         if layout is None or not home.exists:
             continue
         yield from _hermes(case, home.home, layout)
@@ -69,7 +69,7 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
 def _adopted(case: Case, home: str, layout: Layout) -> tuple[int, list[str]]:
     """How many of them are not whole in the vault, and the paths of those that are."""
     try:
-        plan = plan_adoption(case.surroundings, Place(home, layout))
+        plan = plan_adoption(case.context, HomeRef(home, layout))
     except (SafekeptError, OSError):
         return 1, []
     taken = [one.copy.path for one in plan.copies if one.state == PRESENT and one.complete]

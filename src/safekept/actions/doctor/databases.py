@@ -35,7 +35,7 @@ _BLOB = 32
 
 def look_at_databases(case: Case) -> Iterator[Finding]:
     for home in case.status.homes:
-        layout = case.surroundings.layouts.get(home.layout)
+        layout = case.context.choices.layouts.get(home.layout)
         if layout is None or not home.exists:
             continue
         damaged = {}
@@ -60,8 +60,8 @@ def look_at_databases(case: Case) -> Iterator[Finding]:
 @contextlib.contextmanager
 def _private_place(case: Case) -> Iterator[str]:
     """For a copy, where a database can be judged no other way. Looking makes no directory of ours."""
-    if os.path.isdir(case.surroundings.data_directory):
-        with scratch(case.surroundings) as place:
+    if os.path.isdir(case.context.places.data_directory):
+        with scratch(case.context) as place:
             yield place
     else:
         with tempfile.TemporaryDirectory(prefix="safekept-doctor-") as place:
@@ -159,7 +159,7 @@ def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Lis
     if case.status.vault.state != OPEN:
         return found
     try:
-        with open_vault(case.surroundings) as repository:
+        with open_vault(case.context) as repository:
             doubt_lost_packs(repository.storage, repository.index)
             states = states_in(repository)
             for one in list_home(repository, home).shown:
@@ -182,12 +182,12 @@ def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Lis
 def unverified_databases(case: Case, home: str, snapshot: str, paths: list[str]) -> list[str]:
     """Those of the paths that are databases which nobody found sound in that snapshot."""
     shown = next((one for one in case.status.homes if one.home == home), None)
-    layout = case.surroundings.layouts.get(shown.layout) if shown else None
+    layout = case.context.choices.layouts.get(shown.layout) if shown else None
     databases = [path for path in paths if layout is not None and layout.database(path)]
     if not databases or case.status.vault.state != OPEN:
         return databases
     try:
-        with open_vault(case.surroundings) as repository:
+        with open_vault(case.context) as repository:
             known = [one for one in list_home(repository, home).of_home if one.id.startswith(snapshot)]
             if not known or proven_at(known[0].snapshot) is not None:
                 return databases if not known else []
@@ -200,7 +200,7 @@ def unverified_databases(case: Case, home: str, snapshot: str, paths: list[str])
 def _whole(case: Case, repository: Repository, one: Listed, path: str) -> bool:
     """Whether every piece of a file is in a pack that is there and has its size."""
     try:
-        node = open_stored(case.surroundings, repository, one).source.node(path)
+        node = open_stored(case.context, repository, one).source.node(path)
     except SafekeptError:
         return False
     if node is None or node.type != "file" or node.content is None:
@@ -212,7 +212,7 @@ def _whole(case: Case, repository: Repository, one: Listed, path: str) -> bool:
 
 def _archive(case: Case, home: str) -> str:
     """The newest archive of this home that a drill proved, and that is still there."""
-    for receipt in read_receipts(case.surroundings):
+    for receipt in read_receipts(case.context):
         good = receipt.subject == ARCHIVE and receipt.ok and receipt.home == home
         if good and os.path.isfile(receipt.name):
             return receipt.name

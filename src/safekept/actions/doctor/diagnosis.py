@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..status.status import Status, look
 from .clutter import look_at_clutter
 from .connected import look_at_connections
@@ -72,21 +72,21 @@ class Diagnosis:
 
 
 def examine(
-    surroundings: Surroundings, request: DoctorRequest | None = None, listener: Listener = silent
+    context: UserContext, request: DoctorRequest | None = None, listener: Listener = silent
 ) -> Diagnosis:
     """Look at everything; of one home where it is named. Raises only where the home cannot be told."""
     request = request or DoctorRequest()
     began, now = time.monotonic(), time.time()
-    key_mode = mode_of(surroundings.vault_key_file)  # opening the vault closes a key to others
+    key_mode = mode_of(context.places.vault_key_file)  # opening the vault closes a key to others
     status = look(
-        surroundings,
+        context,
         request.home,
         request.layout,
         stale_hours=request.stale_hours,
         now=now,
         hosts=request.hosts,
     )
-    case = Case(surroundings, request, status, now, listener, key_mode)
+    case = Case(context, request, status, now, listener, key_mode)
     findings: list[Finding] = []
     for name, family in FAMILIES:
         listener(Event("look", path=name))

@@ -14,7 +14,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.spelling import shell_line
 
 if TYPE_CHECKING:
-    from ..base.context import Surroundings
+    from ..base.context import UserContext
     from ..status.host_status import HostStatus
     from ..status.status import Status
 
@@ -82,7 +82,7 @@ class DoctorRequest:
 class Case:
     """Everything that the families look at."""
 
-    surroundings: Surroundings
+    context: UserContext
     request: DoctorRequest
     status: Status
     now: float

@@ -53,7 +53,7 @@ def _landings(case: Case) -> Iterator[Finding]:
 def _rollbacks(case: Case) -> Iterator[Finding]:
     if case.request.home:
         return
-    for place, project in rolled_back_projects(case.surroundings):
+    for place, project in rolled_back_projects(case.context):
         if RollbackJournal(place).pending() and not lock_is_held(os.path.join(place, "rollback.lock")):
             yield Finding(
                 "interrupted-rollback",
@@ -75,7 +75,7 @@ def dead_here(lock: LockFile) -> bool:
 def _vault_locks(case: Case) -> Iterator[Finding]:
     if case.status.vault.state != OPEN:
         return
-    with contextlib.suppress(SafekeptError, OSError), open_vault(case.surroundings) as repository:
+    with contextlib.suppress(SafekeptError, OSError), open_vault(case.context) as repository:
         left = [one for one in read_locks(repository.storage, repository.key) if one.stale or one.reason]
         if not left:
             return
@@ -93,7 +93,7 @@ def _vault_locks(case: Case) -> Iterator[Finding]:
             text,
             tuple(evidence),
             ("`safekept vault unlock`",),
-            Repair("vault-locks", case.surroundings.vault, f"removes {len(dead):,} locks of dead processes")
+            Repair("vault-locks", case.context.places.vault, f"removes {len(dead):,} locks of dead processes")
             if dead
             else None,
         )
@@ -101,7 +101,7 @@ def _vault_locks(case: Case) -> Iterator[Finding]:
 
 def _git_locks(case: Case) -> Iterator[Finding]:
     """Git's own lock files in the checkpoint store: age is the only witness, as for git itself."""
-    store = os.path.join(checkpoint_directory(case.surroundings), "store")
+    store = os.path.join(checkpoint_directory(case.context), "store")
     for name in ("packed-refs.lock", "config.lock", "HEAD.lock"):
         path = os.path.join(store, name)
         with contextlib.suppress(OSError):

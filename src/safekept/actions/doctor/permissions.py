@@ -15,13 +15,14 @@ _OTHERS, _EVERYBODY = 0o077, 0o007
 
 
 def look_at_permissions(case: Case) -> Iterator[Finding]:
-    here = case.surroundings
-    yield from _private(case, here.vault_key_file, "the key of the vault", SERIOUS)
-    if case.key_mode & _EVERYBODY and not mode_of(here.vault_key_file) & _EVERYBODY:
+    here = case.context
+    yield from _private(case, here.places.vault_key_file, "the key of the vault", SERIOUS)
+    if case.key_mode & _EVERYBODY and not mode_of(here.places.vault_key_file) & _EVERYBODY:
         yield Finding(
             "key-was-open",
             SERIOUS,
-            f"everybody on this machine could read the key of the vault until now: {here.vault_key_file}",
+            "everybody on this machine could read the key of the vault until now: "
+            f"{here.places.vault_key_file}",
             (f"its mode was {case.key_mode:04o}", "opening the vault closed it: only you can read it now"),
             (
                 "If others use this machine, add a new key: `safekept vault key add`",
@@ -29,10 +30,10 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
             ),
         )
     for path, what in (
-        (here.vault, "the vault"),
-        (here.data_directory, "safekept's own data"),
-        (os.path.join(here.data_directory, "checkpoints"), "the checkpoint store"),
-        (os.path.join(here.data_directory, "receipts"), "the receipts of drills"),
+        (here.places.vault, "the vault"),
+        (here.places.data_directory, "safekept's own data"),
+        (os.path.join(here.places.data_directory, "checkpoints"), "the checkpoint store"),
+        (os.path.join(here.places.data_directory, "receipts"), "the receipts of drills"),
     ):
         yield from _private(case, path, what, ADVICE)
     if case.request.config_directory:
@@ -40,7 +41,7 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
         config = os.path.join(case.request.config_directory, "config.toml")
         yield from _private(case, config, "the settings", ADVICE)
     for home in case.status.homes:
-        layout = here.layouts.get(home.layout)
+        layout = here.choices.layouts.get(home.layout)
         if layout is not None and home.exists:
             yield from _secrets(case, home.home, layout)
 

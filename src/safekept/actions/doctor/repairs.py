@@ -16,7 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record
 from ..base.recovery import make_right
 from .finding import Finding, Repair
@@ -49,15 +49,13 @@ class Repairs:
         return {"operation": self.operation, "repairs": [one.as_dict() for one in self.done]}
 
 
-def carry_out(
-    surroundings: Surroundings, findings: Iterable[Finding], listener: Listener = silent
-) -> Repairs:
+def carry_out(context: UserContext, findings: Iterable[Finding], listener: Listener = silent) -> Repairs:
     """Mend what may be mended unasked; one that fails stops no other."""
     operation, done = new_id(), []
     wanted = list(dict.fromkeys(one.repair for one in findings if one.repair is not None))
     for repair in wanted:
         try:
-            _mend(surroundings, repair, listener)
+            _mend(context, repair, listener)
             done.append(Repaired(repair))
         except SafekeptError as error:
             done.append(Repaired(repair, error.what))
@@ -67,28 +65,28 @@ def carry_out(
     if done:
         state = "incomplete" if any(one.failure for one in done) else "done"
         facts: dict[str, object] = {"fixes": [one.as_dict() for one in done]}
-        record(surroundings, Record(operation, "doctor", state, facts=facts), listener)
+        record(context, Record(operation, "doctor", state, facts=facts), listener)
     return result
 
 
-def _mend(surroundings: Surroundings, repair: Repair, listener: Listener) -> None:
+def _mend(context: UserContext, repair: Repair, listener: Listener) -> None:
     if repair.kind == "mode":
         set_mode(repair.path, repair.before, repair.after)
     elif repair.kind == "landing":
-        make_right(surroundings, repair.path, listener)
+        make_right(context, repair.path, listener)
     elif repair.kind == "rollback":
         from safekept.checkpoints.rollback import recover
 
         from ..projects.rollback import checkpoint_store
 
-        with checkpoint_store(surroundings, listener) as store:
+        with checkpoint_store(context, listener) as store:
             recover(store, repair.path, listener=listener)
     elif repair.kind == "git-lock":
         from safekept.checkpoints.store import sweep_stale_lock
 
         sweep_stale_lock(repair.path)
     elif repair.kind == "vault-locks":
-        _unlock(surroundings)
+        _unlock(context)
 
 
 def set_mode(path: str, before: int, after: int) -> None:
@@ -120,7 +118,7 @@ def put_modes_back(fixes: object, *, dry_run: bool = False) -> tuple[list[str], 
     return back, lost
 
 
-def _unlock(surroundings: Surroundings) -> None:
+def _unlock(context: UserContext) -> None:
     """Only locks of processes of this machine that are provably gone; others may belong to a living one."""
     from safekept.vault.repo import read_locks
     from safekept.vault.storage import FileKind, NotStored
@@ -128,7 +126,7 @@ def _unlock(surroundings: Surroundings) -> None:
     from ..vault.opening import open_vault
     from .interrupted import dead_here
 
-    with open_vault(surroundings) as repository:
+    with open_vault(context) as repository:
         for lock in read_locks(repository.storage, repository.key):
             if dead_here(lock):
                 with contextlib.suppress(NotStored):

@@ -33,7 +33,7 @@ _UNPRUNED = 30 * _DAY
 def look_at_clock(case: Case) -> Iterator[Finding]:
     future, evidence = [], []
     if case.status.vault.state == OPEN:
-        with contextlib.suppress(SafekeptError, OSError), open_vault(case.surroundings) as repository:
+        with contextlib.suppress(SafekeptError, OSError), open_vault(case.context) as repository:
             for one in list_snapshots(repository)[0]:
                 if one.time_ns / 1e9 > case.now + _SKEW:
                     future.append(one)
@@ -57,7 +57,7 @@ def _journal_times(case: Case) -> list[str]:
     back, last, ahead = 0, 0.0, 0
     worst = (0.0, 0.0)
     try:
-        for entry in case.surroundings.journal.read():
+        for entry in case.context.journal.read():
             if last - entry.time > _SKEW:
                 back += 1
                 worst = max(worst, (last - entry.time, entry.time))
@@ -112,7 +112,7 @@ def look_at_schedule(case: Case) -> Iterator[Finding]:
 def look_at_room(case: Case) -> Iterator[Finding]:
     """A disk that is nearly full, and room that only waits to be given back."""
     seen = set()
-    places = [case.surroundings.data_directory, case.surroundings.vault]
+    places = [case.context.places.data_directory, case.context.places.vault]
     for place in (*places, *(home.home for home in case.status.homes)):
         with contextlib.suppress(OSError):
             device = os.stat(place).st_dev
@@ -134,7 +134,7 @@ def look_at_room(case: Case) -> Iterator[Finding]:
 def _unpruned(case: Case) -> Iterator[Finding]:
     if case.status.vault.state != OPEN or not case.status.vault.forgotten:
         return
-    with contextlib.suppress(SafekeptError, OSError), open_vault(case.surroundings) as repository:
+    with contextlib.suppress(SafekeptError, OSError), open_vault(case.context) as repository:
         times = [forgotten_at(one) for one in list_snapshots(repository)[0]]
         old = [time for time in times if time is not None and case.now - time / 1e9 > GRACE + _UNPRUNED]
         if old:
@@ -149,7 +149,7 @@ def _unpruned(case: Case) -> Iterator[Finding]:
 
 def look_at_programs(case: Case) -> Iterator[Finding]:
     """Programs that are used where settings or stores need them; looked for where safekept would look."""
-    store = os.path.join(checkpoint_directory(case.surroundings), "store")
+    store = os.path.join(checkpoint_directory(case.context), "store")
     needs = {"git": "to pack checkpoints and keep their store small"} if os.path.isdir(store) else {}
     for recipient in case.request.recipients:
         if recipient.startswith(("gpg:", "gpg-symmetric")):
@@ -163,7 +163,7 @@ def look_at_programs(case: Case) -> Iterator[Finding]:
     if words:
         needs[words[0]] = "to open the vault, as `vault.passphrase_command` says"
     for program, why in needs.items():
-        if shutil.which(program, path=case.surroundings.environment.get("PATH")) is None:
+        if shutil.which(program, path=case.context.caller.environment.get("PATH")) is None:
             yield Finding(
                 "program-missing",
                 SERIOUS if why.startswith("to open") else ADVICE,

@@ -18,7 +18,7 @@ from safekept.checkpoints.upkeep import Soundness
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import recording_failure
 from ..projects.project import NoCheckpointsHere, checkpoint_directory, need_project
 from ..projects.rollback import checkpoint_store
@@ -33,16 +33,16 @@ _SECONDS = 600.0
 
 
 def drill_checkpoints(
-    surroundings: Surroundings, project: str = "", scratch: str = "", listener: Listener = silent
+    context: UserContext, project: str = "", scratch: str = "", listener: Listener = silent
 ) -> Drilled:
     """Drill the checkpoints of all projects, or of the one around the directory `project`."""
     operation, started, began = new_id(), time.time(), time.monotonic()
     facts: dict[str, object] = {"subject": CHECKPOINTS}
     findings = Findings()
-    with recording_failure(surroundings, operation, "drill", facts, listener):
-        swept = sweep([*bases(surroundings), *([scratch] if scratch else [])])
-        with checkpoint_store(surroundings, listener) as store:
-            projects = [need_project(store, project, surroundings)] if project else store.projects()
+    with recording_failure(context, operation, "drill", facts, listener):
+        swept = sweep([*bases(context), *([scratch] if scratch else [])])
+        with checkpoint_store(context, listener) as store:
+            projects = [need_project(store, project, context)] if project else store.projects()
             facts["projects"] = projects
             if not any(store.checkpoints(one) for one in projects):
                 raise NoCheckpointsHere(
@@ -53,11 +53,11 @@ def drill_checkpoints(
             _store(store, findings)
             _fsck(store, findings, listener)
             points = _points(store, projects, findings)
-            files, size = _roll_back(surroundings, store, points, scratch, findings, listener)
+            files, size = _roll_back(context, store, points, scratch, findings, listener)
         receipt = Receipt(
             operation=operation,
             subject=CHECKPOINTS,
-            name=projects[0] if project else checkpoint_directory(surroundings),
+            name=projects[0] if project else checkpoint_directory(context),
             home="",
             started=started,
             seconds=time.monotonic() - began,
@@ -65,14 +65,14 @@ def drill_checkpoints(
             rows=tuple(findings.rows),
             files=files,
             bytes=size,
-            store=checkpoint_directory(surroundings),
+            store=checkpoint_directory(context),
             host=os.uname().nodename,
             tool=f"safekept {__version__}",
             facts={"projects": projects, "problems": findings.facts()},
         )
-        path = sign_off(surroundings, receipt, facts, listener)
+        path = sign_off(context, receipt, facts, listener)
         steps = _advice(receipt)
-        tell(surroundings, receipt, steps, listener)
+        tell(context, receipt, steps, listener)
         return Drilled(receipt, path, steps, tuple(swept))
 
 
@@ -125,7 +125,7 @@ def _points(store: Store, projects: list[str], findings: Findings) -> list[Check
 
 
 def _roll_back(
-    surroundings: Surroundings,
+    context: UserContext,
     store: Store,
     points: list[Checkpoint],
     scratch: str,
@@ -139,7 +139,7 @@ def _roll_back(
         listener(Event("rollback", number, len(points), "projects", path=point.project))
         try:
             needed = size_of(store, point)
-            with drill_place(surroundings, needed, scratch, (point.project,)) as place:
+            with drill_place(context, needed, scratch, (point.project,)) as place:
                 target = os.path.join(place.path, "project")
                 os.mkdir(target, 0o700)
                 unpacked = unpack(store, point, target)

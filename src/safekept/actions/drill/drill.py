@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from safekept import __version__
 from safekept.core.errors import SafekeptError
@@ -18,7 +18,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import Record, new_id
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from .advice import RESTORE, STORE, advice, is_damage
 from .checks.every_check import in_order, look_at_everything
@@ -56,13 +56,13 @@ class DrillRequest:
     scratch: str = ""  # a directory to work in; default: the first of ours with room
 
 
-def drill(surroundings: Surroundings, request: DrillRequest, listener: Listener = silent) -> Drilled:
+def drill(context: UserContext, request: DrillRequest, listener: Listener = silent) -> Drilled:
     """Restore into scratch, prove it, write the receipt. Raises where it could not even begin.
 
     Damage of the store or of what it holds is never an exception: it is a row that failed.
     """
-    work = _Work(surroundings, request, listener)
-    with recording_failure(surroundings, work.operation, "drill", work.facts, listener):
+    work = _Work(context, request, listener)
+    with recording_failure(context, work.operation, "drill", work.facts, listener):
         return work.run()
 
 
@@ -70,7 +70,7 @@ def drill(surroundings: Surroundings, request: DrillRequest, listener: Listener 
 class _Work:
     """One drill on its way."""
 
-    surroundings: Surroundings
+    context: UserContext
     request: DrillRequest
     listener: Listener
     operation: str = field(default_factory=new_id)
@@ -99,11 +99,11 @@ class _Work:
             self.findings.add(STORE, FAILED, 0, error.what)
             self.steps = error.next_steps
         receipt = self._receipt(subject)
-        path = sign_off(self.surroundings, receipt, self.facts, self.listener)
+        path = sign_off(self.context, receipt, self.facts, self.listener)
         if receipt.ok and not receipt.small and subject is not None and subject.snapshot is not None:
-            mark_snapshot(self.surroundings, subject.snapshot, self.listener)
+            mark_snapshot(self.context, subject.snapshot, self.listener)
         steps = self.steps or advice(receipt, self.findings, subject.older if subject else "")
-        tell(self.surroundings, receipt, steps, self.listener)
+        tell(self.context, receipt, steps, self.listener)
         return Drilled(receipt, path, steps, tuple(swept))
 
     def _kind(self) -> str:
@@ -120,18 +120,18 @@ class _Work:
         if path.endswith(ARCHIVE_ENDINGS):
             return False  # what is called an archive and is none was spoilt
         try:
-            written = self.surroundings.journal.backwards("backup")
+            written = self.context.journal.backwards("backup")
             return not any(entry.facts.get("archive") == path for entry in written)
         except OSError:
             return True
 
     def _opened(self) -> contextlib.AbstractContextManager[Subject]:
-        request, surroundings = self.request, self.surroundings
+        request, context = self.request, self.context
         archive = is_archive(request.word)
         if request.destination:
-            if archive or archives_only(surroundings, request.destination):
+            if archive or archives_only(context, request.destination):
                 return open_archive_there(
-                    surroundings,
+                    context,
                     request.destination,
                     request.word,
                     request.layout,
@@ -139,11 +139,11 @@ class _Work:
                     request.scratch,
                     self.listener,
                 )
-            surroundings = replace(surroundings, source_vault=request.destination)
+            context = context.changed(source_vault=request.destination)
         elif archive:
-            return open_archived(surroundings, request.word, request.layout, request.identity, self.listener)
+            return open_archived(context, request.word, request.layout, request.identity, self.listener)
         return open_stored_snapshot(
-            surroundings,
+            context,
             request.word,
             request.home,
             request.layout,
@@ -154,10 +154,10 @@ class _Work:
 
     def _sweep(self) -> list[str]:
         """What killed drills left behind, where we work and where the journal says that they worked."""
-        places = [*bases(self.surroundings), *([self.request.scratch] if self.request.scratch else [])]
+        places = [*bases(self.context), *([self.request.scratch] if self.request.scratch else [])]
         ended: set[str] = set()
         with contextlib.suppress(OSError):
-            for number, entry in enumerate(self.surroundings.journal.backwards("drill")):
+            for number, entry in enumerate(self.context.journal.backwards("drill")):
                 if number >= _LOOKED_BACK:
                     break
                 if entry.state != "begun":
@@ -174,10 +174,10 @@ class _Work:
         if self.request.small:
             chosen = choose_small(subject.entries, subject.layout, self.operation)
         needed = needed_bytes(subject.entries, chosen)
-        with drill_place(self.surroundings, needed, self.request.scratch, (subject.home,)) as place:
+        with drill_place(self.context, needed, self.request.scratch, (subject.home,)) as place:
             self.facts["scratch"] = place.path
             begun = Record(self.operation, "drill", "begun", facts=dict(self.facts))
-            record(self.surroundings, begun, self.listener)
+            record(self.context, begun, self.listener)
             restored = self._restore(subject, place, needed, chosen)
             self._judge_store(subject, restored)
             if restored is not None:
@@ -215,7 +215,7 @@ class _Work:
     def _look(self, subject: Subject, restored: Restored, place: DrillPlace) -> None:
         """Every check, from the bytes to the agent; those that open databases after those that hash."""
         live = subject.home if os.path.isdir(subject.home) else ""
-        environment = self.surroundings.environment
+        environment = self.context.caller.environment
         self.bytes = look_at_everything(restored, place.path, live, environment, self.findings, self.listener)
 
     def _receipt(self, subject: Subject | None) -> Receipt:
@@ -233,7 +233,7 @@ class _Work:
             complete=subject.complete if subject else True,
             files=self.files,
             bytes=self.bytes,
-            store=subject.store if subject else self.request.destination or self.surroundings.vault,
+            store=subject.store if subject else self.request.destination or self.context.places.vault,
             taken=subject.taken if subject else 0.0,
             host=os.uname().nodename,
             tool=f"safekept {__version__}",
@@ -242,6 +242,6 @@ class _Work:
 
     def _home(self) -> str:
         try:
-            return self.surroundings.locate(self.request.home, existing=False).home
+            return self.context.locate(self.request.home, existing=False).home
         except SafekeptError:
             return self.request.home

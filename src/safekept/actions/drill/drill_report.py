@@ -16,7 +16,7 @@ from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 
 from ..alarms.alarms import DRILL, Alarm, end_alarms, raise_alarm
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record
 from .receipts import ARCHIVE, CHECKPOINTS, DESTINATION, Receipt, save_receipt
 
@@ -34,13 +34,11 @@ class Drilled:
     swept: tuple[str, ...] = ()  # what killed drills had left, and this one removed
 
 
-def sign_off(
-    surroundings: Surroundings, receipt: Receipt, facts: Mapping[str, object], listener: Listener
-) -> str:
+def sign_off(context: UserContext, receipt: Receipt, facts: Mapping[str, object], listener: Listener) -> str:
     """Write the receipt and the line of the journal; returns where the receipt lies."""
     path = ""
     try:
-        path = save_receipt(surroundings, receipt)
+        path = save_receipt(context, receipt)
     except OSError as error:
         listener(Event("receipt", text=f"Note: the receipt could not be kept: {error.strerror or error}"))
     state = "failed" if not receipt.ok else "done" if receipt.complete else "incomplete"
@@ -57,17 +55,17 @@ def sign_off(
     if not receipt.ok:
         what = "; ".join(f"{row.check}: {row.text}" for row in receipt.failed)
         known["error"] = {"code": "drill-failed", "what": what}
-    record(surroundings, Record(receipt.operation, "drill", state, facts=known), listener)
+    record(context, Record(receipt.operation, "drill", state, facts=known), listener)
     return path
 
 
-def tell(surroundings: Surroundings, receipt: Receipt, steps: tuple[str, ...], listener: Listener) -> None:
+def tell(context: UserContext, receipt: Receipt, steps: tuple[str, ...], listener: Listener) -> None:
     """A drill that failed is an alarm until one like it succeeds."""
     about = receipt.store if receipt.subject == DESTINATION else receipt.subject
     small = f"{about}, small"
     if receipt.ok:
         for what in (small,) if receipt.small else (about, small):
-            end_alarms(surroundings, DRILL, receipt.home, what, listener=listener)
+            end_alarms(context, DRILL, receipt.home, what, listener=listener)
         return
     failed = ", ".join(row.check for row in receipt.failed)
     alarm = Alarm(
@@ -77,7 +75,7 @@ def tell(surroundings: Surroundings, receipt: Receipt, steps: tuple[str, ...], l
         restore=steps,
         about=small if receipt.small else about,
     )
-    raise_alarm(surroundings, alarm, _without_the_sentence(listener))
+    raise_alarm(context, alarm, _without_the_sentence(listener))
 
 
 def _without_the_sentence(listener: Listener) -> Listener:
@@ -99,7 +97,7 @@ def called(receipt: Receipt) -> str:
     return "the newest snapshot" if receipt.name == "latest" else f"snapshot {receipt.name[:8]}"
 
 
-def mark_snapshot(surroundings: Surroundings, snapshot: Snapshot, listener: Listener) -> None:
+def mark_snapshot(context: UserContext, snapshot: Snapshot, listener: Listener) -> None:
     """Let retention and every list know; where the vault cannot be written, the receipt knows alone."""
     from safekept.vault.care import mark_proven
 
@@ -108,7 +106,7 @@ def mark_snapshot(surroundings: Surroundings, snapshot: Snapshot, listener: List
 
     try:
         with (
-            open_vault(surroundings, listener=listener) as repository,
+            open_vault(context, listener=listener) as repository,
             repository.lock(exclusive=True, wait=WAIT) as lock,
         ):
             mark_proven(repository, [snapshot], lock, now_ns=time.time_ns())

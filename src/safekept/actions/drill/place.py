@@ -18,7 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, free_bytes, private_directory
 from safekept.home.landing import discard
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 
 #: How every place of a drill is called, so that sweeping can know its own.
@@ -71,14 +71,14 @@ def remove(path: str) -> None:
 
 @contextlib.contextmanager
 def drill_place(
-    surroundings: Surroundings, needed: int, scratch: str = "", homes: Sequence[str] = ()
+    context: UserContext, needed: int, scratch: str = "", homes: Sequence[str] = ()
 ) -> Iterator[DrillPlace]:
     """An empty directory, 0700, with room for `needed` bytes, that is gone afterwards.
 
     `scratch`: in this directory and no other. Raises NoRoom with the numbers of every place that was
     looked at, and NoScratch where a named one cannot be used.
     """
-    base = choose_base(surroundings, needed, scratch, homes)
+    base = choose_base(context, needed, scratch, homes)
     path = os.path.join(base, f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
     place: DrillPlace | None = None
     try:
@@ -90,21 +90,21 @@ def drill_place(
             place.release()
 
 
-def bases(surroundings: Surroundings) -> list[str]:
+def bases(context: UserContext) -> list[str]:
     """Where a drill may work, in the order in which they are tried: disks before what may be memory."""
-    found = [os.path.join(surroundings.data_directory, "scratch")]
-    if surroundings.cache_directory:
-        found.append(surroundings.cache_directory)
-    found += ["/var/tmp", surroundings.environment.get("TMPDIR", ""), "/tmp"]  # noqa: S108
+    found = [os.path.join(context.places.data_directory, "scratch")]
+    if context.places.cache_directory:
+        found.append(context.places.cache_directory)
+    found += ["/var/tmp", context.caller.environment.get("TMPDIR", ""), "/tmp"]  # noqa: S108
     return list(dict.fromkeys(path for path in found if path))
 
 
-def choose_base(surroundings: Surroundings, needed: int, scratch: str, homes: Sequence[str]) -> str:
+def choose_base(context: UserContext, needed: int, scratch: str, homes: Sequence[str]) -> str:
     """The first directory with room."""
     wanted = needed + SPARE
     looked: list[tuple[str, int]] = []
-    for base in [os.path.abspath(scratch)] if scratch else bases(surroundings):
-        why = _unusable(surroundings, base, homes, make=not scratch)
+    for base in [os.path.abspath(scratch)] if scratch else bases(context):
+        why = _unusable(context, base, homes, make=not scratch)
         if why and scratch:
             raise NoScratch(
                 f"A drill cannot restore into `{base}`: {why}",
@@ -136,7 +136,7 @@ def no_room(needed: int, looked: Sequence[tuple[str, int]]) -> NoRoom:
     )
 
 
-def _unusable(surroundings: Surroundings, base: str, homes: Sequence[str], *, make: bool) -> str:
+def _unusable(context: UserContext, base: str, homes: Sequence[str], *, make: bool) -> str:
     """Why nothing may be restored there; empty where it may."""
     if make:
         with contextlib.suppress(OSError):
@@ -144,10 +144,10 @@ def _unusable(surroundings: Surroundings, base: str, homes: Sequence[str], *, ma
     if not os.path.isdir(base):
         return "there is no such directory"
     real = os.path.realpath(base)
-    for home in (*homes, *known_homes(surroundings)):
+    for home in (*homes, *known_homes(context)):
         if home and within(real, os.path.realpath(home)):
             return f"it lies in the home `{home}`"
-    if surroundings.vault.startswith("/") and within(real, os.path.realpath(surroundings.vault)):
+    if context.places.vault.startswith("/") and within(real, os.path.realpath(context.places.vault)):
         return "it lies in the vault"
     if not os.access(base, os.W_OK | os.X_OK):
         return "it cannot be written"

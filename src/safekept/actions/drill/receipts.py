@@ -16,7 +16,7 @@ from typing import Any
 
 from safekept.core.files import durable_write, private_directory
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 
 PASSED = "passed"
 FAILED = "failed"
@@ -95,13 +95,13 @@ class Receipt:
         }
 
 
-def receipts_directory(surroundings: Surroundings) -> str:
-    return os.path.join(surroundings.data_directory, "receipts")
+def receipts_directory(context: UserContext) -> str:
+    return os.path.join(context.places.data_directory, "receipts")
 
 
-def save_receipt(surroundings: Surroundings, receipt: Receipt) -> str:
+def save_receipt(context: UserContext, receipt: Receipt) -> str:
     """Write it durably; returns its path. OSError where that is not possible."""
-    directory = receipts_directory(surroundings)
+    directory = receipts_directory(context)
     private_directory(directory)
     path = os.path.join(directory, f"{receipt.operation}.json")
     durable_write(path, json.dumps(receipt.as_dict(), indent=1).encode() + b"\n")
@@ -109,9 +109,9 @@ def save_receipt(surroundings: Surroundings, receipt: Receipt) -> str:
     return path
 
 
-def read_receipts(surroundings: Surroundings) -> list[Receipt]:
+def read_receipts(context: UserContext) -> list[Receipt]:
     """Every readable receipt, newest first; one that is torn or of a later kind is passed over."""
-    directory = receipts_directory(surroundings)
+    directory = receipts_directory(context)
     try:
         names = [name for name in os.listdir(directory) if name.endswith(".json")]
     except OSError:
@@ -126,17 +126,17 @@ def read_receipts(surroundings: Surroundings) -> list[Receipt]:
     return found
 
 
-def latest_receipts(surroundings: Surroundings, home: str = "") -> dict[str, Receipt]:
+def latest_receipts(context: UserContext, home: str = "") -> dict[str, Receipt]:
     """The newest receipt of each subject, whatever its outcome; of one home where it is named.
 
     Checkpoints belong to no home and are always among them.
     """
-    return _first_of_each(one for one in read_receipts(surroundings) if _concerns(one, home))
+    return _first_of_each(one for one in read_receipts(context) if _concerns(one, home))
 
 
-def latest_proofs(surroundings: Surroundings, home: str = "") -> dict[str, Receipt]:
+def latest_proofs(context: UserContext, home: str = "") -> dict[str, Receipt]:
     """The newest receipt of each subject that was a success: "last proven restorable"."""
-    return _first_of_each(one for one in read_receipts(surroundings) if one.ok and _concerns(one, home))
+    return _first_of_each(one for one in read_receipts(context) if one.ok and _concerns(one, home))
 
 
 def _concerns(receipt: Receipt, home: str) -> bool:

@@ -18,7 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.home.layout import Layout
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .checks.restored import Problems, plural
 from .place import drill_place
 from .receipts import ARCHIVE, DESTINATION, SNAPSHOT
@@ -70,7 +70,7 @@ def is_archive(word: str) -> bool:
 
 @contextlib.contextmanager
 def open_archived(
-    surroundings: Surroundings, file: str, layout: str, identity: Sequence[str], listener: Listener
+    context: UserContext, file: str, layout: str, identity: Sequence[str], listener: Listener
 ) -> Iterator[Subject]:
     """An archive, sealed or not. Raises the typed errors of one that cannot be opened."""
     from safekept.archive import HASH_NONE, NO_LIMITS, open_archive
@@ -81,16 +81,16 @@ def open_archived(
     listener(Event("read"))
     path = os.path.abspath(os.path.expanduser(file))
     # No limits: there is room, or the drill says so; and it holds the bytes against their hashes itself.
-    with open_archive(path, NO_LIMITS, HASH_NONE, identity_of(surroundings, identity)) as archive:
+    with open_archive(path, NO_LIMITS, HASH_NONE, identity_of(context, identity)) as archive:
         source: Source = archive
         head = archive.head
         name = layout or (str(head.get("layout", "")) if head else "")
         if head is None:
-            found = recognise((entry.path for entry in archive.entries), surroundings.layouts)
+            found = recognise((entry.path for entry in archive.entries), context.choices.layouts)
             if found is not None:
                 name = layout or found[0]
                 source = archive.under(found[1]) if found[1] else archive
-        chosen = surroundings.layout(name if name in surroundings.layouts else "generic")
+        chosen = context.layout(name if name in context.choices.layouts else "generic")
         entries = list(source)
         made = str(head.get("created", "")) if head else ""
         yield Subject(
@@ -114,7 +114,7 @@ def open_archived(
 
 @contextlib.contextmanager
 def open_archive_there(
-    surroundings: Surroundings,
+    context: UserContext,
     destination: str,
     word: str,
     layout: str,
@@ -126,23 +126,23 @@ def open_archive_there(
     from ..offsite.archives_there import choose, fetch, host_directory, list_archives
     from ..offsite.place import find_destination, open_destination
 
-    setting = find_destination(surroundings, destination)
-    with contextlib.closing(open_destination(surroundings, setting)) as objects:
+    setting = find_destination(context, destination)
+    with contextlib.closing(open_destination(context, setting)) as objects:
         own = host_directory()
         there = list_archives(objects, own) or list_archives(objects)
         chosen = choose(there, word, own if any(one.host == own for one in there) else "")
-        with drill_place(surroundings, chosen.size, scratch) as place:
+        with drill_place(context, chosen.size, scratch) as place:
             path = fetch(objects, chosen, place.path, listener)
-            with open_archived(surroundings, path, layout, identity, listener) as subject:
+            with open_archived(context, path, layout, identity, listener) as subject:
                 yield replace(subject, kind=DESTINATION, name=chosen.name, store=setting.name)
 
 
-def archives_only(surroundings: Surroundings, destination: str) -> bool:
+def archives_only(context: UserContext, destination: str) -> bool:
     """Whether nothing but archives goes to a destination."""
     from ..offsite.destination import VAULT
     from ..offsite.place import find_destination
 
-    return VAULT not in find_destination(surroundings, destination).takes
+    return VAULT not in find_destination(context, destination).takes
 
 
 def _seconds(text: str) -> float:
@@ -157,7 +157,7 @@ def _seconds(text: str) -> float:
 
 @contextlib.contextmanager
 def open_stored_snapshot(
-    surroundings: Surroundings,
+    context: UserContext,
     word: str,
     home: str,
     layout: str,
@@ -166,16 +166,16 @@ def open_stored_snapshot(
     destination: str = "",
     listener: Listener,
 ) -> Iterator[Subject]:
-    """A snapshot of the vault that `surroundings` name."""
+    """A snapshot of the vault that `context` name."""
     from ..snapshots.choosing import choose, latest, latest_to_restore
     from ..snapshots.listing import list_home
     from ..snapshots.stored_home import reading
     from ..vault.opening import open_vault
 
-    blind = replace(surroundings, cache_directory="")
+    blind = context.changed(cache_directory="")
     with open_vault(blind, listener=listener) as repository, reading(repository, listener):
         listener(Event("read"))
-        place = surroundings.locate(home, layout, existing=False)
+        place = context.locate(home, layout, existing=False)
         listing = list_home(repository, place.home)
         refuse_unreadable(listing, word)
         if word != "latest":
@@ -186,7 +186,7 @@ def open_stored_snapshot(
 
 
 def subject_of(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     listing: Listing,
     chosen: Listed,
@@ -197,7 +197,7 @@ def subject_of(
     """One snapshot of an open vault; `word` is how it was asked for."""
     from ..snapshots.stored_home import open_stored
 
-    stored = open_stored(surroundings, repository, chosen, layout)
+    stored = open_stored(context, repository, chosen, layout)
     entries = list(stored.source)
     damage = _damage(repository, listing, word)
     unreadable = [
@@ -213,13 +213,13 @@ def subject_of(
         stored.source,
         entries,
         stored.manifest,
-        destination or surroundings.reads_from,
+        destination or context.places.reads_from,
         taken=chosen.snapshot.time_ns / 1e9,
         root_mode=_root_mode(stored.source),
         external=tuple(root.prefix for root in stored.source.roots if root.prefix),
         damage=damage + unreadable,
         unreadable=tuple(path for path, _ in unreadable if not path.startswith(".safekept")),
-        snapshot=None if surroundings.source_vault else chosen.snapshot,
+        snapshot=None if context.places.source_vault else chosen.snapshot,
         older=_older(listing, chosen),
     )
     _look_up(repository, chosen.snapshot, subject)

@@ -19,7 +19,7 @@ from safekept.home.health import Finding, Recorded, examine
 
 from ..alarms.alarms import LOSS, Alarm, end_losses, raise_alarm
 from ..alarms.loss_watch import pin_for_a_while, restore_command
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.scratch import copies_directory
 from ..snapshots.create import SnapshotResult
 from .guard_types import Guarded
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 class StoredSnapshotState:
     """Reads files of one snapshot. Close it."""
 
-    def __init__(self, surroundings: Surroundings, snapshot: Snapshot, listener: Listener = silent) -> None:
-        self._surroundings, self._snapshot, self._listener = surroundings, snapshot, listener
+    def __init__(self, context: UserContext, snapshot: Snapshot, listener: Listener = silent) -> None:
+        self._context, self._snapshot, self._listener = context, snapshot, listener
         self._stack = contextlib.ExitStack()
         self._source: HomeSource | None = None
         self.problem: SafekeptError | None = None  # why the vault cannot be read
@@ -82,9 +82,7 @@ class StoredSnapshotState:
             from ..vault.opening import open_vault
 
             try:
-                repository = self._stack.enter_context(
-                    open_vault(self._surroundings, listener=self._listener)
-                )
+                repository = self._stack.enter_context(open_vault(self._context, listener=self._listener))
                 self._stack.enter_context(reading(repository, self._listener))
                 self._source = snapshot_source(repository, self._snapshot)[0]
             except SafekeptError as error:
@@ -96,18 +94,16 @@ class StoredSnapshotState:
 _NAMED = 3
 
 
-def after(
-    surroundings: Surroundings, guarded: Guarded, recorded: Recorded | None, listener: Listener
-) -> None:
+def after(context: UserContext, guarded: Guarded, recorded: Recorded | None, listener: Listener) -> None:
     """The check and what follows from it; `guarded` is filled in."""
     if guarded.snapshot is None or recorded is None:
         guarded.unchecked = "there is no snapshot to compare with"
         return
     try:
-        _check(surroundings, guarded, guarded.snapshot, recorded, listener)
+        _check(context, guarded, guarded.snapshot, recorded, listener)
         if guarded.findings:
-            _bring_back(surroundings, guarded, guarded.snapshot, listener)
-            _tell(surroundings, guarded, guarded.snapshot, listener)
+            _bring_back(context, guarded, guarded.snapshot, listener)
+            _tell(context, guarded, guarded.snapshot, listener)
     except KeyboardInterrupt:
         guarded.interrupted = True
         guarded.unchecked = "the check was interrupted"
@@ -116,35 +112,33 @@ def after(
 
 
 def _check(
-    surroundings: Surroundings,
+    context: UserContext,
     guarded: Guarded,
     taken: SnapshotResult,
     recorded: Recorded,
     listener: Listener,
 ) -> None:
     options = CaptureOptions(
-        scratch=_scratch(surroundings),
+        scratch=_scratch(context),
         deadline=guarded.request.deadline,
         isolated=guarded.request.isolated,
     )
     listener(Event("check"))
-    with StoredSnapshotState(surroundings, taken.snapshot, listener) as stored:
+    with StoredSnapshotState(context, taken.snapshot, listener) as stored:
         health = examine(guarded.request.place.layout, recorded, stored, options, listener)
         if stored.problem is not None:
             health.notes.append(f"the snapshot could not be read to compare: {stored.problem.what}")
     guarded.health = health
 
 
-def _scratch(surroundings: Surroundings) -> str:
+def _scratch(context: UserContext) -> str:
     try:
-        return copies_directory(surroundings, surroundings.cache_directory)
+        return copies_directory(context, context.places.cache_directory)
     except OSError:
-        return surroundings.data_directory  # a full disk: what needs a copy says that there is no room
+        return context.places.data_directory  # a full disk: what needs a copy says that there is no room
 
 
-def _bring_back(
-    surroundings: Surroundings, guarded: Guarded, taken: SnapshotResult, listener: Listener
-) -> None:
+def _bring_back(context: UserContext, guarded: Guarded, taken: SnapshotResult, listener: Listener) -> None:
     sure = [one for one in guarded.findings if one.unambiguous and one.restore_paths]
     if not guarded.request.auto_restore or not sure:
         return
@@ -161,7 +155,7 @@ def _bring_back(
         if guarded.request.bring_back is not None:
             guarded.undo, missed = guarded.request.bring_back(request)
         else:
-            with prepare_restore(surroundings, request, listener) as prepared:
+            with prepare_restore(context, request, listener) as prepared:
                 done = prepared.carry_out(listener)
             guarded.undo, missed = done.operation, missed_by(done)
     except SafekeptError as error:
@@ -177,13 +171,13 @@ def missed_by(done: Restored) -> set[str]:
     }
 
 
-def _tell(surroundings: Surroundings, guarded: Guarded, taken: SnapshotResult, listener: Listener) -> None:
+def _tell(context: UserContext, guarded: Guarded, taken: SnapshotResult, listener: Listener) -> None:
     """An alarm, and the snapshot stays for 30 days; over at once where all of it is back already."""
     from ..vault.opening import open_vault
 
     pinned: set[str] = set()
     try:
-        with open_vault(surroundings, listener=listener) as repository:
+        with open_vault(context, listener=listener) as repository:
             pinned = pin_for_a_while(repository, [taken.id], listener)
     except SafekeptError as error:
         listener(Event("alarm", text=f"Note: the snapshot was not pinned: {error.what}"))
@@ -195,7 +189,7 @@ def _tell(surroundings: Surroundings, guarded: Guarded, taken: SnapshotResult, l
     commands = [one.fix for one in named if one.fix]
     if paths or whole:
         home = guarded.request.place.home
-        commands.insert(0, restore_command(surroundings, home, taken.id, () if whole else paths))
+        commands.insert(0, restore_command(context, home, taken.id, () if whole else paths))
     by_counts = all(one.losses for one in named)
     alarm = Alarm(
         home=guarded.request.place.home,
@@ -207,10 +201,10 @@ def _tell(surroundings: Surroundings, guarded: Guarded, taken: SnapshotResult, l
         losses=tuple(loss for one in named for loss in one.losses),
         paths=() if whole else paths,
     )
-    raise_alarm(surroundings, alarm, listener=silent)  # the report says it at once, and better
+    raise_alarm(context, alarm, listener=silent)  # the report says it at once, and better
     guarded.alarm = alarm
     if not left:
-        end_losses(surroundings, [alarm], taken.id, listener)
+        end_losses(context, [alarm], taken.id, listener)
 
 
 def restore_paths(findings: list[Finding]) -> tuple[str, ...]:

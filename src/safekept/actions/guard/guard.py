@@ -17,7 +17,7 @@ from safekept.core.foreground import Ended, find_program, run_in_foreground
 from safekept.core.journal import Record, new_id
 from safekept.home.health import Recorded
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from .check import after
 from .guard_types import Guarded, GuardRequest
@@ -29,7 +29,7 @@ class NotProtected(SafekeptError):
 
 
 def guard(
-    surroundings: Surroundings,
+    context: UserContext,
     request: GuardRequest,
     listener: Listener = silent,
     *,
@@ -40,8 +40,8 @@ def guard(
 
     Raises CommandNotFound, CommandNotExecutable or NotProtected where the command was not run.
     """
-    find_program(request.command[0], surroundings.environment.get("PATH", ""))
-    with guarding(surroundings, request, listener, protected=protected) as guarded:
+    find_program(request.command[0], context.caller.environment.get("PATH", ""))
+    with guarding(context, request, listener, protected=protected) as guarded:
         guarded.ended = run_in_foreground(request.command)
         ended(guarded.ended)
     return guarded
@@ -49,7 +49,7 @@ def guard(
 
 @contextlib.contextmanager
 def guarding(
-    surroundings: Surroundings,
+    context: UserContext,
     request: GuardRequest,
     listener: Listener = silent,
     *,
@@ -62,10 +62,10 @@ def guarding(
     """
     operation, home, began = new_id(), request.place.home, time.monotonic()
     facts: dict[str, object] = {"home": home, "command": request.shown, "kind": request.chosen_kind}
-    record(surroundings, Record(operation, "guard", "begun", facts=facts), listener)
+    record(context, Record(operation, "guard", "begun", facts=facts), listener)
     raised: BaseException | None = None
-    with recording_failure(surroundings, operation, "guard", facts, listener):
-        protection, recorded = _protect(surroundings, request, listener)
+    with recording_failure(context, operation, "guard", facts, listener):
+        protection, recorded = _protect(context, request, listener)
         facts["protection"] = protection.outcome
         if protection.snapshot is not None:
             facts["snapshot"] = protection.snapshot.id
@@ -81,7 +81,7 @@ def guarding(
             raised = error
             facts["raised"] = type(error).__name__
         facts |= {"status": guarded.ended.status, "command_seconds": round(guarded.ended.seconds, 3)}
-        after(surroundings, guarded, recorded, listener)
+        after(context, guarded, recorded, listener)
     if guarded.health is not None:
         facts |= {"findings": [one.as_dict() for one in guarded.findings], "notes": guarded.health.notes}
     if guarded.unchecked:
@@ -91,16 +91,16 @@ def guarding(
     facts["seconds"] = round(time.monotonic() - began, 3)
     whole = guarded.health is not None and not guarded.findings
     state = "done" if whole or protection.outcome != DONE else "incomplete"
-    record(surroundings, Record(operation, "guard", state, facts=facts), listener)
+    record(context, Record(operation, "guard", state, facts=facts), listener)
     if raised is not None:
         raise raised
 
 
 def _protect(
-    surroundings: Surroundings, request: GuardRequest, listener: Listener
+    context: UserContext, request: GuardRequest, listener: Listener
 ) -> tuple[Protection, Recorded | None]:
     protection = protect_before(
-        surroundings,
+        context,
         request.place,
         request.chosen_kind,
         request.backup,

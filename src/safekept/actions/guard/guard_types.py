@@ -12,7 +12,7 @@ from safekept.home.health import Finding, Health
 from safekept.home.scan import Selection
 
 from ..alarms.alarms import Alarm
-from ..base.context import Place
+from ..base.context import HomeRef
 from ..snapshots.create import SnapshotResult
 from .pre_update import Protection
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class GuardRequest:
     """What to run, and how it is protected."""
 
-    place: Place
+    place: HomeRef
     command: tuple[str, ...]
     kind: str = ""  # "pre-update" or "pre-migration"; empty: as the command says
     label: str = ""

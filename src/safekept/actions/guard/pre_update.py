@@ -24,7 +24,7 @@ from safekept.home.scan import Selection
 from safekept.home.updates import FULL, OFF, QUICK, mode_of, read_updates
 
 from ..archives.backup import BackupRequest, BackupResult, backup
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import record
 from ..snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
 
@@ -40,7 +40,7 @@ DIRECTORY = "backups"
 
 
 def write_update_zip(
-    surroundings: Surroundings, request: SnapshotRequest, keep: int, listener: Listener
+    context: UserContext, request: SnapshotRequest, keep: int, listener: Listener
 ) -> tuple[BackupResult, tuple[str, ...]]:
     """Write one zip of the home, then let the oldest of its kind go; what was written and what went."""
     home = request.place.home
@@ -48,7 +48,7 @@ def write_update_zip(
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)  # never the home itself: one that is gone is not made anew here
     result = backup(
-        surroundings,
+        context,
         BackupRequest(
             request.place,
             output=_free_name(directory, request.kind),
@@ -121,7 +121,7 @@ class Protection:
 
     outcome: str  # DONE, OPTED_OUT or FAILED
     kind: str
-    place: Place
+    place: HomeRef
     mode: str  # QUICK (a snapshot), FULL (a zip in the home too) or OFF
     snapshot: SnapshotResult | None = None
     zip: BackupResult | None = None
@@ -137,8 +137,8 @@ class Protection:
 
 
 def protect_before(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     kind: str = "pre-update",
     backup: bool | None = None,
     *,
@@ -174,12 +174,10 @@ def protect_before(
                 deadline=deadline,
                 isolated=isolated,
             )
-            protection = _protect(
-                surroundings, request, chosen, max(keep, 1) if keep else wanted.keep, listener
-            )
+            protection = _protect(context, request, chosen, max(keep, 1) if keep else wanted.keep, listener)
     except Exception as error:
         protection = Protection(FAILED, kind, place, chosen, problems=(problem_of(error),))
-    _note(surroundings, operation, protection, time.monotonic() - began, listener)
+    _note(context, operation, protection, time.monotonic() - began, listener)
     return protection
 
 
@@ -192,35 +190,35 @@ def _chosen(kind: str, backup: bool | None, mode: str, of_the_home: str) -> str:
 
 
 def _protect(
-    surroundings: Surroundings, request: SnapshotRequest, mode: str, keep: int, listener: Listener
+    context: UserContext, request: SnapshotRequest, mode: str, keep: int, listener: Listener
 ) -> Protection:
     snapshot: SnapshotResult | None = None
     zipped: BackupResult | None = None
     rotated: tuple[str, ...] = ()
     problems: list[dict[str, object]] = []
     try:
-        snapshot = _snapshot(surroundings, request, listener)
+        snapshot = _snapshot(context, request, listener)
     except Exception as error:
         problems.append(problem_of(error))
     if mode == FULL:
         try:
-            zipped, rotated = write_update_zip(surroundings, request, keep, listener)
+            zipped, rotated = write_update_zip(context, request, keep, listener)
         except Exception as error:
             problems.append(problem_of(error))
     outcome = DONE if snapshot or zipped else FAILED
     return Protection(outcome, request.kind, request.place, mode, snapshot, zipped, rotated, tuple(problems))
 
 
-def _snapshot(surroundings: Surroundings, request: SnapshotRequest, listener: Listener) -> SnapshotResult:
+def _snapshot(context: UserContext, request: SnapshotRequest, listener: Listener) -> SnapshotResult:
     try:
-        return create_snapshot(surroundings, request, listener)
+        return create_snapshot(context, request, listener)
     except NoRoom:
         if request.selection.quick:
             raise
         # Better the brain alone than nothing: the state files are a small part of most homes.
         listener(Event("snapshot", text="Note: no room for the whole home; trying its state files alone"))
         small = replace(request, selection=replace(request.selection, quick=True))
-        return create_snapshot(surroundings, small, listener)
+        return create_snapshot(context, small, listener)
 
 
 def problem_of(error: Exception) -> dict[str, object]:
@@ -238,7 +236,7 @@ def problem_of(error: Exception) -> dict[str, object]:
 
 
 def _note(
-    surroundings: Surroundings, operation: str, protection: Protection, seconds: float, listener: Listener
+    context: UserContext, operation: str, protection: Protection, seconds: float, listener: Listener
 ) -> None:
     facts: dict[str, object] = {"home": protection.place.home, "mode": protection.mode}
     facts["seconds"] = round(seconds, 3)
@@ -249,4 +247,4 @@ def _note(
     if protection.problems:
         facts["problems"] = list(protection.problems)
     state = "incomplete" if protection.outcome == DONE and not protection.complete else protection.outcome
-    record(surroundings, Record(operation, protection.kind, state, facts=facts), listener)
+    record(context, Record(operation, protection.kind, state, facts=facts), listener)

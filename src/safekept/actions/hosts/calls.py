@@ -13,7 +13,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .state_file import integrations_directory, read_small, write_small
 
 #: A host's name is ours to choose; one that cannot be a file's name is nobody's.
@@ -69,14 +69,14 @@ def record_host_call(
         write_small(_path(data_directory, host), after.as_dict())
 
 
-def read_host_calls(surroundings: Surroundings) -> tuple[HostCalls, ...]:
+def read_host_calls(context: UserContext) -> tuple[HostCalls, ...]:
     """Every host that ever called, by name."""
     names: list[str] = []
     with contextlib.suppress(OSError):
-        names = os.listdir(integrations_directory(surroundings.data_directory))
+        names = os.listdir(integrations_directory(context.places.data_directory))
     hosts = sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
     found = [
-        _read(surroundings.data_directory, host)
+        _read(context.places.data_directory, host)
         for host in hosts
         if _NAME.match(host) and host not in _NOT_HOSTS
     ]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from safekept.core.ages import moment
 from safekept.core.files import durable_write, private_directory
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .state_file import integrations_directory
 
 VERSION = 1
@@ -68,78 +68,76 @@ class Connection:
         }
 
 
-def _directory(surroundings: Surroundings) -> str:
-    return integrations_directory(surroundings.data_directory)
+def _directory(context: UserContext) -> str:
+    return integrations_directory(context.places.data_directory)
 
 
-def lock_path(surroundings: Surroundings) -> str:
+def lock_path(context: UserContext) -> str:
     """Whoever changes settings or the record holds this."""
-    return os.path.join(_directory(surroundings), "connections.lock")
+    return os.path.join(_directory(context), "connections.lock")
 
 
-def connections(surroundings: Surroundings) -> tuple[Connection, ...]:
+def connections(context: UserContext) -> tuple[Connection, ...]:
     """Every host that was connected, oldest first."""
     try:
-        with open(_record(surroundings), "rb") as file:
+        with open(_record(context), "rb") as file:
             document = json.load(file)
         return tuple(_read(one) for one in document["connections"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
 
 
-def connection_of(surroundings: Surroundings, host: str, scope: str, place: str) -> Connection | None:
-    for one in connections(surroundings):
+def connection_of(context: UserContext, host: str, scope: str, place: str) -> Connection | None:
+    for one in connections(context):
         if (one.host, one.scope, one.place) == (host, scope, place):
             return one
     return None
 
 
-def remember_connection(surroundings: Surroundings, connection: Connection) -> None:
+def remember_connection(context: UserContext, connection: Connection) -> None:
     """Put a connection into the record, instead of an earlier one of the same host and settings."""
-    others = _others(surroundings, connection.host, connection.scope, connection.place)
-    _write(surroundings, [*others, connection])
+    others = _others(context, connection.host, connection.scope, connection.place)
+    _write(context, [*others, connection])
 
 
-def forget_connection(surroundings: Surroundings, host: str, scope: str, place: str) -> None:
-    left = _others(surroundings, host, scope, place)
-    if len(left) != len(connections(surroundings)):
-        _write(surroundings, left)
+def forget_connection(context: UserContext, host: str, scope: str, place: str) -> None:
+    left = _others(context, host, scope, place)
+    if len(left) != len(connections(context)):
+        _write(context, left)
 
 
-def keep_copy(surroundings: Surroundings, name: str, content: bytes) -> str:
+def keep_copy(context: UserContext, name: str, content: bytes) -> str:
     """Keep what was there, under the name of its content; where it lies is the answer."""
-    directory = os.path.join(_directory(surroundings), "copies")
+    directory = os.path.join(_directory(context), "copies")
     private_directory(directory)
     path = os.path.join(directory, name)
-    if read_copy(surroundings, name) != content:
+    if read_copy(context, name) != content:
         durable_write(path, content)
     return path
 
 
-def read_copy(surroundings: Surroundings, name: str) -> bytes | None:
+def read_copy(context: UserContext, name: str) -> bytes | None:
     if not name:
         return None
     try:
-        with open(os.path.join(_directory(surroundings), "copies", name), "rb") as file:
+        with open(os.path.join(_directory(context), "copies", name), "rb") as file:
             return file.read()
     except OSError:
         return None
 
 
-def _record(surroundings: Surroundings) -> str:
-    return os.path.join(_directory(surroundings), "connections.json")
+def _record(context: UserContext) -> str:
+    return os.path.join(_directory(context), "connections.json")
 
 
-def _others(surroundings: Surroundings, host: str, scope: str, place: str) -> list[Connection]:
-    return [
-        one for one in connections(surroundings) if (one.host, one.scope, one.place) != (host, scope, place)
-    ]
+def _others(context: UserContext, host: str, scope: str, place: str) -> list[Connection]:
+    return [one for one in connections(context) if (one.host, one.scope, one.place) != (host, scope, place)]
 
 
-def _write(surroundings: Surroundings, found: Iterable[Connection]) -> None:
-    private_directory(_directory(surroundings))
-    path = _record(surroundings)
-    if os.path.exists(path) and not connections(surroundings) and not _empty(path):
+def _write(context: UserContext, found: Iterable[Connection]) -> None:
+    private_directory(_directory(context))
+    path = _record(context)
+    if os.path.exists(path) and not connections(context) and not _empty(path):
         with contextlib.suppress(OSError):
             os.rename(path, f"{path}.unreadable-{int(time.time())}")
     document = {

@@ -17,7 +17,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record
 from safekept.core.objects.base import Abilities, ObjectStore
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..vault.place import vaults_in
 from .archives_there import StoredArchive, list_archives
 from .destination import DestinationSetting
@@ -39,11 +39,11 @@ class LastPush:
     error: str
 
 
-def last_push(surroundings: Surroundings, destination: str) -> LastPush | None:
+def last_push(context: UserContext, destination: str) -> LastPush | None:
     """What the journal knows of pushes to a destination; None where there never was one."""
     last: Record | None = None
     good: Record | None = None
-    for entry in surroundings.journal.read():
+    for entry in context.journal.read():
         if entry.verb != "push" or entry.state == "begun" or entry.facts.get("destination") != destination:
             continue
         last = entry
@@ -94,8 +94,8 @@ class ListedDestination:
         }
 
 
-def list_destinations(surroundings: Surroundings) -> list[ListedDestination]:
-    return [ListedDestination(one, last_push(surroundings, one.name)) for one in surroundings.destinations]
+def list_destinations(context: UserContext) -> list[ListedDestination]:
+    return [ListedDestination(one, last_push(context, one.name)) for one in context.choices.destinations]
 
 
 @dataclass(slots=True)
@@ -138,16 +138,16 @@ class Examined:
         }
 
 
-def examine_destination(surroundings: Surroundings, word: str, listener: Listener = silent) -> Examined:
+def examine_destination(context: UserContext, word: str, listener: Listener = silent) -> Examined:
     """Find out what may be done in a place, by doing it; what does not work is part of the answer."""
-    setting = find_destination(surroundings, word)
+    setting = find_destination(context, word)
     examined = Examined(setting, setting.url)
     try:
-        with contextlib.closing(Reach(surroundings, setting)) as reach:
+        with contextlib.closing(Reach(context, setting)) as reach:
             objects = reach.objects
             examined.place = objects.location
             listener(Event("test"))
-            if not make_ready(surroundings, reach, dry_run=True):
+            if not make_ready(context, reach, dry_run=True):
                 missing = reach.seen()[1]
                 if missing is not None and setting.url.startswith("s3://"):
                     raise missing  # a push makes directories, but never a bucket
@@ -218,10 +218,10 @@ class Contents:
         }
 
 
-def contents_of(surroundings: Surroundings, word: str) -> Contents:
+def contents_of(context: UserContext, word: str) -> Contents:
     """The vaults and the archives in a destination; no key is needed for this."""
-    setting = find_destination(surroundings, word)
-    with contextlib.closing(open_destination(surroundings, setting)) as objects:
+    setting = find_destination(context, word)
+    with contextlib.closing(open_destination(context, setting)) as objects:
         vaults = []
         for name in vaults_in(objects):
             listed = list(objects.list(f"{name}/snapshots/"))

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
@@ -22,7 +22,7 @@ from safekept.core.worker import Worker
 from safekept.vault.errors import NoSuchVault, WrongKey
 from safekept.vault.repo import Repository
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..vault.keys.key_file import KeyMissing
 from ..vault.opening import open_vault
 from ..vault.place import vaults_in
@@ -124,13 +124,13 @@ class Fleet:
 
 
 def look_at_fleet(
-    surroundings: Surroundings, request: FleetRequest, listener: Listener = silent, now: float | None = None
+    context: UserContext, request: FleetRequest, listener: Listener = silent, now: float | None = None
 ) -> Fleet:
     """Look at every vault and every host's archives. Raises where the place itself cannot be reached."""
-    setting = find_destination(surroundings, request.place)
+    setting = find_destination(context, request.place)
     now = time.time() if now is None else now
     overdue = request.overdue_hours * 3600
-    with contextlib.closing(open_destination(surroundings, setting)) as objects:
+    with contextlib.closing(open_destination(context, setting)) as objects:
         fleet = Fleet(objects.location, now, request.overdue_hours)
         base = request.place if os.path.isabs(request.place) else setting.url
         try:
@@ -138,7 +138,7 @@ def look_at_fleet(
             archives = [] if names == [""] else list_archives(objects)
         except PlaceMissing as error:
             raise _empty(objects.location, error.what) from error
-        fleet.vaults = _each(surroundings, request, objects, base, names, now, listener)
+        fleet.vaults = _each(context, request, objects, base, names, now, listener)
         fleet.archives = _by_host(archives, overdue, now)
     if not fleet.vaults and not fleet.archives:
         raise _empty(fleet.place, f"`{fleet.place}` holds no vault and no archives")
@@ -146,7 +146,7 @@ def look_at_fleet(
 
 
 def _each(
-    surroundings: Surroundings,
+    context: UserContext,
     request: FleetRequest,
     objects: ObjectStore,
     base: str,
@@ -166,7 +166,7 @@ def _each(
             if name is None:
                 return
             place = f"{base.rstrip('/')}/{name}" if name else base
-            found[name] = _one(surroundings, request, objects, name, place, now)
+            found[name] = _one(context, request, objects, name, place, now)
             listener(Event("fleet", len(found), len(names), unit="vaults"))
 
     workers = [Worker(work, "fleet") for _ in range(min(_LANES, len(names)))]
@@ -186,7 +186,7 @@ def _each(
 
 
 def _one(
-    surroundings: Surroundings,
+    context: UserContext,
     request: FleetRequest,
     objects: ObjectStore,
     name: str,
@@ -197,7 +197,7 @@ def _one(
     overdue = request.overdue_hours * 3600
     vault = look_from_outside(objects, name, place)
     try:
-        with _opened(surroundings, request, place) as repository:
+        with _opened(context, request, place) as repository:
             look_inside(vault, repository, overdue, request.counts, now)
     except (WrongKey, KeyMissing):
         vault.state, vault.reason = LOCKED, "no key that was given opens it"
@@ -211,19 +211,18 @@ def _one(
 
 
 @contextlib.contextmanager
-def _opened(surroundings: Surroundings, request: FleetRequest, place: str) -> Iterator[Repository]:
+def _opened(context: UserContext, request: FleetRequest, place: str) -> Iterator[Repository]:
     """With the first key that fits; the last refusal where none does."""
     # A key file that is named after its vault is tried first: with a thousand of each, that is what counts.
     name = os.path.basename(place.rstrip("/"))
     named = sorted(request.keys, key=lambda path: not os.path.basename(path).startswith(name))
-    keys = (*named, surroundings.vault_key_file)
+    keys = (*named, context.places.vault_key_file)
     for number, key in enumerate(keys):
         last = number == len(keys) - 1
-        one = replace(
-            surroundings,
+        one = context.changed(
             source_vault=place,
             vault_key_file=key,
-            vault_secret=surroundings.vault_secret if last else None,
+            vault_secret=context.caller.vault_secret if last else None,
         )
         try:
             repository = open_vault(one)

@@ -22,7 +22,7 @@ from safekept.core.objects.errors import PlaceMissing
 from safekept.core.objects.local import LocalObjects
 from safekept.core.worker import Worker
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from .destination import DestinationSetting, checked_url
 
@@ -51,13 +51,13 @@ class DestinationIsVault(SafekeptError):
     code, exit_code = "destination-is-a-vault", 2
 
 
-def find_destination(surroundings: Surroundings, word: str) -> DestinationSetting:
+def find_destination(context: UserContext, word: str) -> DestinationSetting:
     """The destination of that name, or the place that a URL or an absolute path names."""
-    for one in surroundings.destinations:
+    for one in context.choices.destinations:
         if one.name == word:
             return one
     if not is_address(word) and not word.startswith("/"):
-        names = ", ".join(one.name for one in surroundings.destinations)
+        names = ", ".join(one.name for one in context.choices.destinations)
         raise NoSuchDestination(
             f"there is no destination called `{word}`",
             kept="Nothing was read or changed",
@@ -76,7 +76,7 @@ def find_destination(surroundings: Surroundings, word: str) -> DestinationSettin
             kept="Nothing was read or changed",
             next_steps=("Correct the address",),
         ) from error
-    for one in surroundings.destinations:
+    for one in context.choices.destinations:
         if one.url == url:
             return one
         # A place inside of one is reached the same way: the same server, profile and limits.
@@ -85,7 +85,7 @@ def find_destination(surroundings: Surroundings, word: str) -> DestinationSettin
     return DestinationSetting(name=url, url=url)
 
 
-def open_destination(surroundings: Surroundings, setting: DestinationSetting) -> ObjectStore:
+def open_destination(context: UserContext, setting: DestinationSetting) -> ObjectStore:
     """The place itself; nothing is contacted yet. Close it."""
     said = setting.options
     options = Options(
@@ -98,15 +98,15 @@ def open_destination(surroundings: Surroundings, setting: DestinationSetting) ->
         timeout=float(setting.timeout),
         lanes=setting.connections,
     )
-    return open_objects(setting.url, environment=surroundings.environment, options=options)
+    return open_objects(setting.url, environment=context.caller.environment, options=options)
 
 
 class Reach:
     """A place on its way: connected, and looked at for the marker, while this side does something else."""
 
-    def __init__(self, surroundings: Surroundings, setting: DestinationSetting) -> None:
+    def __init__(self, context: UserContext, setting: DestinationSetting) -> None:
         self.setting = setting
-        self.objects = open_destination(surroundings, setting)
+        self.objects = open_destination(context, setting)
         self._marked = False
         self._missing: PlaceMissing | None = None
         self._worker = Worker(self._look, "destination")
@@ -133,7 +133,7 @@ class Reach:
 
 
 def make_ready(
-    surroundings: Surroundings,
+    context: UserContext,
     reach: Reach,
     *,
     anew: bool = False,
@@ -148,11 +148,11 @@ def make_ready(
     marked, missing = reach.seen()
     if marked:
         return True
-    if known_place(surroundings, setting) and not anew:
+    if known_place(context, setting) and not anew:
         raise _absent(setting, objects) if setting.is_file else _emptied(setting, objects, missing)
     if isinstance(objects, LocalObjects):
-        _refuse_inside_home(surroundings, setting, objects.path)
-        _refuse_same_disk(surroundings, setting, objects.path)
+        _refuse_inside_home(context, setting, objects.path)
+        _refuse_same_disk(context, setting, objects.path)
     if missing is None and objects.exists("config"):
         raise DestinationIsVault(
             f"`{objects.location}` is itself a vault; a destination holds one directory for each vault",
@@ -169,9 +169,9 @@ def make_ready(
     return True
 
 
-def _refuse_inside_home(surroundings: Surroundings, setting: DestinationSetting, path: str) -> None:
+def _refuse_inside_home(context: UserContext, setting: DestinationSetting, path: str) -> None:
     """A copy inside a home would be lost with it, and go into its next snapshot."""
-    for home in known_homes(surroundings):
+    for home in known_homes(context):
         if within(os.path.realpath(path), home):
             raise DestinationInsideHome(
                 f"The destination `{setting.name}` would lie inside the home `{home}` that it protects",
@@ -181,14 +181,14 @@ def _refuse_inside_home(surroundings: Surroundings, setting: DestinationSetting,
             )
 
 
-def _refuse_same_disk(surroundings: Surroundings, setting: DestinationSetting, path: str) -> None:
+def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: str) -> None:
     """At the first use: an empty directory on the disk of the system is what an unplugged disk looks like."""
     if setting.same_disk:
         return
     above = path
     while not os.path.lexists(above):
         above = os.path.dirname(above)
-    devices = {_device("/"), _device(surroundings.vault)}
+    devices = {_device("/"), _device(context.places.vault)}
     if _device(above) in devices:
         raise DestinationAbsent(
             f"`{path}` lies on the disk of this system or of the vault: either nothing is mounted there, or "
@@ -245,28 +245,28 @@ def _emptied(
 # Which places were used before
 
 
-def known_place(surroundings: Surroundings, setting: DestinationSetting) -> bool:
+def known_place(context: UserContext, setting: DestinationSetting) -> bool:
     """Whether this machine has pushed there before."""
-    return setting.url in _known(surroundings)
+    return setting.url in _known(context)
 
 
-def remember_place(surroundings: Surroundings, setting: DestinationSetting) -> None:
-    known = _known(surroundings)
+def remember_place(context: UserContext, setting: DestinationSetting) -> None:
+    known = _known(context)
     if setting.url in known:
         return
     document = {"version": 1, "places": {**known, setting.url: {"since": time.time()}}}
     with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
-        private_directory(surroundings.data_directory)
-        durable_write(_file(surroundings), json.dumps(document, indent=1).encode() + b"\n")
+        private_directory(context.places.data_directory)
+        durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
 
 
-def _known(surroundings: Surroundings) -> dict[str, object]:
+def _known(context: UserContext) -> dict[str, object]:
     try:
-        with open(_file(surroundings), encoding="utf-8") as file:
+        with open(_file(context), encoding="utf-8") as file:
             return dict(json.load(file)["places"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _file(surroundings: Surroundings) -> str:
-    return os.path.join(surroundings.data_directory, "destinations.json")
+def _file(context: UserContext) -> str:
+    return os.path.join(context.places.data_directory, "destinations.json")

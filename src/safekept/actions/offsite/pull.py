@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
@@ -39,7 +39,7 @@ from safekept.vault.storage import (
     stored_name,
 )
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..vault.known_vaults import known_vault
 from ..vault.opening import open_vault, refuse_inside_home
@@ -155,18 +155,18 @@ class PullResult:
         }
 
 
-def pull(surroundings: Surroundings, request: PullRequest, listener: Listener = silent) -> PullResult:
+def pull(context: UserContext, request: PullRequest, listener: Listener = silent) -> PullResult:
     """Fetch a vault, or one archive; a dry run only says what would be fetched."""
-    setting = find_destination(surroundings, request.destination)
+    setting = find_destination(context, request.destination)
     operation, began = new_id(), time.monotonic()
     result = PullResult(operation, setting.name, setting.url, dry_run=request.dry_run)
     fetch_it = _pull_archive if request.archive else _pull_mend if request.mend else _pull_vault
     if request.dry_run:
-        fetch_it(surroundings, request, result, listener)
+        fetch_it(context, request, result, listener)
         return result
     facts: dict[str, object] = {"destination": setting.name, "place": setting.url}
-    with recording_failure(surroundings, operation, "pull", facts, listener):
-        fetch_it(surroundings, request, result, listener)
+    with recording_failure(context, operation, "pull", facts, listener):
+        fetch_it(context, request, result, listener)
     result.seconds = time.monotonic() - began
     facts |= {"path": result.path, "seconds": round(result.seconds, 3), "mend": request.mend}
     if result.fetched is not None:
@@ -175,16 +175,14 @@ def pull(surroundings: Surroundings, request: PullRequest, listener: Listener = 
     if result.archive is not None:
         facts |= {"archive": result.archive.name, "bytes": result.archive.size, "files": 1}
     state = "done" if result.complete else "incomplete"
-    record(surroundings, Record(operation, "pull", state, facts=facts), listener)
+    record(context, Record(operation, "pull", state, facts=facts), listener)
     return result
 
 
-def _pull_archive(
-    surroundings: Surroundings, request: PullRequest, result: PullResult, listener: Listener
-) -> None:
-    setting = find_destination(surroundings, request.destination)
+def _pull_archive(context: UserContext, request: PullRequest, result: PullResult, listener: Listener) -> None:
+    setting = find_destination(context, request.destination)
     directory = os.path.abspath(request.into or ".")
-    with contextlib.closing(open_destination(surroundings, setting)) as objects:
+    with contextlib.closing(open_destination(context, setting)) as objects:
         result.place = objects.location
         chosen = result.archive = choose(list_archives(objects, request.host), request.archive, request.host)
         result.path = os.path.join(directory, chosen.name)
@@ -199,13 +197,11 @@ def _pull_archive(
             raise _no_room(directory, error) from error
 
 
-def _pull_vault(
-    surroundings: Surroundings, request: PullRequest, result: PullResult, listener: Listener
-) -> None:
-    target = _target(surroundings, request)
+def _pull_vault(context: UserContext, request: PullRequest, result: PullResult, listener: Listener) -> None:
+    target = _target(context, request)
     result.path = target.path
-    known = known_vault(surroundings)
-    with contextlib.closing(storage_of(surroundings, request.destination, known=known)) as source:
+    known = known_vault(context)
+    with contextlib.closing(storage_of(context, request.destination, known=known)) as source:
         result.place = source.location
         if not source.exists(FileKind.CONFIG):
             raise NoSuchVault.at(source.location)
@@ -226,17 +222,15 @@ def _pull_vault(
             listener=listener,
         )
         target.keep_reserve()
-    result.opens, lost = _opens(surroundings, target.path)
+    result.opens, lost = _opens(context, target.path)
     result.fetched.problems += lost
 
 
-def _pull_mend(
-    surroundings: Surroundings, request: PullRequest, result: PullResult, listener: Listener
-) -> None:
+def _pull_mend(context: UserContext, request: PullRequest, result: PullResult, listener: Listener) -> None:
     """What is missing or damaged in the vault here, from its copy."""
     with contextlib.ExitStack() as held:
-        repository = held.enter_context(open_vault(replace(surroundings, source_vault=""), listener=listener))
-        source = storage_of(surroundings, request.destination, known=repository.id)
+        repository = held.enter_context(open_vault(context.changed(source_vault=""), listener=listener))
+        source = storage_of(context, request.destination, known=repository.id)
         held.callback(source.close)
         lock = held.enter_context(repository.lock(wait=60.0))
         result.path, result.place = repository.storage.location, source.location
@@ -266,12 +260,12 @@ def _lanes(source: Storage) -> int:
     return int(objects.lanes) if objects is not None else _LANES
 
 
-def _target(surroundings: Surroundings, request: PullRequest) -> LocalStorage:
+def _target(context: UserContext, request: PullRequest) -> LocalStorage:
     """The directory that the vault is to live in: new, empty, or left by a pull that was cut short."""
-    path = request.into or surroundings.vault
-    if is_remote(surroundings, path):
+    path = request.into or context.places.vault
+    if is_remote(context, path):
         raise _taken(path, "the vault of this machine is not in a directory; name one")
-    refuse_inside_home(replace(surroundings, vault=os.path.abspath(path)))
+    refuse_inside_home(context.changed(vault=os.path.abspath(path)))
     target = LocalStorage(path)
     if target.exists(FileKind.CONFIG):
         raise PullTargetTaken(
@@ -294,9 +288,9 @@ def _target(surroundings: Surroundings, request: PullRequest) -> LocalStorage:
     return target
 
 
-def _opens(surroundings: Surroundings, path: str) -> tuple[bool, list[Problem]]:
+def _opens(context: UserContext, path: str) -> tuple[bool, list[Problem]]:
     """Whether the key here opens what was fetched; if it does, what the copy itself had lost."""
-    unattended = replace(surroundings, source_vault=path, vault_secret=None)
+    unattended = context.changed(source_vault=path, vault_secret=None)
     try:
         with open_vault(unattended) as repository:
             return True, lost_packs(repository)

@@ -25,7 +25,7 @@ from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, p
 from safekept.vault.repo import Repository
 from safekept.vault.storage import RemoteStorage
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..vault.keys.keys import removed_keys
 from ..vault.keys.recovery_access import acknowledge_kit, require_second_way
@@ -105,7 +105,7 @@ class PushResult:
 
 
 def push(
-    surroundings: Surroundings,
+    context: UserContext,
     request: PushRequest,
     listener: Listener = silent,
     reach: Reach | None = None,
@@ -114,25 +114,25 @@ def push(
 
     `reach` is the same destination, on its way already; it is closed here.
     """
-    setting = find_destination(surroundings, request.destination)
+    setting = find_destination(context, request.destination)
     operation, began = new_id(), time.monotonic()
     result = PushResult(operation, setting.name, setting.url, dry_run=request.dry_run)
     facts: dict[str, object] = {"destination": setting.name, "place": setting.url}
     if request.dry_run:
-        _push(surroundings, setting, request, result, listener, reach)
+        _push(context, setting, request, result, listener, reach)
         return result
-    with _one_at_a_time(surroundings, setting):
-        record(surroundings, Record(operation, "push", "begun", facts=dict(facts)), listener)
-        with recording_failure(surroundings, operation, "push", facts, listener):
+    with _one_at_a_time(context, setting):
+        record(context, Record(operation, "push", "begun", facts=dict(facts)), listener)
+        with recording_failure(context, operation, "push", facts, listener):
             try:
-                _push(surroundings, setting, request, result, listener, reach)
+                _push(context, setting, request, result, listener, reach)
             finally:
                 # What arrived is remembered, whatever came after it.
                 facts["archives"] = result.archives.ledger()
         result.seconds = time.monotonic() - began
         facts |= _outcome(result)
         state = "done" if result.state == DONE else "incomplete"
-        record(surroundings, Record(operation, "push", state, facts=facts), listener)
+        record(context, Record(operation, "push", state, facts=facts), listener)
     return result
 
 
@@ -152,17 +152,17 @@ def _outcome(result: PushResult) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def _one_at_a_time(surroundings: Surroundings, setting: DestinationSetting) -> Iterator[None]:
+def _one_at_a_time(context: UserContext, setting: DestinationSetting) -> Iterator[None]:
     """Two pushes to one place would do no harm, only everything twice."""
     name = hashlib.sha256(setting.url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    path = os.path.join(surroundings.data_directory, f"push-{name}.lock")
+    path = os.path.join(context.places.data_directory, f"push-{name}.lock")
     with process_lock(path, "push", remove=True):
-        sweep_locks(surroundings.data_directory, "push-")  # of places that nobody pushes to any more
+        sweep_locks(context.places.data_directory, "push-")  # of places that nobody pushes to any more
         yield
 
 
 def _push(
-    surroundings: Surroundings,
+    context: UserContext,
     setting: DestinationSetting,
     request: PushRequest,
     result: PushResult,
@@ -171,21 +171,21 @@ def _push(
 ) -> None:
     with contextlib.ExitStack() as opened:
         # The other side is looked for while the vault here is opened; nothing is written there yet.
-        reach = reach or Reach(surroundings, setting)
+        reach = reach or Reach(context, setting)
         opened.callback(reach.close)
         objects = reach.objects
         result.place = objects.location
         repository = None
         if request.vault and VAULT in setting.takes:
-            repository = _local_vault(surroundings, request, result, opened, listener)
+            repository = _local_vault(context, request, result, opened, listener)
         listener(Event("connect"))
         try:
-            ready = make_ready(surroundings, reach, anew=request.anew, dry_run=request.dry_run)
+            ready = make_ready(context, reach, anew=request.anew, dry_run=request.dry_run)
         except DestinationAbsent as error:
             result.state, result.absence = ABSENT, error
             return
         if not request.dry_run:
-            remember_place(surroundings, setting)
+            remember_place(context, setting)
         if not ready:
             # A dry run before the first push: everything would be sent, to a place that would be made.
             from safekept.core.objects.memory import MemoryObjects
@@ -193,10 +193,10 @@ def _push(
             objects = MemoryObjects()
             result.notes.append("the place is not there yet, and would be made")
         if repository is not None:
-            _mirror(surroundings, repository, objects, setting, request, result, listener)
+            _mirror(context, repository, objects, setting, request, result, listener)
         if ARCHIVES in setting.takes:
             push_archives(
-                surroundings,
+                context,
                 setting,
                 objects,
                 result.archives,
@@ -213,27 +213,27 @@ def _push(
 
 
 def _local_vault(
-    surroundings: Surroundings,
+    context: UserContext,
     request: PushRequest,
     result: PushResult,
     opened: contextlib.ExitStack,
     listener: Listener,
 ) -> Repository | None:
     """The vault here, and proof that it opens elsewhere; None where there is none yet and none is needed."""
-    if (request.archives or request.archive_directory) and not vault_exists(surroundings):
+    if (request.archives or request.archive_directory) and not vault_exists(context):
         result.notes.append("there is no vault yet; only archives were looked at")
         return None
-    repository = opened.enter_context(open_vault(surroundings, listener=listener))
+    repository = opened.enter_context(open_vault(context, listener=listener))
     result.vault = repository.id
     if request.acknowledge_kit and not request.dry_run:
-        acknowledge_kit(surroundings, repository)
+        acknowledge_kit(context, repository)
     if not request.dry_run:
-        require_second_way(surroundings, repository)
+        require_second_way(context, repository)
     return repository
 
 
 def _mirror(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     objects: ObjectStore,
     setting: DestinationSetting,
@@ -258,7 +258,7 @@ def _mirror(
         mirrored.problems += lost_packs(repository, plan.packs)
         result.mirrored = mirrored
         if request.prune and not mirrored.problems:
-            gone = removed_keys(surroundings)
+            gone = removed_keys(context)
             mirrored.deleted = prune_mirror(
                 repository, plan, target, removed_keys=gone, check=check, listener=listener
             )

@@ -14,7 +14,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.objects.base import ObjectStore
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .destination import DestinationSetting
 
 
@@ -44,7 +44,7 @@ class ArchivesPushed:
 
 
 def push_archives(
-    surroundings: Surroundings,
+    context: UserContext,
     setting: DestinationSetting,
     objects: ObjectStore,
     pushed: ArchivesPushed,
@@ -75,7 +75,7 @@ def push_archives(
         waiting += [path for path in missing if path not in waiting]
         if passed:
             pushed.notes.append(f"{len(passed)} archives in `{directory}` are not sealed, and stay here")
-    homes = _homes(surroundings)
+    homes = _homes(context)
     for path in waiting:
         if dry_run:
             pushed.sent.append(path)
@@ -84,11 +84,11 @@ def push_archives(
         (pushed.sent if new else pushed.already).append(path)
         pushed.homes[os.path.basename(path)] = homes.get(path, "")
         pushed.bytes += os.path.getsize(path) if new else 0
-    _keep_the_last(surroundings, setting, objects, pushed, host, dry_run)
+    _keep_the_last(context, setting, objects, pushed, host, dry_run)
 
 
 def _keep_the_last(
-    surroundings: Surroundings,
+    context: UserContext,
     setting: DestinationSetting,
     objects: ObjectStore,
     pushed: ArchivesPushed,
@@ -100,7 +100,7 @@ def _keep_the_last(
         return
     from .archives_there import StoredArchive, list_archives, remove, to_remove
 
-    ledger = _sent_before(surroundings, setting) | pushed.homes
+    ledger = _sent_before(context, setting) | pushed.homes
     there = list_archives(objects, host)
     going: list[StoredArchive] = []
     for home in sorted(set(pushed.homes.values())):
@@ -121,19 +121,19 @@ def _count(pushed: ArchivesPushed, home: str) -> int:
     return sum(1 for of in pushed.homes.values() if of == home)
 
 
-def _homes(surroundings: Surroundings) -> dict[str, str]:
+def _homes(context: UserContext) -> dict[str, str]:
     """Which home each archive was made of, by its path, as the journal remembers."""
     return {
         str(entry.facts.get("archive")): str(entry.facts.get("home", ""))
-        for entry in surroundings.journal.read()
+        for entry in context.journal.read()
         if entry.verb == "backup" and entry.state in ("done", "incomplete")
     }
 
 
-def _sent_before(surroundings: Surroundings, setting: DestinationSetting) -> dict[str, str]:
+def _sent_before(context: UserContext, setting: DestinationSetting) -> dict[str, str]:
     """The archives that this machine sent to a destination: name and home."""
     found: dict[str, str] = {}
-    for entry in surroundings.journal.read():
+    for entry in context.journal.read():
         listed = entry.facts.get("archives")
         if entry.verb != "push" or entry.facts.get("destination") != setting.name:
             continue

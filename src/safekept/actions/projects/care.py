@@ -37,7 +37,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.trash import GRACE
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from .checkpoint import CheckpointPolicy
 from .project import checkpoint_directory
@@ -123,10 +123,10 @@ class CheckpointStatus:
 
 
 def checkpoint_status(
-    surroundings: Surroundings, policy: CheckpointPolicy, listener: Listener = silent
+    context: UserContext, policy: CheckpointPolicy, listener: Listener = silent
 ) -> CheckpointStatus:
     """How the checkpoints of all projects are. Projects come newest first."""
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         found = survey(store)
         soundness = Soundness(store)
         projects = [_status(store.project_directory(each.project), each, soundness) for each in found]
@@ -198,7 +198,7 @@ class Pruned:
 
 
 def plan_prune(
-    surroundings: Surroundings, policy: CheckpointPolicy, request: PruneRequest, listener: Listener = silent
+    context: UserContext, policy: CheckpointPolicy, request: PruneRequest, listener: Listener = silent
 ) -> tuple[RetentionPlan, list[ProjectPoints]]:
     """What would go, and every project with its presence. Nothing is changed."""
     limits = policy.maintenance.limits
@@ -206,15 +206,15 @@ def plan_prune(
         limits = replace(limits, retention_days=request.retention_days)
     if request.max_size_mb is not None:
         limits = replace(limits, max_total_bytes=int(request.max_size_mb * 1_000_000))
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         projects = survey(store)
         orphans = policy.delete_orphans and not request.keep_orphans
         return make_plan(store, projects, limits, time.time_ns(), drop_orphans=orphans), projects
 
 
-def plan_clear(surroundings: Surroundings, listener: Listener = silent) -> RetentionPlan:
+def plan_clear(context: UserContext, listener: Listener = silent) -> RetentionPlan:
     """Everything goes: what that would be."""
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         projects = survey(store)
         size = measure(store.directory, store.repository).total
     drops = [Drop(point, "clear") for each in projects for point in each.checkpoints]
@@ -223,7 +223,7 @@ def plan_clear(surroundings: Surroundings, listener: Listener = silent) -> Reten
 
 
 def carry_out_prune(
-    surroundings: Surroundings,
+    context: UserContext,
     policy: CheckpointPolicy,
     plan: RetentionPlan,
     verb: str = "checkpoints-prune",
@@ -232,11 +232,11 @@ def carry_out_prune(
     listener: Listener = silent,
 ) -> Pruned:
     """Drop what the plan says, then pack and reclaim what is past its grace; with `now`, without grace."""
-    directory = checkpoint_directory(surroundings)
+    directory = checkpoint_directory(context)
     operation, began = new_id(), time.monotonic()
     repository = os.path.join(directory, "store")
     before = measure(directory, repository).total
-    with recording_failure(surroundings, operation, verb, {}, listener):
+    with recording_failure(context, operation, verb, {}, listener):
         upkeep = run_maintenance(
             directory,
             policy.maintenance,
@@ -257,7 +257,7 @@ def carry_out_prune(
         "kept_until": until,
         "seconds": round(time.monotonic() - began, 3),
     }
-    record(surroundings, Record(operation, verb, "done", facts=facts), listener)
+    record(context, Record(operation, verb, "done", facts=facts), listener)
     return Pruned(operation, plan, upkeep, before, after, until)
 
 
@@ -284,14 +284,14 @@ class Adoption:
         }
 
 
-def adopt_checkpoints(surroundings: Surroundings, home: str, listener: Listener = silent) -> Adoption:
+def adopt_checkpoints(context: UserContext, home: str, listener: Listener = silent) -> Adoption:
     """Copy Hermes's checkpoints into ours and archive its older repositories; nothing of Hermes's changes."""
     operation, began = new_id(), time.monotonic()
     source = os.path.join(home, "checkpoints")
     known = {"home": home, "source": source}
     with (
-        recording_failure(surroundings, operation, "checkpoints-adopt", known, listener),
-        checkpoint_store(surroundings, listener) as store,
+        recording_failure(context, operation, "checkpoints-adopt", known, listener),
+        checkpoint_store(context, listener) as store,
     ):
         projects = adopt_store(store, source, listener)
         legacy = archive_legacy(store.directory, source, listener)
@@ -304,5 +304,5 @@ def adopt_checkpoints(surroundings: Surroundings, home: str, listener: Listener 
         "legacy": legacy.path if legacy else None,
     }
     state = "done" if result.complete else "incomplete"
-    record(surroundings, Record(operation, "checkpoints-adopt", state, facts=facts), listener)
+    record(context, Record(operation, "checkpoints-adopt", state, facts=facts), listener)
     return result

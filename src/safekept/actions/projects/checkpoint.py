@@ -15,7 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from .project import NoSuchDirectory, checkpoint_directory, forbidden_roots
 
@@ -43,7 +43,7 @@ class CheckpointTaken:
 
 
 def take_checkpoint(
-    surroundings: Surroundings,
+    context: UserContext,
     directory: str,
     policy: CheckpointPolicy,
     *,
@@ -54,12 +54,12 @@ def take_checkpoint(
     listener: Listener = silent,
 ) -> CheckpointTaken:
     """Take one of the project around a directory; with `files`, of those only."""
-    project = project_around(surroundings, directory, named=bool(files))
+    project = project_around(context, directory, named=bool(files))
     operation = new_id()
-    place = checkpoint_directory(surroundings)
+    place = checkpoint_directory(context)
     store = Store.open(place, listener=listener)
     with (
-        recording_failure(surroundings, operation, "checkpoint", {"project": project}, listener),
+        recording_failure(context, operation, "checkpoint", {"project": project}, listener),
         contextlib.closing(store),
     ):
         taken = take(
@@ -81,7 +81,7 @@ def take_checkpoint(
         "skipped": len(taken.skipped),
         "seconds": taken.seconds,
     }
-    record(surroundings, Record(operation, "checkpoint", "done", facts=facts), listener)
+    record(context, Record(operation, "checkpoint", "done", facts=facts), listener)
     start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
     return CheckpointTaken(operation, project, taken)
 
@@ -94,7 +94,7 @@ def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...
     return tuple(dict.fromkeys([*names, *inside]))
 
 
-def project_around(surroundings: Surroundings, directory: str, *, named: bool = False) -> str:
+def project_around(context: UserContext, directory: str, *, named: bool = False) -> str:
     """The project that a checkpoint of this directory would be taken of."""
     if not os.path.isdir(directory):
         raise NoSuchDirectory(
@@ -104,7 +104,7 @@ def project_around(surroundings: Surroundings, directory: str, *, named: bool = 
             directory=directory,
         )
     place = os.path.realpath(directory)
-    forbidden = forbidden_roots(surroundings)
+    forbidden = forbidden_roots(context)
     root = find_root(place, forbidden=forbidden)
     if root is not None and root.walked and not holds_too_much(root.path, forbidden):
         return root.path

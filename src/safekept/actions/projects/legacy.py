@@ -10,7 +10,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.trash import empty_trash, room_to_keep, throw_away
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record
 from .project import checkpoint_directory
 
@@ -25,9 +25,9 @@ class Cleared:
     kept_until: float = 0.0  # until when it can be brought back; 0: it is gone for good
 
 
-def remove_legacy(surroundings: Surroundings, *, now: bool = False, listener: Listener = silent) -> Cleared:
+def remove_legacy(context: UserContext, *, now: bool = False, listener: Listener = silent) -> Cleared:
     """Remove what `adopt` archived, into the trash where there is room; with `now`, for good."""
-    directory, operation = checkpoint_directory(surroundings), new_id()
+    directory, operation = checkpoint_directory(context), new_id()
     archives = legacy_archives(directory)
     size, until = sum(archive.bytes for archive in archives), 0.0
     empty_trash(directory, everything=now)
@@ -37,5 +37,5 @@ def remove_legacy(surroundings: Surroundings, *, now: bool = False, listener: Li
     if not until:
         clear_legacy(directory)
     facts: dict[str, object] = {"archives": len(archives), "bytes": size, "kept_until": until}
-    record(surroundings, Record(operation, "checkpoints-clear-legacy", "done", facts=facts), listener)
+    record(context, Record(operation, "checkpoints-clear-legacy", "done", facts=facts), listener)
     return Cleared(operation, len(archives), size, until)

@@ -15,7 +15,7 @@ from safekept.checkpoints.store import Store
 from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shell_word
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 
 _SHOWN = 5
 
@@ -40,29 +40,29 @@ class Near:
         return (*self.below, *self.above)
 
 
-def checkpoint_directory(surroundings: Surroundings) -> str:
+def checkpoint_directory(context: UserContext) -> str:
     """Where all checkpoints are: outside every home and every project."""
-    return os.path.join(surroundings.data_directory, "checkpoints")
+    return os.path.join(context.places.data_directory, "checkpoints")
 
 
-def forbidden_roots(surroundings: Surroundings) -> tuple[str, ...]:
+def forbidden_roots(context: UserContext) -> tuple[str, ...]:
     """Directories that are never a project: this user's home, agents' homes, our own data."""
-    found = [surroundings.user_home, surroundings.data_directory]
-    for name in surroundings.layouts:
+    found = [context.places.user_home, context.places.data_directory]
+    for name in context.choices.layouts:
         try:
-            found.append(surroundings.locate(layout=name, existing=False).home)
+            found.append(context.locate(layout=name, existing=False).home)
         except SafekeptError:
             continue
     return tuple(dict.fromkeys(os.path.realpath(place) for place in found if place))
 
 
-def find_project(store: Store, directory: str, surroundings: Surroundings) -> str | None:
+def find_project(store: Store, directory: str, context: UserContext) -> str | None:
     """The project with checkpoints that a directory means, if there is one."""
     place = os.path.realpath(directory)
     known = set(store.projects())
     if place in known:
         return place
-    root = find_root(place, forbidden=forbidden_roots(surroundings))
+    root = find_root(place, forbidden=forbidden_roots(context))
     return root.path if root is not None and root.path in known else None
 
 
@@ -75,9 +75,9 @@ def near(store: Store, directory: str) -> Near:
     return Near(tuple(below), tuple(reversed(above)))
 
 
-def need_project(store: Store, directory: str, surroundings: Surroundings) -> str:
+def need_project(store: Store, directory: str, context: UserContext) -> str:
     """The same as `find_project`; an error that names what is near where there is none."""
-    found = find_project(store, directory, surroundings)
+    found = find_project(store, directory, context)
     if found is not None:
         return found
     others = near(store, directory).all

@@ -28,7 +28,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import error_facts, record
 from .project import checkpoint_directory, need_project
 from .timeline import (
@@ -76,25 +76,23 @@ class RollbackOutcome:
 
 
 @contextlib.contextmanager
-def checkpoint_store(surroundings: Surroundings, listener: Listener = silent) -> Iterator[Store]:
+def checkpoint_store(context: UserContext, listener: Listener = silent) -> Iterator[Store]:
     """The store of this user, open for one command."""
-    store = Store.open(checkpoint_directory(surroundings), listener=listener)
+    store = Store.open(checkpoint_directory(context), listener=listener)
     try:
         yield store
     finally:
         store.close()
 
 
-def rollback(
-    surroundings: Surroundings, request: RollbackRequest, listener: Listener = silent
-) -> RollbackOutcome:
+def rollback(context: UserContext, request: RollbackRequest, listener: Listener = silent) -> RollbackOutcome:
     """Plan and do it. Raises the typed errors of `checkpoints.rollback`; each says what was kept."""
     operation, began = new_id(), time.monotonic()
     verb = "rollback-undo" if request.undo else "rollback"
     project = ""
     try:
-        with checkpoint_store(surroundings, listener) as store:
-            project = need_project(store, request.directory, surroundings)
+        with checkpoint_store(context, listener) as store:
+            project = need_project(store, request.directory, context)
             plan = _plan(store, project, request, listener)
             if request.dry_run:
                 _leave_as_found(plan)
@@ -109,13 +107,13 @@ def rollback(
             failed = "failed" if isinstance(error, Exception) else "interrupted"
             seconds = round(time.monotonic() - began, 3)
             failure = {"project": project, "seconds": seconds, "error": error_facts(error)}
-            record(surroundings, Record(operation, verb, failed, facts=failure), listener)
+            record(context, Record(operation, verb, failed, facts=failure), listener)
         raise
     facts = {**_facts(project, done), "seconds": round(time.monotonic() - began, 3)}
     state = "done" if done.complete else "incomplete"
-    record(surroundings, Record(operation, verb, state, facts=facts), listener)
+    record(context, Record(operation, verb, state, facts=facts), listener)
     if done.done:
-        _tell_agents(surroundings, plan, request.undo, sessions)
+        _tell_agents(context, plan, request.undo, sessions)
     return RollbackOutcome(operation, plan, done)
 
 
@@ -182,19 +180,17 @@ def _sessions(store: Store, project: str) -> tuple[str, ...]:
     return ()
 
 
-def _tell_agents(
-    surroundings: Surroundings, plan: RollbackPlan, undo: bool, sessions: tuple[str, ...]
-) -> None:
+def _tell_agents(context: UserContext, plan: RollbackPlan, undo: bool, sessions: tuple[str, ...]) -> None:
     from ..hosts.sessions import sessions_in
     from .rollback_news import RollbackNews, leave_news
 
     point = f"checkpoint {plan.target.id}"
     news = RollbackNews(plan.project, point, plan.target.reason, plan.files, undo=undo)
-    leave_news(surroundings, news, (*sessions, *sessions_in(surroundings.data_directory, plan.project)))
+    leave_news(context, news, (*sessions, *sessions_in(context.places.data_directory, plan.project)))
 
 
 def list_timeline(
-    surroundings: Surroundings,
+    context: UserContext,
     directory: str,
     *,
     settings: TakeSettings | None = None,
@@ -204,32 +200,32 @@ def list_timeline(
     listener: Listener = silent,
 ) -> Timeline:
     """The list that `safekept rollback` shows. A rollback that was killed is finished first."""
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         with contextlib.suppress(SafekeptError):
-            recover(store, need_project(store, directory, surroundings), settings=settings, listener=listener)
+            recover(store, need_project(store, directory, context), settings=settings, listener=listener)
         found = timeline(
             store,
             directory,
-            surroundings,
+            context,
             settings=settings,
             session=session,
             turn=turn,
             every=every,
             listener=listener,
         )
-    add_home_points(surroundings, found, session=session, turn=turn, every=every)
+    add_home_points(context, found, session=session, turn=turn, every=every)
     return found
 
 
-def list_everything(surroundings: Surroundings, listener: Listener = silent) -> list[Checkpoint]:
+def list_everything(context: UserContext, listener: Listener = silent) -> list[Checkpoint]:
     """The points of all projects in one list, newest first."""
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         points = [point for project in store.projects() for point in store.checkpoints(project)]
     return sorted(points, key=lambda point: (point.time_ns, point.id), reverse=True)
 
 
 def show_difference(
-    surroundings: Surroundings,
+    context: UserContext,
     directory: str,
     target: str,
     files: Sequence[str] = (),
@@ -239,8 +235,8 @@ def show_difference(
 ) -> Difference:
     """What changed since a checkpoint, as text."""
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(checkpoint_store(surroundings, listener))
-        project = need_project(store, directory, surroundings)
+        store = stack.enter_context(checkpoint_store(context, listener))
+        project = need_project(store, directory, context)
         if not os.path.lexists(project):  # gone whole: everything changed
             point = find_checkpoint(store, project, target, None)
             return difference_to_nothing(store, project, point, files, directory)

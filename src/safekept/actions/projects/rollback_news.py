@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from safekept.core.files import temporary_name
 from safekept.core.spelling import shown
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..hosts.state_file import integrations_directory, read_small, write_small
 
 #: Who acts where an agent asks by our own server.
@@ -65,25 +65,25 @@ class RollbackNews:
         )
 
 
-def leave_news(surroundings: Surroundings, news: RollbackNews, sessions: Iterable[str]) -> None:
+def leave_news(context: UserContext, news: RollbackNews, sessions: Iterable[str]) -> None:
     """For the next turn of each of these sessions."""
-    directory = _directory(surroundings.data_directory)
+    directory = _directory(context.places.data_directory)
     more = max(0, len(news.files) - _NAMED)
-    news = replace(news, by=surroundings.actor, files=news.files[:_NAMED], more=more)
+    news = replace(news, by=context.caller.actor, files=news.files[:_NAMED], more=more)
     with contextlib.suppress(OSError, ValueError):
         _sweep(directory)
         for session in list(dict.fromkeys(filter(None, sessions)))[:_SESSIONS]:
-            path = _path(surroundings.data_directory, session)
+            path = _path(context.places.data_directory, session)
             others = [one for one in _news(read_small(path), session) if one.place != news.place]
             _write(path, session, [*others, news][-_PLACES:])
 
 
-def leave_undone_home(surroundings: Surroundings, home: str) -> None:
+def leave_undone_home(context: UserContext, home: str) -> None:
     """The same where a rollback of a home point was taken back."""
     from .home_points.timeline import home_points
 
-    points = home_points(surroundings, home=home, every=True)
-    leave_news(surroundings, RollbackNews(home, "", undo=True), [point.session for point in points])
+    points = home_points(context, home=home, every=True)
+    leave_news(context, RollbackNews(home, "", undo=True), [point.session for point in points])
 
 
 def take_news(data_directory: str, session: str) -> str:

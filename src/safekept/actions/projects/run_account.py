@@ -16,7 +16,7 @@ from safekept.checkpoints.points import Changes, Moment, count_pairs, missed, mo
 from safekept.checkpoints.take import DEFAULTS, TakeSettings, take
 from safekept.core.events import Listener, silent
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .rollback import checkpoint_store
 from .timeline import Row, difference_to_nothing, pairs_of, seen, timeline
 
@@ -47,7 +47,7 @@ class RunAccount:
 
 
 def account_of_run(
-    surroundings: Surroundings,
+    context: UserContext,
     project: str,
     session: str,
     taken: Sequence[str],
@@ -57,12 +57,12 @@ def account_of_run(
 ) -> RunAccount:
     """Look at the project as it is and at what was kept of it. `taken`: the ids as they were reported."""
     gone = not os.path.isdir(project)
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         points = store.checkpoints(project)
         there = {point.id for point in points}
         missing = tuple(one for one in taken if one not in there)
         first = next((point for point in points if taken and point.id == taken[0]), None)
-        rows = timeline(store, project, surroundings, settings=settings, session=session).rows
+        rows = timeline(store, project, context, settings=settings, session=session).rows
         if first is None:
             return RunAccount(project, None, tuple(rows), None, (), missing, gone)
         if gone:
@@ -97,7 +97,7 @@ def _on_disk(project: str) -> Callable[[str], int]:
 
 
 def mark_end_of_run(
-    surroundings: Surroundings,
+    context: UserContext,
     project: str,
     session: str,
     reason: str,
@@ -106,5 +106,5 @@ def mark_end_of_run(
     listener: Listener = silent,
 ) -> None:
     """The mark of what an agent left behind, where whoever watched it cannot make it any more."""
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         take(store, project, kind="after", reason=reason, session=session, settings=settings or DEFAULTS)

@@ -27,7 +27,7 @@ from safekept.checkpoints.take import TakeSettings, take
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .home_points.point import HomePoint
 from .home_points.timeline import HomeTimeline
 from .project import Near, find_project, near
@@ -129,7 +129,7 @@ def _live_point(
 def timeline(
     store: Store,
     directory: str,
-    surroundings: Surroundings,
+    context: UserContext,
     *,
     settings: TakeSettings | None = None,
     session: str = "",
@@ -139,7 +139,7 @@ def timeline(
     listener: Listener = silent,
 ) -> Timeline:
     """What can be gone back to from here. `every` shows marks and undo points too."""
-    project = find_project(store, directory, surroundings)
+    project = find_project(store, directory, context)
     if project is None:
         return Timeline(directory, None, near=near(store, directory))
     with seen(store, project, settings, listener) as (reading, live):
@@ -163,7 +163,7 @@ def timeline(
 
 
 def add_home_points(
-    surroundings: Surroundings, found: Timeline, *, session: str = "", turn: str = "", every: bool = False
+    context: UserContext, found: Timeline, *, session: str = "", turn: str = "", every: bool = False
 ) -> None:
     """Home points of the time that the list covers; or, standing in a home, that home's own list.
 
@@ -171,13 +171,13 @@ def add_home_points(
     """
     from .home_points.timeline import home_around, home_points, home_timeline
 
-    home = home_around(surroundings, found.directory) if found.project is None else ""
+    home = home_around(context, found.directory) if found.project is None else ""
     if home:
         with contextlib.suppress(SafekeptError, OSError):
-            shown = home_timeline(surroundings, home, session=session, turn=turn, every=every)
+            shown = home_timeline(context, home, session=session, turn=turn, every=every)
             found.home = shown if shown.rows or shown.hidden else None
         return
-    points = home_points(surroundings, session=session, turn=turn, every=every)
+    points = home_points(context, session=session, turn=turn, every=every)
     if not every:
         since = min((row.checkpoint.time_ns for row in found.rows), default=0)
         points = [point for point in points if point.time_ns >= since][:_HOME_POINTS]

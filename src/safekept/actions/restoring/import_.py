@@ -20,7 +20,7 @@ from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, pl
 from safekept.home.layout import recognise
 
 from ..archives.sealing import identity_of
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording_failure
 from ..base.recovery import make_right
@@ -56,7 +56,7 @@ class Imported:
     """What was done."""
 
     operation: str
-    place: Place
+    place: HomeRef
     landed: Landed
     wrappers: list[Wrapper] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
@@ -67,11 +67,11 @@ class Imported:
 class PreparedImport:
     """An opened archive with its plan: look at it, ask, then carry it out."""
 
-    surroundings: Surroundings
+    context: UserContext
     request: ImportRequest
     archive: Archive
     source: Source
-    place: Place
+    place: HomeRef
     plan: LandingPlan
 
     @property
@@ -81,7 +81,7 @@ class PreparedImport:
         This is a courtesy, not a proof of origin: an archive can claim any name.
         """
         head = self.archive.head
-        return head is None or head.get("user") != os.path.basename(self.surroundings.user_home.rstrip("/"))
+        return head is None or head.get("user") != os.path.basename(self.context.places.user_home.rstrip("/"))
 
     @property
     def losses(self) -> list[tuple[str, str]]:
@@ -132,8 +132,8 @@ class PreparedImport:
             "exact": self.request.exact,
             "only": list(self.request.only),
         }
-        record(self.surroundings, Record(operation, "import", "begun", facts=facts), listener)
-        with recording_failure(self.surroundings, operation, "import", facts, listener):
+        record(self.context, Record(operation, "import", "begun", facts=facts), listener)
+        with recording_failure(self.context, operation, "import", facts, listener):
             point = self._undo_point(listener)
             facts["undo_point"] = point.id
             landed = land(
@@ -148,9 +148,9 @@ class PreparedImport:
         state = "incomplete" if self.losses else "done"
         wrappers: list[Wrapper] = []
         if not self.request.into and not self.request.only:
-            wrappers = make_wrappers(self.place, self.surroundings)
+            wrappers = make_wrappers(self.place, self.context)
         outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
-        record(self.surroundings, Record(operation, "import", state, facts=outcome), listener)
+        record(self.context, Record(operation, "import", state, facts=outcome), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
         return Imported(operation, self.place, landed, wrappers, self._hints(), point)
@@ -162,7 +162,7 @@ class PreparedImport:
         label = f"before importing {os.path.basename(self.request.file)}"
         deadline = self.request.deadline
         return take_undo_point(
-            self.surroundings, self.place, "pre-import", label, deadline=deadline, listener=listener
+            self.context, self.place, "pre-import", label, deadline=deadline, listener=listener
         )
 
     def _hints(self) -> list[str]:
@@ -172,20 +172,20 @@ class PreparedImport:
 
 @contextlib.contextmanager
 def prepare_import(
-    surroundings: Surroundings, request: ImportRequest, listener: Listener = silent
+    context: UserContext, request: ImportRequest, listener: Listener = silent
 ) -> Iterator[PreparedImport]:
     """Open and judge an archive, find the target, and make the plan. Changes nothing."""
     listener(Event("read"))
     limits = NO_LIMITS if request.no_limits else Limits()
-    identity = identity_of(surroundings)
+    identity = identity_of(context)
     # The landing hashes what it writes.
     with open_archive(request.file, limits, HASH_NONE, identity=identity) as archive:
-        layout_name, prefix = _what_it_is(surroundings, request, archive)
-        place = _target(surroundings, request, layout_name)
-        refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)
-        make_right(surroundings, place.home, listener)
+        layout_name, prefix = _what_it_is(context, request, archive)
+        place = _target(context, request, layout_name)
+        refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
+        make_right(context, place.home, listener)
         source = archive.under(prefix) if prefix else archive
-        external = {} if request.into else place.layout.external_targets(surroundings.user_home)
+        external = {} if request.into else place.layout.external_targets(context.places.user_home)
         plan = plan_landing(
             source,
             Targets(home=place.home, external=external),
@@ -194,15 +194,15 @@ def prepare_import(
             only=request.only,
             spare=spared(archive.head, place.layout),
         )
-        yield PreparedImport(surroundings, request, archive, source, place, plan)
+        yield PreparedImport(context, request, archive, source, place, plan)
 
 
-def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Archive) -> tuple[str, str]:
+def _what_it_is(context: UserContext, request: ImportRequest, archive: Archive) -> tuple[str, str]:
     """Layout and wrapper directory: by our manifest, else as the user says, else by the markers."""
     if archive.head is not None:
         name = str(archive.head.get("layout", ""))
-        return request.layout or (name if name in surroundings.layouts else "generic"), ""
-    found = recognise((entry.path for entry in archive.entries), surroundings.layouts)
+        return request.layout or (name if name in context.choices.layouts else "generic"), ""
+    found = recognise((entry.path for entry in archive.entries), context.choices.layouts)
     if found is not None:
         return request.layout or found[0], found[1]
     if request.layout:
@@ -221,8 +221,8 @@ def _what_it_is(surroundings: Surroundings, request: ImportRequest, archive: Arc
     )
 
 
-def _target(surroundings: Surroundings, request: ImportRequest, layout_name: str) -> Place:
-    return surroundings.locate(request.into or request.home, layout_name, existing=False)
+def _target(context: UserContext, request: ImportRequest, layout_name: str) -> HomeRef:
+    return context.locate(request.into or request.home, layout_name, existing=False)
 
 
 def _files(count: int, noun: str) -> str:

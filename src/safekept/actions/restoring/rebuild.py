@@ -23,7 +23,7 @@ from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_la
 from safekept.home.layout import recognise_home
 from safekept.vault.read import HomeSource
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.own_places import within
 from ..base.record import record, recording_failure
 from ..base.scope import losses
@@ -54,7 +54,7 @@ class Rebuilt:
     """What was done."""
 
     operation: str
-    place: Place
+    place: HomeRef
     ground: Ground
     receipt: Receipt
     receipt_path: str
@@ -76,11 +76,11 @@ class Rebuilt:
 class PreparedRebuild:
     """What was found, and where it will go: look at it, ask, then carry it out."""
 
-    surroundings: Surroundings  # of the user that the home will belong to
-    own: Surroundings  # of whoever rebuilds: the journal and the receipt are his
+    context: UserContext  # of the user that the home will belong to
+    own: UserContext  # of whoever rebuilds: the journal and the receipt are his
     request: RebuildRequest
     origin: Origin
-    place: Place
+    place: HomeRef
     ground: Ground
     needed: int
     free: int
@@ -132,7 +132,7 @@ class PreparedRebuild:
         with recording_failure(self.own, operation, "rebuild", facts, listener), building(ground):
             refuse_held(ground.home, self.place.layout)
             findings = Findings()
-            built = build(self.surroundings, self.subject, ground, operation, findings, listener)
+            built = build(self.context, self.subject, ground, operation, findings, listener)
             receipt = self._receipt(operation, started, built, findings)
             path = sign_off(self.own, replace(receipt, operation=new_id()), {"rebuild": operation}, listener)
             if not receipt.ok and not self.request.allow_damaged:
@@ -233,12 +233,12 @@ class PreparedRebuild:
 
     def _wrappers(self) -> list[Wrapper]:
         """Profile commands in the owner's own directory, and the owner's own."""
-        directory = os.path.join(self.surroundings.user_home, self.place.layout.wrapper_directory)
+        directory = os.path.join(self.context.places.user_home, self.place.layout.wrapper_directory)
         missing, above = [], directory
         while not os.path.isdir(above):
             missing.append(above)
             above = os.path.dirname(above)
-        made = make_wrappers(self.place, self.surroundings)
+        made = make_wrappers(self.place, self.context)
         if os.geteuid() == 0:
             for path in [*missing, *(one.path for one in made if one.state == "made")]:
                 with contextlib.suppress(OSError):
@@ -248,27 +248,27 @@ class PreparedRebuild:
 
 @contextlib.contextmanager
 def prepare_rebuild(
-    surroundings: Surroundings, request: RebuildRequest, listener: Listener = silent
+    context: UserContext, request: RebuildRequest, listener: Listener = silent
 ) -> Iterator[PreparedRebuild]:
     """Find what is meant and look at where it will go. Changes nothing there."""
-    with open_origin(surroundings, request, listener) as origin:
+    with open_origin(context, request, listener) as origin:
         layout = origin.subject.layout
-        home = surroundings.locate(request.home, layout.name, existing=False).home
-        _refuse_another(surroundings, request, home, origin)
+        home = context.locate(request.home, layout.name, existing=False).home
+        _refuse_another(context, request, home, origin)
         _refuse_own_source(origin, home)
-        ground = look_at_ground(surroundings, home)
+        ground = look_at_ground(context, home)
         if ground.aside:
             refuse_held(home, layout)
         needed, free = needed_bytes(origin.subject.entries, None) + SPARE, free_bytes(existing(home))
         if needed > free:
             raise no_room(home, needed, free)
-        owned = _of_owner(surroundings, ground)
+        owned = _of_owner(context, ground)
         yield PreparedRebuild(
             owned,
-            surroundings,
+            context,
             request,
             origin,
-            Place(home, layout),
+            HomeRef(home, layout),
             ground,
             needed,
             free,
@@ -276,25 +276,25 @@ def prepare_rebuild(
         )
 
 
-def _of_owner(surroundings: Surroundings, ground: Ground) -> Surroundings:
+def _of_owner(context: UserContext, ground: Ground) -> UserContext:
     """Where root rebuilds somebody's home, what lies outside of it is that person's, too."""
-    if os.geteuid() != 0 or ground.owner[0] == os.stat(existing(surroundings.user_home)).st_uid:
-        return surroundings
+    if os.geteuid() != 0 or ground.owner[0] == os.stat(existing(context.places.user_home)).st_uid:
+        return context
     try:
         person = pwd.getpwuid(ground.owner[0])
     except KeyError:
-        return surroundings
+        return context
     if not within(ground.home, os.path.realpath(person.pw_dir)):
-        return surroundings
-    return replace(surroundings, user_home=person.pw_dir)
+        return context
+    return context.changed(user_home=person.pw_dir)
 
 
-def _places_outside(surroundings: Surroundings, subject: Subject) -> dict[str, str]:
+def _places_outside(context: UserContext, subject: Subject) -> dict[str, str]:
     """Where the places outside go that are really in it."""
     if isinstance(subject.source, HomeSource):
-        targets = targets_of(surroundings, subject.layout, subject.source)
+        targets = targets_of(context, subject.layout, subject.source)
     else:
-        targets = subject.layout.external_targets(surroundings.user_home)
+        targets = subject.layout.external_targets(context.places.user_home)
     paths = [entry.path for entry in subject.entries if entry.path.startswith("_external/")]
     return {
         prefix: target
@@ -303,15 +303,14 @@ def _places_outside(surroundings: Surroundings, subject: Subject) -> dict[str, s
     }
 
 
-def _refuse_another(surroundings: Surroundings, request: RebuildRequest, home: str, origin: Origin) -> None:
+def _refuse_another(context: UserContext, request: RebuildRequest, home: str, origin: Origin) -> None:
     """A home of another agent is not put aside for this one: that is a slip of the hand."""
-    there = recognise_home(home, surroundings.layouts) if os.path.isdir(home) else ""
+    there = recognise_home(home, context.choices.layouts) if os.path.isdir(home) else ""
     layout = origin.subject.layout
     if not there or there == layout.name or request.layout:
         return
     raise AnotherLayout(
-        f"`{home}` is a home of {surroundings.layout(there).title}, and what was found is one of "
-        f"{layout.title}",
+        f"`{home}` is a home of {context.layout(there).title}, and what was found is one of {layout.title}",
         kept="Nothing was changed",
         next_steps=(
             "Name the place where it belongs with `--home DIR`",

@@ -13,7 +13,7 @@ from safekept.core.files import NoRoom, free_bytes
 from safekept.core.sqlite import SIDECARS
 from safekept.home.landing import Targets, existing, land, plan_landing
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..drill.advice import RESTORE, STORE
 from ..drill.checks.every_check import look_at_everything
 from ..drill.checks.restored import Findings, Restored, plural
@@ -34,7 +34,7 @@ class Built:
 
 
 def build(
-    surroundings: Surroundings,
+    context: UserContext,
     subject: Subject,
     ground: Ground,
     operation: str,
@@ -67,7 +67,7 @@ def build(
     work = os.path.join(ground.staging, "work")
     os.mkdir(work, 0o700)
     live = ground.home if os.path.isdir(ground.home) else ""
-    read = look_at_everything(restored, work, live, surroundings.environment, findings, listener)
+    read = look_at_everything(restored, work, live, context.caller.environment, findings, listener)
     return Built(restored, len(restored.files()), read)
 
 

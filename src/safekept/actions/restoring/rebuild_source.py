@@ -10,7 +10,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from safekept.core.errors import SafekeptError
@@ -22,7 +22,7 @@ from safekept.vault.errors import NoSuchVault, WrongKey
 from safekept.vault.repo import Repository, Secret
 from safekept.vault.snapshots import pick
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..drill.place import drill_place
 from ..drill.subject import Subject, open_archived, refuse_unreadable, subject_of
 from ..offsite.archives_there import StoredArchive, choose, fetch, list_archives
@@ -87,29 +87,29 @@ class Origin:
 
 
 @contextlib.contextmanager
-def open_origin(surroundings: Surroundings, request: RebuildRequest, listener: Listener) -> Iterator[Origin]:
+def open_origin(context: UserContext, request: RebuildRequest, listener: Listener) -> Iterator[Origin]:
     """Find and open what is meant; an archive of a destination is fetched into scratch first."""
     word = request.place
-    if not is_remote(surroundings, word):
+    if not is_remote(context, word):
         if os.path.isfile(word):
-            with _archive(surroundings, request, word, listener) as origin:
+            with _archive(context, request, word, listener) as origin:
                 yield origin
             return
         if os.path.isabs(word) and not os.path.isdir(word):
             raise _nothing(word, f"There is nothing at `{word}`")
-    with _at_place(surroundings, request, listener) as origin:
+    with _at_place(context, request, listener) as origin:
         yield origin
 
 
 @contextlib.contextmanager
-def _at_place(surroundings: Surroundings, request: RebuildRequest, listener: Listener) -> Iterator[Origin]:
+def _at_place(context: UserContext, request: RebuildRequest, listener: Listener) -> Iterator[Origin]:
     listener(Event("read"))
-    setting = _setting(surroundings, request.place)
-    with contextlib.closing(open_destination(surroundings, setting)) as objects:
+    setting = _setting(context, request.place)
+    with contextlib.closing(open_destination(context, setting)) as objects:
         base = request.place if os.path.isabs(request.place) else setting.url
         vaults = _vaults(objects, base)
         if vaults and not request.archive:
-            with _snapshot(surroundings, request, vaults, listener) as origin:
+            with _snapshot(context, request, vaults, listener) as origin:
                 yield origin
             return
         try:
@@ -121,18 +121,18 @@ def _at_place(surroundings: Surroundings, request: RebuildRequest, listener: Lis
             raise _nothing(objects.location, f"`{objects.location}` holds no vault and no archives{whose}")
         chosen = choose(archives, request.archive or "latest", request.host)
         with (
-            _scratch(surroundings, chosen) as scratch,
-            _archive(surroundings, request, fetch(objects, chosen, scratch, listener), listener) as origin,
+            _scratch(context, chosen) as scratch,
+            _archive(context, request, fetch(objects, chosen, scratch, listener), listener) as origin,
         ):
             origin.place, origin.host = f"{objects.location}/{chosen.place}", chosen.host
             yield origin
 
 
-def _setting(surroundings: Surroundings, place: str) -> DestinationSetting:
+def _setting(context: UserContext, place: str) -> DestinationSetting:
     try:
-        return find_destination(surroundings, place)
+        return find_destination(context, place)
     except NoSuchDestination as error:
-        if not surroundings.destinations:
+        if not context.choices.destinations:
             error.next_steps = (
                 "Name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
                 "`rclone:REMOTE:PATH`; your kit has it",
@@ -152,11 +152,11 @@ def _vaults(objects: ObjectStore, base: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _scratch(surroundings: Surroundings, archive: StoredArchive) -> Iterator[str]:
+def _scratch(context: UserContext, archive: StoredArchive) -> Iterator[str]:
     """A directory with room for the archive itself, gone afterwards."""
     with contextlib.ExitStack() as held:
         try:
-            place = held.enter_context(drill_place(surroundings, archive.size))
+            place = held.enter_context(drill_place(context, archive.size))
         except NoRoom as error:
             raise NoRoom(
                 f"There is no room to fetch `{archive.name}`, which has {archive.size:,} bytes",
@@ -172,9 +172,9 @@ def _scratch(surroundings: Surroundings, archive: StoredArchive) -> Iterator[str
 
 @contextlib.contextmanager
 def _archive(
-    surroundings: Surroundings, request: RebuildRequest, path: str, listener: Listener
+    context: UserContext, request: RebuildRequest, path: str, listener: Listener
 ) -> Iterator[Origin]:
-    with open_archived(surroundings, path, request.layout, (), listener) as subject:
+    with open_archived(context, path, request.layout, (), listener) as subject:
         if not any(True for _ in subject.entries):
             raise _nothing(path, f"`{path}` is an archive that holds nothing")
         head = subject.manifest or {}
@@ -183,9 +183,9 @@ def _archive(
 
 @contextlib.contextmanager
 def _snapshot(
-    surroundings: Surroundings, request: RebuildRequest, vaults: list[str], listener: Listener
+    context: UserContext, request: RebuildRequest, vaults: list[str], listener: Listener
 ) -> Iterator[Origin]:
-    blind = replace(surroundings, cache_directory="", vault_secret=_asked_once(surroundings))
+    blind = context.changed(cache_directory="", vault_secret=_asked_once(context))
     with contextlib.ExitStack() as held:
         opened = _opened(blind, request, vaults, held, listener)
         homes: list[KeptHome] = []
@@ -197,11 +197,11 @@ def _snapshot(
             vault = next(iter(opened))
             refuse_unreadable(Listing("", damaged=damaged[vault]), "latest")
             raise _nothing(request.place, f"The vault at `{vault}` holds no snapshots")
-        kept, chosen = _choose(surroundings, request, homes)
+        kept, chosen = _choose(context, request, homes)
         repository = opened[kept.vault]
         listing = Listing(kept.home, shown=kept.snapshots, damaged=damaged[kept.vault])
         held.enter_context(reading(repository, listener))
-        source = replace(blind, source_vault=kept.vault)
+        source = blind.changed(source_vault=kept.vault)
         subject = subject_of(
             source, repository, listing, chosen, request.snapshot or "latest", request.layout
         )
@@ -218,29 +218,27 @@ def _snapshot(
         yield origin
 
 
-def _choose(
-    surroundings: Surroundings, request: RebuildRequest, homes: list[KeptHome]
-) -> tuple[KeptHome, Listed]:
+def _choose(context: UserContext, request: RebuildRequest, homes: list[KeptHome]) -> tuple[KeptHome, Listed]:
     if request.snapshot:
         every = [(one, listed) for one in homes for listed in one.snapshots]
         found = pick([listed.snapshot for _, listed in every], request.snapshot)
         return next((one, listed) for one, listed in every if listed.snapshot is found)
     target = ""
     with contextlib.suppress(SafekeptError):
-        target = surroundings.locate(request.home, request.layout, existing=False).home
+        target = context.locate(request.home, request.layout, existing=False).home
     kept = choose_home(
         homes, request.place, host=request.host, layout=request.layout, of=request.of, target=target
     )
     return kept, kept.newest_whole
 
 
-def _asked_once(surroundings: Surroundings) -> Callable[[], Secret] | None:
+def _asked_once(context: UserContext) -> Callable[[], Secret] | None:
     """A person is asked once, however many vaults are tried."""
-    return lru_cache(maxsize=1)(surroundings.vault_secret) if surroundings.vault_secret else None
+    return lru_cache(maxsize=1)(context.caller.vault_secret) if context.caller.vault_secret else None
 
 
 def _opened(
-    surroundings: Surroundings,
+    context: UserContext,
     request: RebuildRequest,
     vaults: list[str],
     held: contextlib.ExitStack,
@@ -251,7 +249,7 @@ def _opened(
     refused: WrongKey | KeyMissing | None = None
     for vault in vaults:
         try:
-            repository = open_vault(replace(surroundings, source_vault=vault), listener=listener)
+            repository = open_vault(context.changed(source_vault=vault), listener=listener)
         except (WrongKey, KeyMissing) as error:
             refused = error
         except NoSuchVault:

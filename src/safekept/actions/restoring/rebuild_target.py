@@ -33,7 +33,7 @@ from safekept.home.landing import (
 )
 from safekept.home.layout import HomeNotDirectory, Layout
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.own_places import refuse_unsafe_target, within
 
 SUFFIX = ".safekept-rebuild"
@@ -76,9 +76,9 @@ class Ground:
         return f"mv {home} {shlex.quote(self.home + '.rebuilt')} && mv {aside} {home}"
 
 
-def look_at_ground(surroundings: Surroundings, home: str) -> Ground:
+def look_at_ground(context: UserContext, home: str) -> Ground:
     """What is at the target, and whether it can be put aside. Changes nothing but what a kill left behind."""
-    for what, place in (("your home directory", surroundings.user_home), ("`/`", "/")):
+    for what, place in (("your home directory", context.places.user_home), ("`/`", "/")):
         if within(os.path.realpath(place), home) and (home != "/" or place == "/"):
             raise UnsafeTarget(
                 f"Nothing is rebuilt in `{home}`: it is {what}, or holds it",
@@ -87,7 +87,7 @@ def look_at_ground(surroundings: Surroundings, home: str) -> Ground:
                 target=home,
             )
     try:
-        refuse_unsafe_target(surroundings, home, into=True, exact=False)
+        refuse_unsafe_target(context, home, into=True, exact=False)
     except UnsafeTarget as error:
         error.next_steps = tuple(step.replace("--into", "--home") for step in error.next_steps)
         raise

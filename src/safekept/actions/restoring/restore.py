@@ -21,7 +21,7 @@ from safekept.vault.errors import VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording_failure
 from ..base.recovery import make_right
@@ -57,7 +57,7 @@ class Restored:
     """What was done."""
 
     operation: str
-    place: Place
+    place: HomeRef
     landed: Landed
     undo_point: UndoPoint
     lost: list[tuple[str, str]]  # what the vault could not give, or never had: path and reason
@@ -72,13 +72,13 @@ class Restored:
 class PreparedRestore:
     """A chosen snapshot with its plan: look at it, ask, then carry it out."""
 
-    surroundings: Surroundings
+    context: UserContext
     request: RestoreRequest
     repository: Repository
     chosen: Listed
     source: HomeSource
     manifest: Mapping[str, Any] | None
-    place: Place
+    place: HomeRef
     plan: LandingPlan
     left_outside: list[str] = field(default_factory=list)
     speaks_for: str = ""  # where that is less than the home: what an exact restore may remove
@@ -123,8 +123,8 @@ class PreparedRestore:
             "exact": self.request.exact,
             "only": list(self.plan.only),
         }
-        record(self.surroundings, Record(operation, "restore", "begun", facts=facts), listener)
-        with recording_failure(self.surroundings, operation, "restore", facts, listener):
+        record(self.context, Record(operation, "restore", "begun", facts=facts), listener)
+        with recording_failure(self.context, operation, "restore", facts, listener):
             point = self._undo_point(listener)
             facts["undo_point"] = point.id
             landed = land(
@@ -142,9 +142,9 @@ class PreparedRestore:
         state = "incomplete" if lost else "done"
         wrappers: list[Wrapper] = []
         if not self.request.into and not self.plan.only:
-            wrappers = make_wrappers(self.place, self.surroundings)
+            wrappers = make_wrappers(self.place, self.context)
         outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
-        record(self.surroundings, Record(operation, "restore", state, facts=outcome), listener)
+        record(self.context, Record(operation, "restore", state, facts=outcome), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
         return Restored(operation, self.place, landed, point, lost, wrappers)
@@ -154,7 +154,7 @@ class PreparedRestore:
             return UndoPoint()
         databases = any(self.place.layout.database(path) for path in (*self.plan.replace, *self.plan.remove))
         return take_undo_point(
-            self.surroundings,
+            self.context,
             self.place,
             "pre-restore",
             f"before restoring {self.chosen.short}",
@@ -175,26 +175,26 @@ class PreparedRestore:
 
 @contextlib.contextmanager
 def prepare_restore(
-    surroundings: Surroundings, request: RestoreRequest, listener: Listener = silent
+    context: UserContext, request: RestoreRequest, listener: Listener = silent
 ) -> Iterator[PreparedRestore]:
     """Find the snapshot and the target, and make the plan. Changes nothing."""
-    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+    with open_vault(context, listener=listener) as repository, reading(repository, listener):
         listener(Event("read"))
-        place = surroundings.locate(request.into or request.home, request.layout, existing=False)
-        refuse_unsafe_target(surroundings, place.home, into=bool(request.into), exact=request.exact)
+        place = context.locate(request.into or request.home, request.layout, existing=False)
+        refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
         # Numbers are those of the home that is meant, wherever it is restored to.
-        home = surroundings.locate(request.home, existing=False) if request.into else place
-        chosen, newer = _choose(surroundings, repository, list_home(repository, home.home), request)
-        stored = open_stored(surroundings, repository, chosen, request.layout)
-        place = Place(place.home, stored.layout)
-        make_right(surroundings, place.home, listener)
+        home = context.locate(request.home, existing=False) if request.into else place
+        chosen, newer = _choose(context, repository, list_home(repository, home.home), request)
+        stored = open_stored(context, repository, chosen, request.layout)
+        place = HomeRef(place.home, stored.layout)
+        make_right(context, place.home, listener)
         source = stored.source
         left = source.without_external() if request.into else []
         homes = (stored.home, place.home)
         only = tuple(path_in_home(path, homes, request.directory, source) for path in request.paths)
         speaks = speaks_for(chosen.snapshot, stored)
         try:
-            external = targets_of(surroundings, place.layout, source, request.into)
+            external = targets_of(context, place.layout, source, request.into)
             plan = plan_landing(
                 source,
                 Targets(home=place.home, external=external),
@@ -207,7 +207,7 @@ def prepare_restore(
             error.next_steps = restore_words(error.next_steps, chosen.short)
             raise
         yield PreparedRestore(
-            surroundings,
+            context,
             request,
             repository,
             chosen,
@@ -222,7 +222,7 @@ def prepare_restore(
 
 
 def _choose(
-    surroundings: Surroundings, repository: Repository, listing: Listing, request: RestoreRequest
+    context: UserContext, repository: Repository, listing: Listing, request: RestoreRequest
 ) -> tuple[Listed, Listed | None]:
     """What the word means for a restore, and the newer quick snapshot that is left for later."""
     if request.word != "latest":
@@ -230,7 +230,7 @@ def _choose(
 
     def holds(one: Listed) -> bool:
         try:
-            stored = open_stored(surroundings, repository, one, request.layout)
+            stored = open_stored(context, repository, one, request.layout)
             homes = (stored.home, listing.home)
             names = [path_in_home(path, homes, request.directory, stored.source) for path in request.paths]
             return "." not in names and all(stored.source.node(name) is not None for name in names)

@@ -15,25 +15,23 @@ from safekept.home.layout import Layout
 from safekept.vault.format import Snapshot
 from safekept.vault.read import HomeSource
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.scope import spared
 from ..snapshots.stored_home import Stored
 
 
-def targets_of(
-    surroundings: Surroundings, layout: Layout, source: HomeSource, into: str = ""
-) -> dict[str, str]:
+def targets_of(context: UserContext, layout: Layout, source: HomeSource, into: str = "") -> dict[str, str]:
     """Where things outside the home may be written: as the layout declares, or below the user's home.
 
     The vault opens with the user's own key, so what it says of places outside is the user's own word.
     """
     if into:
         return {}
-    targets = layout.external_targets(surroundings.user_home)
+    targets = layout.external_targets(context.places.user_home)
     for root in source.roots:
         name = root.prefix.removeprefix("_external/")
         if root.prefix and name != root.prefix and ".." not in name.split("/"):
-            targets.setdefault(root.prefix, os.path.join(surroundings.user_home, name))
+            targets.setdefault(root.prefix, os.path.join(context.places.user_home, name))
     return targets
 
 

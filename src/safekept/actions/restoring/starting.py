@@ -6,11 +6,11 @@ import os
 import shlex
 import shutil
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from .wrappers import profiles_of
 
 
-def starting_hints(place: Place) -> list[str]:
+def starting_hints(place: HomeRef) -> list[str]:
     """What a backup does not hold, and the commands that bring it."""
     layout, home = place.layout, place.home
     hints = []
@@ -26,18 +26,18 @@ def starting_hints(place: Place) -> list[str]:
     return hints
 
 
-def start_command(place: Place, surroundings: Surroundings) -> str:
+def start_command(place: HomeRef, context: UserContext) -> str:
     """The command that starts the agent with this home; "" where the layout knows none."""
     layout = place.layout
     if not layout.wrapper_command:
         return ""
-    usual = os.path.join(surroundings.user_home, layout.default)
+    usual = os.path.join(context.places.user_home, layout.default)
     if not layout.variable or os.path.realpath(usual) == os.path.realpath(place.home):
         return layout.wrapper_command
     return f"{layout.variable}={shlex.quote(place.home)} {layout.wrapper_command}"
 
 
-def is_installed(place: Place, surroundings: Surroundings) -> bool:
+def is_installed(place: HomeRef, context: UserContext) -> bool:
     """Whether the agent's own command is there."""
-    search = surroundings.environment.get("PATH", "")
+    search = context.caller.environment.get("PATH", "")
     return bool(shutil.which(place.layout.wrapper_command, path=search))

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Wrapper:
         return {"profile": self.profile, "path": self.path, "state": self.state, "note": self.note}
 
 
-def make_wrappers(place: Place, surroundings: Surroundings) -> list[Wrapper]:
+def make_wrappers(place: HomeRef, context: UserContext) -> list[Wrapper]:
     """Make the missing ones for every profile of this home that has settings of its own."""
-    directory = os.path.join(surroundings.user_home, place.layout.wrapper_directory)
-    return [_wrapper(name, directory, place, surroundings) for name in profiles_of(place)]
+    directory = os.path.join(context.places.user_home, place.layout.wrapper_directory)
+    return [_wrapper(name, directory, place, context) for name in profiles_of(place)]
 
 
 def made_anew(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
@@ -68,7 +68,7 @@ def _text(path: str) -> str:
     return ""
 
 
-def profiles_of(place: Place) -> list[str]:
+def profiles_of(place: HomeRef) -> list[str]:
     """The names of the profiles in a home that are more than an empty directory."""
     layout = place.layout
     folder = os.path.join(place.home, layout.profiles)
@@ -81,9 +81,9 @@ def profiles_of(place: Place) -> list[str]:
     ]
 
 
-def _wrapper(name: str, directory: str, place: Place, surroundings: Surroundings) -> Wrapper:
+def _wrapper(name: str, directory: str, place: HomeRef, context: UserContext) -> Wrapper:
     path = os.path.join(directory, name)
-    search = surroundings.environment.get("PATH", "")
+    search = context.caller.environment.get("PATH", "")
     if not place.layout.valid_profile(name):
         return Wrapper(name, path, "skipped", "not a name that can become a command")
     if os.path.lexists(path):
@@ -94,7 +94,7 @@ def _wrapper(name: str, directory: str, place: Place, surroundings: Surroundings
     if elsewhere:
         return Wrapper(name, path, "skipped", f"`{name}` is already a command: {elsewhere}")
     try:
-        _write(path, name, place, surroundings)
+        _write(path, name, place, context)
     except OSError as error:
         return Wrapper(name, path, "skipped", f"it cannot be written: {error.strerror}")
     on_path = directory in search.split(os.pathsep)
@@ -107,11 +107,11 @@ def _starts_profile(path: str, name: str) -> bool:
     return False
 
 
-def _write(path: str, name: str, place: Place, surroundings: Surroundings) -> None:
+def _write(path: str, name: str, place: HomeRef, context: UserContext) -> None:
     layout = place.layout
-    command = shutil.which(layout.wrapper_command, path=surroundings.environment.get("PATH", ""))
+    command = shutil.which(layout.wrapper_command, path=context.caller.environment.get("PATH", ""))
     text = layout.wrapper_text.format(command=shlex.quote(command or layout.wrapper_command), profile=name)
-    usual = os.path.join(surroundings.user_home, layout.default)
+    usual = os.path.join(context.places.user_home, layout.default)
     if os.path.realpath(place.home) != os.path.realpath(usual):
         # Without the root, the wrapper would look for the profile in the default home.
         first, rest = text.split("\n", 1)

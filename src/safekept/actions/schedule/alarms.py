@@ -24,7 +24,7 @@ from safekept.schedule.tasks import Past, Task, overdue_since
 
 from ..alarms.alarms import DESTINATION, DRILL, OVERDUE, Alarm, end_alarms, open_alarms, raise_alarm
 from ..alarms.notify import Notice, notify
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .steps import DONE, FAILED, INCOMPLETE, OUT_OF_TIME
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class Telling:
     """What is told of one run. Made before it works, so that it knows which alarms are new."""
 
     def __init__(
-        self, surroundings: Surroundings, state: State, now: float, listener: Listener, *, works: bool
+        self, context: UserContext, state: State, now: float, listener: Listener, *, works: bool
     ) -> None:
-        self._surroundings, self._state, self._now, self._listener = surroundings, state, now, listener
-        targets = surroundings.notify
+        self._context, self._state, self._now, self._listener = context, state, now, listener
+        targets = context.choices.notify
         self._beats = works and targets is not None and bool(targets.ping)
-        self._before = {alarm.id for alarm in open_alarms(surroundings)} if self._beats else set()
+        self._before = {alarm.id for alarm in open_alarms(context)} if self._beats else set()
 
     def tell(self, wanted: Iterable[Task], run: Run, cadence: Cadence) -> None:
         """Tell whoever has to hear of it; the state is changed where that is to be remembered."""
@@ -67,7 +67,7 @@ class Telling:
                 del self._state.tasks[name]
                 for kind in (OVERDUE, DESTINATION):
                     why = "it is not a destination any more"
-                    end_alarms(self._surroundings, kind, "", name, reason=why, listener=self._listener)
+                    end_alarms(self._context, kind, "", name, reason=why, listener=self._listener)
 
     def _alarms(self, task: Task, step: StepNote) -> None:
         """Destinations and drills: an alarm while it fails."""
@@ -76,15 +76,13 @@ class Telling:
             return
         home = task.subject if kind == DRILL else ""
         if step.state == DONE:
-            end_alarms(
-                self._surroundings, kind, home, task.name, reason="it succeeded", listener=self._listener
-            )
+            end_alarms(self._context, kind, home, task.name, reason="it succeeded", listener=self._listener)
         elif step.state == FAILED and step.error == "drill-failed":
             return  # the drill itself has raised its alarm, with what to do about it
         elif step.state == FAILED and self._state.past(task.name).failures == 1:
             text = f"{_what(task)} failed: {step.text}"
             alarm = Alarm(time=self._now, home=home, kind=kind, text=text, about=task.name)
-            raise_alarm(self._surroundings, alarm, self._listener)
+            raise_alarm(self._context, alarm, self._listener)
 
     def _failures(self, by_name: Mapping[str, Task], steps: Mapping[str, StepNote], cadence: Cadence) -> None:
         night = cadence.latest(self._now)
@@ -118,7 +116,7 @@ class Telling:
             {"steps": [steps[name].as_dict() for name in news]},
             self._now,
         )
-        notify(self._surroundings, notice, self._listener)
+        notify(self._context, notice, self._listener)
 
     def _overdue(self, task: Task, step: StepNote | None) -> None:
         past = self._state.past(task.name)
@@ -126,19 +124,19 @@ class Telling:
         if not overdue_since(task, past, self._now):
             if past.alarmed:
                 why = "it was done"
-                end_alarms(self._surroundings, OVERDUE, home, task.name, reason=why, listener=self._listener)
+                end_alarms(self._context, OVERDUE, home, task.name, reason=why, listener=self._listener)
                 self._state.tasks[task.name] = replace(past, alarmed=0.0)
             return
         if past.alarmed:
             return
         text = _overdue_text(task, past, step, self._now)
         alarm = Alarm(time=self._now, home=home, kind=OVERDUE, text=text, about=task.name)
-        raise_alarm(self._surroundings, alarm, self._listener)
+        raise_alarm(self._context, alarm, self._listener)
         self._state.tasks[task.name] = replace(past, alarmed=self._now)
 
     def _heartbeat(self, run: Run) -> None:
         """Also not good: an alarm that came up while it worked, such as fewer memories than last night."""
-        new = [alarm for alarm in open_alarms(self._surroundings) if alarm.id not in self._before]
+        new = [alarm for alarm in open_alarms(self._context) if alarm.id not in self._before]
         lines = [f"{step.task}: {step.state}: {step.text}" for step in run.steps]
         good = run.state == DONE and not new
         notice = Notice(
@@ -147,7 +145,7 @@ class Telling:
             "\n".join([*lines, *(f"alarm: {alarm.text}" for alarm in new)]),
             time=self._now,
         )
-        notify(self._surroundings, notice, self._listener)
+        notify(self._context, notice, self._listener)
 
 
 _WORDS = {

@@ -22,7 +22,7 @@ from safekept.core.journal import Record, new_id
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from .host_commands import HostRefused, Runner, attempt, expect, not_written, read_table, write_table
 from .run import file_of
@@ -115,10 +115,10 @@ def rediscovered(plan: Installation, run: Runner) -> Installed | None:
     return Installed(plan.host, plan.user, 0.0, found, [], table, stop, after)
 
 
-def installed(surroundings: Surroundings) -> Installed | None:
+def installed(context: UserContext) -> Installed | None:
     """What `install` wrote down, if it did."""
     try:
-        with open(file_of(surroundings, "installed.json"), encoding="utf-8") as file:
+        with open(file_of(context, "installed.json"), encoding="utf-8") as file:
             fields = json.load(file)
         fields.pop("version")
         return Installed(**fields)
@@ -142,16 +142,14 @@ def refuse_taken(plan: Installation) -> None:
             )
 
 
-def install(
-    surroundings: Surroundings, plan: Installation, run: Runner, listener: Listener = silent
-) -> Installed:
+def install(context: UserContext, plan: Installation, run: Runner, listener: Listener = silent) -> Installed:
     """Write the files, start what is to be started, remember it."""
     refuse_taken(plan)
     operation = new_id()
     facts: dict[str, object] = {"host": plan.host, "files": list(plan.files), "user": plan.user}
-    with recording_failure(surroundings, operation, "schedule-install", facts, listener):
+    with recording_failure(context, operation, "schedule-install", facts, listener):
         before = {path: _content(path) for path in plan.files}
-        earlier = installed(surroundings)
+        earlier = installed(context)
         made = _missing(plan.files) + (earlier.directories if earlier else [])
         table = read_table(run) if plan.table else ""
         try:
@@ -182,23 +180,23 @@ def install(
         if earlier is not None and earlier.host != plan.host:
             # Two hosts would wake us twice, and only one of them would be known.
             _take_back(earlier, run, Removed([], [], []))
-        private_directory(os.path.dirname(file_of(surroundings, "")))
+        private_directory(os.path.dirname(file_of(context, "")))
         document = json.dumps({"version": 1, **asdict(done)}, indent=1).encode() + b"\n"
-        durable_write(file_of(surroundings, "installed.json"), document)
-    record(surroundings, Record(operation, "schedule-install", "done", facts=facts), listener)
+        durable_write(file_of(context, "installed.json"), document)
+    record(context, Record(operation, "schedule-install", "done", facts=facts), listener)
     return done
 
 
-def remove(surroundings: Surroundings, found: Installed, run: Runner, listener: Listener = silent) -> Removed:
+def remove(context: UserContext, found: Installed, run: Runner, listener: Listener = silent) -> Removed:
     """Take back what was installed: every file that is as it was written, our lines, and nothing else."""
     operation = new_id()
     result = Removed([], [], [])
     facts: dict[str, object] = {"host": found.host, "files": list(found.files), "user": found.user}
-    with recording_failure(surroundings, operation, "schedule-remove", facts, listener):
+    with recording_failure(context, operation, "schedule-remove", facts, listener):
         _take_back(found, run, result)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(file_of(surroundings, "installed.json"))
-    record(surroundings, Record(operation, "schedule-remove", "done", facts=facts), listener)
+            os.unlink(file_of(context, "installed.json"))
+    record(context, Record(operation, "schedule-remove", "done", facts=facts), listener)
     return result
 
 

@@ -27,7 +27,7 @@ from safekept.schedule.power import Power
 from safekept.schedule.state import RunNote, StepNote, read_state, write_state
 from safekept.schedule.tasks import Task, due_at, seen
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import error_facts, record
 from .alarms import Telling
 from .steps import (
@@ -121,12 +121,12 @@ class Run:
         }
 
 
-def plan_of(surroundings: Surroundings) -> Plan:
-    return surroundings.schedule or Plan()
+def plan_of(context: UserContext) -> Plan:
+    return context.choices.schedule or Plan()
 
 
-def file_of(surroundings: Surroundings, name: str) -> str:
-    return os.path.join(surroundings.data_directory, "schedule", name)
+def file_of(context: UserContext, name: str) -> str:
+    return os.path.join(context.places.data_directory, "schedule", name)
 
 
 class Runner:
@@ -134,15 +134,15 @@ class Runner:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: UserContext,
         request: RunRequest,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         listener: Listener,
     ) -> None:
-        self._surroundings, self._request = surroundings, request
+        self._context, self._request = context, request
         self._clock, self._sleep, self._listener = clock, sleep, listener
-        self._plan, self._path = plan_of(surroundings), file_of(surroundings, "state.json")
+        self._plan, self._path = plan_of(context), file_of(context, "state.json")
         self._state = read_state(self._path)
         self._operation, self._began, self._started = new_id(), time.monotonic(), clock()
 
@@ -154,14 +154,14 @@ class Runner:
                 kept="Nothing was done; what is due stays due",
                 next_steps=("Set the clock; the next run does what is due",),
             )
-        wanted = tasks_of(self._surroundings, self._plan, self._request)
+        wanted = tasks_of(self._context, self._plan, self._request)
         # What belongs to other homes stays: a run may be for one of several.
         self._state.tasks |= {task.name: seen(self._state.past(task.name), now) for task in wanted}
         self._state.looked = now
         due = [task for task in wanted if self._request.everything or self._due(task) <= now]
         doable, waiting = self._possible(_without_small_drills(due), power) if due else ([], [])
         steps = list(waiting)
-        telling = Telling(self._surroundings, self._state, now, self._listener, works=bool(doable))
+        telling = Telling(self._context, self._state, now, self._listener, works=bool(doable))
         if doable:
             with self._noted():
                 steps += self._do(doable)
@@ -181,7 +181,7 @@ class Runner:
                 waiting.append(StepNote(task.name, POSTPONED, text="it waits for mains"))
             elif task.kind == tasks.PUSH and facts.metered and self._plan.metered == WAIT:
                 waiting.append(StepNote(task.name, POSTPONED, text="it waits for a network without a meter"))
-            elif task.kind == tasks.PUSH and absent(self._surroundings, task.subject):
+            elif task.kind == tasks.PUSH and absent(self._context, task.subject):
                 waiting.append(StepNote(task.name, ABSENT, text="the disk is not there"))
             else:
                 doable.append(task)
@@ -195,7 +195,7 @@ class Runner:
         self._state.run = RunNote(self._operation, self._started, "begun", process=os.getpid())
         self._save()
         self._record("begun", {})
-        notify(self._surroundings, Notice("start", "safekept: a run begins"), self._listener)
+        notify(self._context, Notice("start", "safekept: a run begins"), self._listener)
         try:
             yield
         except BaseException as error:
@@ -236,7 +236,7 @@ class Runner:
 
     def _tries(self, task: Task) -> Ended:
         for pause in (*_PAUSES[: self._request.tries - 1], None):
-            work = Work(self._surroundings, self._plan, self._request, self._clock(), self._listener)
+            work = Work(self._context, self._plan, self._request, self._clock(), self._listener)
             try:
                 return perform(work, task)
             except SafekeptError as error:
@@ -283,12 +283,12 @@ class Runner:
 
     def _next(self) -> float:
         now = self._clock()
-        wanted = tasks_of(self._surroundings, self._plan, self._request)
+        wanted = tasks_of(self._context, self._plan, self._request)
         return min(due_at(one, self._state.past(one.name), self._plan.cadence, now) for one in wanted)
 
     def _record(self, state: str, facts: dict[str, object]) -> None:
         entry = Record(self._operation, "schedule", state, time=self._clock(), facts=facts)
-        record(self._surroundings, entry, self._listener)
+        record(self._context, entry, self._listener)
 
     def _save(self) -> None:
         try:

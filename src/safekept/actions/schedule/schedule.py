@@ -19,7 +19,7 @@ from safekept.schedule.power import Power, look
 from safekept.schedule.state import RunNote, read_state
 from safekept.schedule.tasks import Past, Task, due_at, seen
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .run import ClockNotSet, Run, Runner, file_of, plan_of
 from .steps import RunRequest, tasks_of
 
@@ -31,7 +31,7 @@ class NoPlaceForSchedule(SafekeptError):
 
 
 def run_due(
-    surroundings: Surroundings,
+    context: UserContext,
     request: RunRequest | None = None,
     *,
     clock: Callable[[], float] = time.time,
@@ -41,46 +41,46 @@ def run_due(
 ) -> Run:
     """Do what is due. Raises AlreadyRunning where another run is at work; a failed step raises nothing."""
     request = request or RunRequest()
-    power = power or partial(look, path=surroundings.environment.get("PATH"))
+    power = power or partial(look, path=context.caller.environment.get("PATH"))
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(process_lock(file_of(surroundings, "lock"), "scheduled work"))
+            stack.enter_context(process_lock(file_of(context, "lock"), "scheduled work"))
         except OSError as error:
-            raise _no_place(surroundings, error) from error
-        return Runner(surroundings, request, clock, sleep, listener).run(power)
+            raise _no_place(context, error) from error
+        return Runner(context, request, clock, sleep, listener).run(power)
 
 
-def _no_place(surroundings: Surroundings, error: OSError) -> NoPlaceForSchedule:
+def _no_place(context: UserContext, error: OSError) -> NoPlaceForSchedule:
     return NoPlaceForSchedule(
-        f"safekept's data in `{surroundings.data_directory}` cannot be used: {error.strerror or error}",
+        f"safekept's data in `{context.places.data_directory}` cannot be used: {error.strerror or error}",
         kept="Nothing was done; what is due stays due",
         next_steps=("Mend its owner or its permissions, or make room there; then run it again",),
-        path=surroundings.data_directory,
+        path=context.places.data_directory,
     )
 
 
-def plan_due(surroundings: Surroundings, request: RunRequest, now: float) -> list[tuple[Task, float]]:
+def plan_due(context: UserContext, request: RunRequest, now: float) -> list[tuple[Task, float]]:
     """Every regular piece of work and the moment from which it is due; for a dry run and for `show`."""
-    plan, state = plan_of(surroundings), read_state(file_of(surroundings, "state.json"))
+    plan, state = plan_of(context), read_state(file_of(context, "state.json"))
     return [
         (task, due_at(task, seen(state.past(task.name), now), plan.cadence, now))
-        for task in tasks_of(surroundings, plan, request)
+        for task in tasks_of(context, plan, request)
     ]
 
 
-def last_run(surroundings: Surroundings) -> RunNote | None:
+def last_run(context: UserContext) -> RunNote | None:
     """How the last run that had anything to do ended; `interrupted` where it was cut off."""
-    run = read_state(file_of(surroundings, "state.json")).run
+    run = read_state(file_of(context, "state.json")).run
     if run is not None and run.state == "begun" and not process_alive(run.process):
         return replace(run, state="interrupted")
     return run
 
 
-def next_run(surroundings: Surroundings, now: float) -> float:
+def next_run(context: UserContext, now: float) -> float:
     """The moment at which something is due next; one that is not after `now`: at the next look."""
-    return min(moment for _, moment in plan_due(surroundings, RunRequest(), now))
+    return min(moment for _, moment in plan_due(context, RunRequest(), now))
 
 
-def pasts(surroundings: Surroundings) -> dict[str, Past]:
+def pasts(context: UserContext) -> dict[str, Past]:
     """What is known of each piece of work, by its name: `snapshot:/home/ada/.hermes`."""
-    return read_state(file_of(surroundings, "state.json")).tasks
+    return read_state(file_of(context, "state.json")).tasks

@@ -17,7 +17,7 @@ from safekept.schedule import tasks
 from safekept.schedule.plan import Plan
 from safekept.schedule.tasks import Task
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..offsite.destination import VAULT
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RunRequest:
 class Work:
     """What every step needs."""
 
-    surroundings: Surroundings
+    context: UserContext
     plan: Plan
     request: RunRequest
     now: float
@@ -56,8 +56,8 @@ class Work:
     def now_ns(self) -> int:
         return int(self.now * 1e9)
 
-    def place(self, home: str) -> Place:
-        return self.surroundings.locate(home)
+    def place(self, home: str) -> HomeRef:
+        return self.context.locate(home)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class Ended:
     error: str = ""
 
 
-def tasks_of(surroundings: Surroundings, plan: Plan, request: RunRequest) -> list[Task]:
+def tasks_of(context: UserContext, plan: Plan, request: RunRequest) -> list[Task]:
     """Everything that is to be done regularly, in the order in which it is done."""
     from safekept.schedule.plan import DAY
 
     from ..projects.project import checkpoint_directory
 
     found = []
-    for home in homes_of(surroundings, plan):
+    for home in homes_of(context, plan):
         found.append(Task(tasks.SNAPSHOT, home, limit=plan.overdue_hours * 3600))
         if request.seal:
             found.append(Task(tasks.ARCHIVE, home, limit=plan.push_overdue_days * DAY))
@@ -84,22 +84,22 @@ def tasks_of(surroundings: Surroundings, plan: Plan, request: RunRequest) -> lis
             if days:
                 # What could not be proven once cannot be an hour later either.
                 found.append(Task(kind, home, days * DAY, limit=(2 * days + 1) * DAY, again=False))
-    for destination in surroundings.destinations:
+    for destination in context.choices.destinations:
         found.append(Task(tasks.PUSH, destination.name, limit=plan.push_overdue_days * DAY))
     if plan.prune_days:
         found.append(Task(tasks.PRUNE, every=plan.prune_days * DAY))
-    if plan.checkpoint_days and os.path.isdir(os.path.join(checkpoint_directory(surroundings), "store")):
+    if plan.checkpoint_days and os.path.isdir(os.path.join(checkpoint_directory(context), "store")):
         found.append(Task(tasks.CHECKPOINTS, every=plan.checkpoint_days * DAY))
     return sorted(found, key=lambda task: tasks.ORDER.index(task.kind))
 
 
-def homes_of(surroundings: Surroundings, plan: Plan) -> list[str]:
+def homes_of(context: UserContext, plan: Plan) -> list[str]:
     """The homes to look after, links resolved; they need not be there."""
-    return [surroundings.locate(home, existing=False).home for home in plan.homes or ("",)]
+    return [context.locate(home, existing=False).home for home in plan.homes or ("",)]
 
 
-def archives_directory(surroundings: Surroundings, plan: Plan) -> str:
-    return plan.archives or os.path.join(surroundings.data_directory, "archives")
+def archives_directory(context: UserContext, plan: Plan) -> str:
+    return plan.archives or os.path.join(context.places.data_directory, "archives")
 
 
 def perform(work: Work, task: Task) -> Ended:
@@ -118,7 +118,7 @@ def _snapshot(work: Work, task: Task) -> Ended:
         wait=WAIT,
         now_ns=work.now_ns,
     )
-    result = create_snapshot(work.surroundings, request, work.listener)
+    result = create_snapshot(work.context, request, work.listener)
     text = f"snapshot {result.id[:8]}, {_count(result.files, 'file')}, {result.added:,} bytes new"
     if result.complete:
         return Ended(DONE, text)
@@ -131,7 +131,7 @@ def _archive(work: Work, task: Task) -> Ended:
 
     from ..archives.backup import BackupRequest, backup
 
-    directory = archives_directory(work.surroundings, work.plan)
+    directory = archives_directory(work.context, work.plan)
     private_directory(directory)
     request = BackupRequest(
         work.place(task.subject),
@@ -143,7 +143,7 @@ def _archive(work: Work, task: Task) -> Ended:
         seal=work.request.seal,
         now=work.now,
     )
-    result = backup(work.surroundings, request, work.listener)
+    result = backup(work.context, request, work.listener)
     text = f"{os.path.basename(result.written.path)}, {result.written.stored_bytes:,} bytes"
     if result.written.complete:
         return Ended(DONE, text)
@@ -154,31 +154,31 @@ def _archive(work: Work, task: Task) -> Ended:
 def _push(work: Work, task: Task) -> Ended:
     from ..offsite import push as pushing
 
-    archives = archives_directory(work.surroundings, work.plan)
+    archives = archives_directory(work.context, work.plan)
     request = pushing.PushRequest(task.subject, archive_directory=archives if os.path.isdir(archives) else "")
-    result = pushing.push(work.surroundings, request, work.listener)
+    result = pushing.push(work.context, request, work.listener)
     if result.state == pushing.ABSENT:
         return Ended(ABSENT, result.reason, "destination-absent")
     snapshots = result.mirrored.snapshots if result.mirrored else 0
     sent = f"{_count(snapshots, 'snapshot')} and {_count(len(result.archives.sent), 'archive')}"
     text = f"{sent}, {result.bytes:,} bytes sent"
-    if VAULT in _takes(work.surroundings, task.subject) and result.mirrored is None:
+    if VAULT in _takes(work.context, task.subject) and result.mirrored is None:
         return Ended(FAILED, f"the vault is not there, so it was not sent; {text}", "no-such-vault")
     if not result.complete:
         return Ended(FAILED, "; ".join(["not everything was sent", text, *result.notes]), "push-incomplete")
     return Ended(DONE, text)
 
 
-def _takes(surroundings: Surroundings, destination: str) -> tuple[str, ...]:
-    return next((one.takes for one in surroundings.destinations if one.name == destination), ())
+def _takes(context: UserContext, destination: str) -> tuple[str, ...]:
+    return next((one.takes for one in context.choices.destinations if one.name == destination), ())
 
 
-def absent(surroundings: Surroundings, destination: str) -> bool:
+def absent(context: UserContext, destination: str) -> bool:
     """Whether it is a disk that was here before and is not plugged in now: nothing to try, and no failure."""
     from ..offsite.place import MARKER, known_place
 
-    for one in surroundings.destinations:
-        if one.name == destination and one.is_file and known_place(surroundings, one):
+    for one in context.choices.destinations:
+        if one.name == destination and one.is_file and known_place(context, one):
             return not os.path.lexists(os.path.join(one.url.removeprefix("file:"), MARKER))
     return False
 
@@ -188,14 +188,14 @@ def _prune(work: Work, task: Task) -> Ended:
     from ..vault.opening import open_vault, vault_exists
     from ..vault.prune import plan_vault_prune, prune_vault
 
-    empty_all_trash(work.surroundings, now=work.now)
-    if not vault_exists(work.surroundings):
+    empty_all_trash(work.context, now=work.now)
+    if not vault_exists(work.context):
         return Ended(DONE, "there is no vault yet")
-    with open_vault(work.surroundings, listener=work.listener) as repository:
+    with open_vault(work.context, listener=work.listener) as repository:
         plan = plan_vault_prune(repository, now_ns=work.now_ns, wait=WAIT, listener=work.listener)
         if plan.empty:
             return Ended(DONE, "nothing to give back")
-        pruned = prune_vault(work.surroundings, repository, plan, wait=WAIT, listener=work.listener)
+        pruned = prune_vault(work.context, repository, plan, wait=WAIT, listener=work.listener)
     gone = _count(pruned.snapshots, "forgotten snapshot")
     text = f"{gone} gone, {max(pruned.bytes_freed, 0):,} bytes given back"
     if pruned.damaged:
@@ -211,7 +211,7 @@ def _checkpoints(work: Work, task: Task) -> Ended:
     from ..projects.project import checkpoint_directory
 
     policy = work.request.policy or CheckpointPolicy()
-    upkeep = run_maintenance(checkpoint_directory(work.surroundings), policy.maintenance, wait=WAIT)
+    upkeep = run_maintenance(checkpoint_directory(work.context), policy.maintenance, wait=WAIT)
     text = f"{_count(upkeep.dropped, 'checkpoint')} dropped, {upkeep.freed:,} bytes given back"
     return Ended(DONE, "; ".join([text, *upkeep.remarks]))
 
@@ -220,11 +220,11 @@ def _drill(work: Work, task: Task) -> Ended:
     from ..drill.drill import DrillRequest, drill
     from ..vault.opening import vault_exists
 
-    if not vault_exists(work.surroundings):
+    if not vault_exists(work.context):
         return Ended(POSTPONED, "there is no vault to prove anything from")
     small = task.kind == tasks.SMALL_DRILL
     request = DrillRequest(home=task.subject, small=small)
-    receipt = drill(work.surroundings, request, work.listener).receipt
+    receipt = drill(work.context, request, work.listener).receipt
     passed = sum(row.state == "passed" for row in receipt.rows)
     if receipt.ok:
         return Ended(DONE, f"{receipt.name[:8]} proven, {_count(passed, 'check')} passed")

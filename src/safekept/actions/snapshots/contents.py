@@ -16,7 +16,7 @@ from safekept.vault.format import Node
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..vault.opening import open_vault
 from .choosing import choose
 from .listing import Listed, list_home
@@ -35,7 +35,7 @@ class Opened:
     """A chosen snapshot, open for reading."""
 
     repository: Repository
-    place: Place
+    place: HomeRef
     chosen: Listed
     stored: Stored
 
@@ -65,12 +65,12 @@ class StoredFile:
 
 @contextlib.contextmanager
 def opened(
-    surroundings: Surroundings, place: Place, word: str, layout: str = "", listener: Listener = silent
+    context: UserContext, place: HomeRef, word: str, layout: str = "", listener: Listener = silent
 ) -> Iterator[Opened]:
     """Open the vault and one snapshot of it, locked against a prune."""
-    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+    with open_vault(context, listener=listener) as repository, reading(repository, listener):
         chosen = choose(list_home(repository, place.home), word)
-        yield Opened(repository, place, chosen, open_stored(surroundings, repository, chosen, layout))
+        yield Opened(repository, place, chosen, open_stored(context, repository, chosen, layout))
 
 
 def summary(found: Opened) -> Summary:

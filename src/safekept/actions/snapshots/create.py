@@ -26,7 +26,7 @@ from safekept.vault.write import Account, Description, Memory, StoredSnapshot, w
 
 from ..alarms.alarms import Alarm, raise_alarm
 from ..archives.output import OwnArchives
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.labels import check_label
 from ..base.own_places import own_places
 from ..base.record import record, recording_failure
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class SnapshotRequest:
     """What to take a snapshot of, and why."""
 
-    place: Place
+    place: HomeRef
     kind: str = "manual"  # quick, manual, scheduled, pre-update, pre-migration, pre-import, pre-restore
     label: str = ""
     selection: Selection = field(default_factory=Selection)  # Selection(quick=True) for the small set
@@ -69,7 +69,7 @@ class SnapshotResult:
     operation: str
     snapshot: Snapshot
     id: str  # the public id
-    place: Place
+    place: HomeRef
     kind: str
     label: str
     files: int
@@ -89,15 +89,15 @@ class SnapshotResult:
 
 
 def create_snapshot(
-    surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
+    context: UserContext, request: SnapshotRequest, listener: Listener = silent
 ) -> SnapshotResult:
     """Store one snapshot of a home and account for everything."""
     check_label(request.label)
     operation = new_id()
     home = request.place.home
     known = {"home": home, "kind": request.kind}
-    with recording_failure(surroundings, operation, "snapshot", known, listener):
-        result = _create(surroundings, request, operation, listener)
+    with recording_failure(context, operation, "snapshot", known, listener):
+        result = _create(context, request, operation, listener)
     facts: dict[str, object] = {
         "home": home,
         "layout": request.place.layout.name,
@@ -116,26 +116,26 @@ def create_snapshot(
         "profile": request.selection.profile,
     }
     state = "done" if result.complete else "incomplete"
-    record(surroundings, Record(operation, "snapshot", state, facts=facts), listener)
+    record(context, Record(operation, "snapshot", state, facts=facts), listener)
     if result.alarm is not None:
-        raise_alarm(surroundings, result.alarm, listener)
+        raise_alarm(context, result.alarm, listener)
     return result
 
 
 def _create(
-    surroundings: Surroundings, request: SnapshotRequest, operation: str, listener: Listener
+    context: UserContext, request: SnapshotRequest, operation: str, listener: Listener
 ) -> SnapshotResult:
     began = time.monotonic()
-    make_right(surroundings, request.place.home, listener)
-    with open_vault(surroundings, create=True, homes=(request.place.home,), listener=listener) as repository:
+    make_right(context, request.place.home, listener)
+    with open_vault(context, create=True, homes=(request.place.home,), listener=listener) as repository:
         with repository.lock(wait=request.wait) as lock:
-            stored, source = _store(surroundings, request, repository, lock, listener)
+            stored, source = _store(context, request, repository, lock, listener)
         account = stored.account
         if stored.lost_packs:
             listener(Event("store", text=f"Note: {lost_packs_text(stored.lost_packs)}"))
         census = source.census()
         # Before retention: it might let the generation go that still has what is lost.
-        alarm = _compared(surroundings, request, repository, stored.snapshot, census, listener)
+        alarm = _compared(context, request, repository, stored.snapshot, census, listener)
         forgotten: tuple[str, ...] = ()
         kept = alarm is None or bool(alarm.pinned)
         if account.complete and request.retention and kept:
@@ -165,7 +165,7 @@ def _create(
 
 
 def _compared(
-    surroundings: Surroundings,
+    context: UserContext,
     request: SnapshotRequest,
     repository: Repository,
     snapshot: Snapshot,
@@ -177,10 +177,10 @@ def _compared(
 
     home, kind = request.place.home, request.kind
     try:
-        end_what_is_back(surroundings, home, kind, census, snapshot.id, listener)
+        end_what_is_back(context, home, kind, census, snapshot.id, listener)
         profile = request.selection.profile
         return find_loss(
-            surroundings, repository, request.place, kind, snapshot, census, listener, profile=profile
+            context, repository, request.place, kind, snapshot, census, listener, profile=profile
         )
     except (SafekeptError, OSError) as error:
         listener(Event("alarm", text=f"Note: the counts were not compared with those before: {error}"))
@@ -194,15 +194,15 @@ def lost_packs_text(count: int) -> str:
 
 
 def _store(
-    surroundings: Surroundings,
+    context: UserContext,
     request: SnapshotRequest,
     repository: Repository,
     lock: Lock,
     listener: Listener,
 ) -> tuple[StoredSnapshot, Scan]:
-    place, cache = request.place, usable_cache(cache_of(surroundings, repository), listener)
+    place, cache = request.place, usable_cache(cache_of(context, repository), listener)
     scope = scope_of(request.selection)
-    lean = not request.full and stored_lean(surroundings, place.home)
+    lean = not request.full and stored_lean(context, place.home)
     memory = Memory(
         repository,
         cache,
@@ -216,14 +216,14 @@ def _store(
         place.layout,
         request.selection,
         capture=CaptureOptions(
-            scratch=copies_directory(surroundings, cache),
+            scratch=copies_directory(context, cache),
             deadline=request.deadline,
             isolated=request.isolated,
         ),
-        avoid=own_places(surroundings),
-        user_home=surroundings.user_home,
-        environment=surroundings.environment,
-        own_archive=OwnArchives(surroundings),
+        avoid=own_places(context),
+        user_home=context.places.user_home,
+        environment=context.caller.environment,
+        own_archive=OwnArchives(context),
         check=policy.due,
         lean=LeanChoice(place.layout, lean, memory).wish,
         answers=memory.notes.get("answers"),
@@ -242,7 +242,7 @@ def _store(
             "home": place.home,
             "external": external,
             "host": os.uname().nodename,
-            "user": os.path.basename(surroundings.user_home.rstrip("/")),
+            "user": os.path.basename(context.places.user_home.rstrip("/")),
             "tool": f"safekept {__version__}",
             "created": time.strftime(
                 "%Y-%m-%dT%H:%M:%SZ", time.gmtime((request.now_ns or time.time_ns()) // 1_000_000_000)

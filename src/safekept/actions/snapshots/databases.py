@@ -9,7 +9,7 @@ from safekept.core.sqlite.lean import LeanWish
 from safekept.home.layout import Layout
 from safekept.vault.write import KnownDatabase, Memory
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 
 # Which databases are stored lean: what a setting, a command and earlier snapshots say of each. The text
 # of a left-out table is compared with its source when a database is stored lean for the first time, when
@@ -19,10 +19,10 @@ LEAN, FULL = "lean", "full"
 _WEEK_NS = 7 * 24 * 3600 * 1_000_000_000
 
 
-def stored_lean(surroundings: Surroundings, home: str) -> bool:
+def stored_lean(context: UserContext, home: str) -> bool:
     """What the settings say of one home."""
-    full = {os.path.realpath(one) for one in surroundings.full_homes}
-    return surroundings.databases == LEAN and os.path.realpath(home) not in full
+    full = {os.path.realpath(one) for one in context.choices.full_homes}
+    return context.choices.databases == LEAN and os.path.realpath(home) not in full
 
 
 class LeanChoice:

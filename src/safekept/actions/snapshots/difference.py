@@ -17,7 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, has_bytes, same_content, tree_changes
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.scratch import scratch
 from ..base.text_difference import patch
 from .contents import LARGEST_TEXT, Opened, text_of
@@ -110,7 +110,7 @@ class _Side:
 
 
 def differ(
-    surroundings: Surroundings,
+    context: UserContext,
     first: Opened,
     second: Opened | None,
     *,
@@ -120,12 +120,12 @@ def differ(
     """From `first` to `second`, or to the live home of `first`."""
     found = Difference(first.chosen, second.chosen if second else None)
     before = first.stored.source
-    with scratch(surroundings) as place:
+    with scratch(context) as place:
         if second is not None:
             pairs = _between(before, second.stored.source, found.remarks)
             sides = (_Side(before, None, deadline), _Side(second.stored.source, None, deadline))
         else:
-            live = LiveHome(surroundings, first, place)
+            live = LiveHome(context, first, place)
             pairs = _to_live(before, live, found.remarks)
             sides = (_Side(before, None, deadline), _Side(None, live, deadline))
         for path, old, new in pairs:

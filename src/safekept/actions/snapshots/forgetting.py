@@ -33,7 +33,7 @@ from safekept.vault.repo import Repository
 from safekept.vault.snapshots import public_id
 from safekept.vault.tags import QUICK
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import error_facts, record
 from .choosing import choose
 from .listing import Listed, Listing, list_home
@@ -60,7 +60,7 @@ class Forgetting:
 
 def plan_forgetting(
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     *,
     words: Iterable[str] = (),
     policies: Mapping[str, Policy] = DEFAULT_POLICIES,
@@ -99,23 +99,23 @@ def _beyond_kind(reasons: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def carry_out_forgetting(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     snapshots: list[Snapshot],
     listener: Listener = silent,
 ) -> list[str]:
     """Forget them; the ids that people see."""
-    with _Journalled(surroundings, "forget", place, snapshots, listener):
+    with _Journalled(context, "forget", place, snapshots, listener):
         with repository.lock(exclusive=True, wait=WAIT) as lock:
             done = forget(repository, snapshots, lock, now_ns=time.time_ns(), listener=listener)
         return [public_id(snapshot) for snapshot in done]
 
 
 def call_back(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     words: Iterable[str],
     listener: Listener = silent,
 ) -> list[Listed]:
@@ -123,16 +123,16 @@ def call_back(
     listing = list_home(repository, place.home)
     chosen = [choose(listing, word, forgotten=True) for word in words]
     snapshots = [one.snapshot for one in chosen]
-    journalled = _Journalled(surroundings, "unforget", place, snapshots, listener)
+    journalled = _Journalled(context, "unforget", place, snapshots, listener)
     with journalled, repository.lock(exclusive=True, wait=WAIT) as lock:
         unforget(repository, snapshots, lock, listener=listener)
     return chosen
 
 
 def pin_snapshots(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     words: Iterable[str],
     *,
     days: int = 0,
@@ -144,7 +144,7 @@ def pin_snapshots(
     chosen = [choose(listing, word, forgotten=True) for word in words]
     snapshots = [one.snapshot for one in chosen]
     until = time.strftime("%Y-%m-%d", time.gmtime(time.time() + days * 86400)) if days else ""
-    journalled = _Journalled(surroundings, "unpin" if off else "pin", place, snapshots, listener)
+    journalled = _Journalled(context, "unpin" if off else "pin", place, snapshots, listener)
     with journalled, repository.lock(exclusive=True, wait=WAIT) as lock:
         if off:
             unpin(repository, snapshots, lock, listener=listener)
@@ -155,7 +155,7 @@ def pin_snapshots(
 
 def plan_reclaiming(
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     quick: int,
     *,
     now: bool = False,
@@ -170,9 +170,9 @@ def plan_reclaiming(
 
 
 def reclaim(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
-    place: Place,
+    place: HomeRef,
     snapshots: list[Snapshot],
     *,
     now: bool = False,
@@ -180,7 +180,7 @@ def reclaim(
     listener: Listener = silent,
 ) -> tuple[list[str], Pruned]:
     """Forget these, then delete what was forgotten long enough ago and pack the rest tightly."""
-    with _Journalled(surroundings, "prune", place, snapshots, listener) as facts:
+    with _Journalled(context, "prune", place, snapshots, listener) as facts:
         with repository.lock(exclusive=True, wait=WAIT) as lock:
             moment = time.time_ns()
             done = forget(repository, snapshots, lock, now_ns=moment, listener=listener)
@@ -195,16 +195,16 @@ class _Journalled:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: UserContext,
         verb: str,
-        place: Place,
+        place: HomeRef,
         snapshots: Iterable[Snapshot],
         listener: Listener,
     ) -> None:
-        self._surroundings, self._verb, self._listener = surroundings, verb, listener
+        self._context, self._verb, self._listener = context, verb, listener
         self._facts: dict[str, object] = {
             "home": place.home,
-            "vault": surroundings.vault,
+            "vault": context.places.vault,
             "snapshots": [public_id(snapshot) for snapshot in snapshots],
         }
 
@@ -217,4 +217,4 @@ class _Journalled:
         if error is not None:
             state = "failed" if isinstance(error, Exception) else "interrupted"
             facts["error"] = error_facts(error)
-        record(self._surroundings, Record(new_id(), self._verb, state, facts=facts), self._listener)
+        record(self._context, Record(new_id(), self._verb, state, facts=facts), self._listener)

@@ -18,7 +18,7 @@ from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, StoredRoot, damaged_remark, has_bytes, snapshot_source
 from safekept.vault.repo import Repository
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.text_difference import patch
 from ..vault.opening import open_vault
 from .contents import text_of
@@ -57,7 +57,7 @@ class History:
     """The versions of one file, newest first."""
 
     path: str
-    place: Place
+    place: HomeRef
     versions: list[Version] = field(default_factory=list)
     searched: int = 0  # snapshots that were looked at
     remarks: list[Remark] = field(default_factory=list)  # where it could not be looked for
@@ -68,8 +68,8 @@ class History:
 
 
 def history(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     path: str,
     *,
     directory: str = "",
@@ -77,10 +77,10 @@ def history(
     listener: Listener = silent,
 ) -> History:
     """Look for one file in every snapshot of a home."""
-    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+    with open_vault(context, listener=listener) as repository, reading(repository, listener):
         listing = list_home(repository, place.home)
         found = History(_name(place, path, directory, repository, listing), place)
-        for one, source, node in _nodes(surroundings, repository, listing, found, listener):
+        for one, source, node in _nodes(context, repository, listing, found, listener):
             _add(found, one, source, node)
         if not found.versions:
             raise _never_seen(found, place)
@@ -91,7 +91,7 @@ def history(
         return found
 
 
-def _name(place: Place, path: str, directory: str, repository: Repository, listing: Listing) -> str:
+def _name(place: HomeRef, path: str, directory: str, repository: Repository, listing: Listing) -> str:
     """What the path is called in the home; the newest snapshots say which reading is meant."""
     for one in listing.of_home[:20]:
         source, _ = snapshot_source(repository, one.snapshot)
@@ -105,17 +105,17 @@ def _name(place: Place, path: str, directory: str, repository: Repository, listi
 
 
 def _source(
-    surroundings: Surroundings, repository: Repository, one: Listed, place: Place, path: str
+    context: UserContext, repository: Repository, one: Listed, place: HomeRef, path: str
 ) -> HomeSource:
     """The snapshot as a home, without reading its account where the path needs none."""
     light = HomeSource(repository, one.snapshot, [StoredRoot("", place.home.strip("/"))], None, [])
     if not path.startswith("_external/") and light.node("") is not None:
         return light
-    return open_stored(surroundings, repository, one).source
+    return open_stored(context, repository, one).source
 
 
 def _nodes(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     listing: Listing,
     found: History,
@@ -128,7 +128,7 @@ def _nodes(
         listener(Event("look", done, total, "snapshots", one.short))
         found.searched += 1
         try:
-            source = _source(surroundings, repository, one, found.place, found.path)
+            source = _source(context, repository, one, found.place, found.path)
             node = source.node(found.path)
         except NotAHome:
             continue
@@ -150,7 +150,7 @@ def _add(found: History, one: Listed, source: HomeSource, node: Node) -> None:
         found.versions.append(Version(node, source, one, one))
 
 
-def _compare_live(found: History, place: Place) -> None:
+def _compare_live(found: History, place: HomeRef) -> None:
     """Which of the versions the home has now; a live database is not opened for that."""
     full = os.path.join(place.home, found.path)
     newest = found.versions[0]
@@ -185,7 +185,7 @@ def _is_now(version: Version, full: str) -> bool:
         os.close(descriptor)
 
 
-def _patch_all(found: History, place: Place) -> None:
+def _patch_all(found: History, place: HomeRef) -> None:
     secret = place.layout.secret(found.path)
     texts = [None if secret else _text(found, version) for version in found.versions]
     for number in range(len(texts)):
@@ -203,7 +203,7 @@ def _text(found: History, version: Version) -> str | None:
     return text_of(version.source, found.path, version.node)
 
 
-def _never_seen(found: History, place: Place) -> NoSuchSnapshot:
+def _never_seen(found: History, place: HomeRef) -> NoSuchSnapshot:
     if not found.searched:
         return NoSuchSnapshot(
             f"This vault holds no snapshots of `{place.home}` yet",

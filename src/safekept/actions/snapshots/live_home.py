@@ -14,7 +14,7 @@ from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, content_of
 from safekept.vault.repo import Repository
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .contents import Opened
 from .database_copies import live_copy
 
@@ -24,7 +24,7 @@ _TYPES = {Kind.FILE: "file", Kind.DIRECTORY: "dir", Kind.SYMLINK: "symlink"}
 class LiveHome:
     """Entries of the home as it is, selected as the snapshot was."""
 
-    def __init__(self, surroundings: Surroundings, opened: Opened, place: str) -> None:
+    def __init__(self, context: UserContext, opened: Opened, place: str) -> None:
         self._scratch = place
         self.home = opened.place.home
         self._layout = opened.stored.layout
@@ -41,9 +41,9 @@ class LiveHome:
                 quick=scope.get("quick") is True,
             ),
             capture=CaptureOptions(scratch=place, isolated=False),
-            avoid=(surroundings.data_directory, surroundings.vault),
-            user_home=surroundings.user_home,
-            environment=surroundings.environment,
+            avoid=(context.places.data_directory, context.places.vault),
+            user_home=context.places.user_home,
+            environment=context.caller.environment,
         )
         self.entries: dict[str, Entry] = {entry.path: entry for entry in source}
         self._external = source.external()

@@ -10,7 +10,7 @@ from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import scan
 
 from ..archives.output import OwnArchives
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.labels import check_label
 from ..base.recovery import make_right
 from ..vault.opening import refuse_inside_home, vault_exists
@@ -21,7 +21,7 @@ from .create import SnapshotRequest
 class SnapshotPreview:
     """What would be selected, without reading any content."""
 
-    place: Place
+    place: HomeRef
     vault: str
     vault_exists: bool
     files: int
@@ -30,20 +30,20 @@ class SnapshotPreview:
 
 
 def preview_snapshot(
-    surroundings: Surroundings, request: SnapshotRequest, listener: Listener = silent
+    context: UserContext, request: SnapshotRequest, listener: Listener = silent
 ) -> SnapshotPreview:
     """Select as a run would; the vault is neither made nor opened."""
     check_label(request.label)
-    refuse_inside_home(surroundings, (request.place.home,))
-    make_right(surroundings, request.place.home, listener)
+    refuse_inside_home(context, (request.place.home,))
+    make_right(context, request.place.home, listener)
     source = scan(
         request.place.home,
         request.place.layout,
         request.selection,
         capture=CaptureOptions(scratch="", deadline=request.deadline, isolated=False),
-        avoid=(surroundings.data_directory, surroundings.vault),
-        user_home=surroundings.user_home,
-        own_archive=OwnArchives(surroundings),
+        avoid=(context.places.data_directory, context.places.vault),
+        user_home=context.places.user_home,
+        own_archive=OwnArchives(context),
         listener=listener,
     )
     files = total = 0
@@ -53,8 +53,8 @@ def preview_snapshot(
             total += entry.size
     return SnapshotPreview(
         request.place,
-        surroundings.vault,
-        vault_exists(surroundings),
+        context.places.vault,
+        vault_exists(context),
         files,
         total,
         list(source.remarks),

@@ -15,14 +15,14 @@ from safekept.home.layout import Layout
 from safekept.home.scan import Selection
 from safekept.vault.tags import AUTOMATIC, QUICK
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.labels import tidy_label
 from ..vault.opening import open_vault
 from .create import SnapshotRequest, SnapshotResult, create_snapshot
 
 
 def snapshot_if_due(
-    surroundings: Surroundings,
+    context: UserContext,
     home: str,
     layout: Layout | str,
     *,
@@ -39,31 +39,31 @@ def snapshot_if_due(
     if hours <= 0:
         return None
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
-    lock = os.path.join(surroundings.data_directory, f"snapshot-{name}.lock")
+    lock = os.path.join(context.places.data_directory, f"snapshot-{name}.lock")
     try:
         with process_lock(lock, "snapshot", remove=True):
-            if not snapshot_is_due(surroundings, home, hours):
+            if not snapshot_is_due(context, home, hours):
                 return None
-            layout = surroundings.layout(layout) if isinstance(layout, str) else layout
+            layout = context.layout(layout) if isinstance(layout, str) else layout
             request = SnapshotRequest(
-                place=Place(home, layout),
+                place=HomeRef(home, layout),
                 kind=QUICK,
                 label=tidy_label(reason),
                 selection=Selection(quick=True),
                 isolated=isolated,
                 tags=(AUTOMATIC,),
             )
-            return create_snapshot(surroundings, request, listener)
+            return create_snapshot(context, request, listener)
     except AlreadyRunning:
         return None  # another end of a session is at it
 
 
-def snapshot_is_due(surroundings: Surroundings, home: str, hours: float) -> bool:
+def snapshot_is_due(context: UserContext, home: str, hours: float) -> bool:
     """Whether no snapshot of this home, quick or whole, is younger than so many hours; 0: never."""
-    return hours > 0 and _age_hours(surroundings, os.path.realpath(home)) >= hours
+    return hours > 0 and _age_hours(context, os.path.realpath(home)) >= hours
 
 
-def _age_hours(surroundings: Surroundings, home: str) -> float:
+def _age_hours(context: UserContext, home: str) -> float:
     """How long ago the last one was stored, by the journal; where it knows none, by the vault."""
     from ..status.recent import OF_THE_PAST, STORED
     from ..vault.opening import vault_exists
@@ -71,15 +71,15 @@ def _age_hours(surroundings: Surroundings, home: str) -> float:
 
     now = time.time()
     try:
-        for entry in surroundings.journal.backwards("snapshot"):
+        for entry in context.journal.backwards("snapshot"):
             ours = entry.facts.get("home") == home and entry.facts.get("kind") not in OF_THE_PAST
             if ours and entry.state in STORED and entry.time <= now:
                 return (now - entry.time) / 3600
     except OSError:
         pass
-    if not vault_exists(surroundings):
+    if not vault_exists(context):
         return float("inf")
-    with open_vault(surroundings) as repository:
+    with open_vault(context) as repository:
         shown = list_home(repository, home).shown
     newest = [one for one in shown if one.kind not in (*UNDO_POINTS, "adopted") and not one.future]
     return (now - newest[0].snapshot.time_ns / 1e9) / 3600 if newest else float("inf")

@@ -28,7 +28,7 @@ from safekept.home.conversations import (
 )
 from safekept.vault.repo import Repository
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import record, recording_failure
 from ..base.recovery import make_right
 from ..base.scratch import scratch
@@ -56,7 +56,7 @@ class Search:
 
 
 def search(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     home: str,
     database: str,
@@ -74,12 +74,12 @@ def search(
             return Search(None, "", len(every) - number)
         listener(Event("look", number, len(every), "snapshots", one.short))
         try:
-            source = open_stored(surroundings, repository, one).source
+            source = open_stored(context, repository, one).source
             node = source.node(database)
             if node is None or node.type != "file" or (node.content or b"") in seen:
                 continue
             seen.add(node.content or b"")
-            with scratch(surroundings) as directory:
+            with scratch(context) as directory:
                 copy = stored_copy(source, database, node, os.path.join(directory, "looked-into.db"))
                 with open_copy(copy, database) as chats:
                     return Search(one, chats.find(word).id, 0)
@@ -135,16 +135,16 @@ class StoredChats:
 
 @contextlib.contextmanager
 def stored_chats(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     word: str,
     profile: str = "",
     listener: Listener = silent,
 ) -> Iterator[StoredChats]:
     """Copy the chat database out of a snapshot and open it."""
     with (
-        opened(surroundings, place, word, listener=listener) as found,
-        scratch(surroundings) as directory,
+        opened(context, place, word, listener=listener) as found,
+        scratch(context) as directory,
     ):
         path = f"{found.stored.layout.profiles}/{profile}/{DATABASE}" if profile else DATABASE
         source = found.stored.source
@@ -169,14 +169,14 @@ def list_sessions(stored: StoredChats) -> list[Compared]:
 
 
 def read_session(
-    surroundings: Surroundings, stored: StoredChats, word: str, listener: Listener = silent
+    context: UserContext, stored: StoredChats, word: str, listener: Listener = silent
 ) -> tuple[Conversation, list[Message]]:
-    found = _find(surroundings, stored, word, "show", listener)
+    found = _find(context, stored, word, "show", listener)
     return found, stored.chats.messages(found.id)
 
 
 def _find(
-    surroundings: Surroundings, stored: StoredChats, word: str, verb: str, listener: Listener
+    context: UserContext, stored: StoredChats, word: str, verb: str, listener: Listener
 ) -> Conversation:
     """The session in the chosen snapshot; where it is not there, the error says which one has it."""
     try:
@@ -187,7 +187,7 @@ def _find(
             raise
 
         home, database = chosen.place.home, stored.database
-        found = search(surroundings, chosen.repository, home, database, word, stored.content, listener)
+        found = search(context, chosen.repository, home, database, word, stored.content, listener)
         profile = database.split("/")[-2] if "/" in database else ""
         if found.found is not None:
             named = f" --profile {shlex.quote(profile)}" if profile else ""
@@ -204,8 +204,8 @@ def _find(
 
 
 def restore_session(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     stored: StoredChats,
     word: str,
     *,
@@ -218,8 +218,8 @@ def restore_session(
 
     `undoes`: the operation that took it out, where this takes that back.
     """
-    make_right(surroundings, place.home, listener)
-    found = _find(surroundings, stored, word, "restore", listener)
+    make_right(context, place.home, listener)
+    found = _find(context, stored, word, "restore", listener)
     operation = new_id()
     facts: dict[str, object] = {
         "home": place.home,
@@ -241,11 +241,11 @@ def restore_session(
             path=stored.live,
         )
     began = time.monotonic()
-    record(surroundings, Record(operation, "restore-session", "begun", facts=facts), listener)
-    with recording_failure(surroundings, operation, "restore-session", facts, listener):
+    record(context, Record(operation, "restore-session", "begun", facts=facts), listener)
+    with recording_failure(context, operation, "restore-session", facts, listener):
         try:
             point = take_undo_point(
-                surroundings,
+                context,
                 place,
                 "pre-restore",
                 f"before session {found.id}",
@@ -265,5 +265,5 @@ def restore_session(
             )
             raise
     outcome = {**facts, **returned.as_dict(), "seconds": round(time.monotonic() - began, 3)}
-    record(surroundings, Record(operation, "restore-session", "done", facts=outcome), listener)
+    record(context, Record(operation, "restore-session", "done", facts=outcome), listener)
     return SessionRestored(operation, returned, stored.live, point)

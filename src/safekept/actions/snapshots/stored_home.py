@@ -18,7 +18,7 @@ from safekept.vault.read import HomeSource, shallow_paths, snapshot_source
 from safekept.vault.repo import Repository
 from safekept.vault.tags import layout_of
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .listing import Listed
 
 #: How far below the root of a foreign snapshot a home is looked for, its own markers included.
@@ -62,7 +62,7 @@ def reading(repository: Repository, listener: Listener, wait: float | None = Non
 
 
 def open_stored(
-    surroundings: Surroundings, repository: Repository, chosen: Listed, layout_name: str = ""
+    context: UserContext, repository: Repository, chosen: Listed, layout_name: str = ""
 ) -> Stored:
     """By our own manifest, else by what the snapshot was made of and the markers in it."""
     snapshot = chosen.snapshot
@@ -70,9 +70,9 @@ def open_stored(
     told = str(manifest.get("layout", "")) if manifest else layout_of(snapshot)
     home = "/" + source.roots[0].place
     if manifest is not None or told:
-        name = layout_name or (told if told in surroundings.layouts else "generic")
-        return Stored(source, manifest, surroundings.layout(name), home)
-    found = recognise(shallow_paths(repository, snapshot, _DEPTH), surroundings.layouts)
+        name = layout_name or (told if told in context.choices.layouts else "generic")
+        return Stored(source, manifest, context.layout(name), home)
+    found = recognise(shallow_paths(repository, snapshot, _DEPTH), context.choices.layouts)
     if found is None and not layout_name:
         raise NotAHome(
             f"Snapshot {chosen.short} was not made by safekept, and no agent's home that it knows is in it",
@@ -87,7 +87,7 @@ def open_stored(
     if found is not None:
         source, _ = snapshot_source(repository, snapshot, found[1])
         home = "/" + found[1]
-    return Stored(source, None, surroundings.layout(layout_name or (found[0] if found else "")), home)
+    return Stored(source, None, context.layout(layout_name or (found[0] if found else "")), home)
 
 
 def path_in_home(path: str, homes: Sequence[str], directory: str, source: HomeSource | None = None) -> str:

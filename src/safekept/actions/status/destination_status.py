@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from safekept.core.ages import moment
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .home_summary import Failure, failure_of
 from .recent import Recent
 
@@ -33,10 +33,10 @@ class DestinationStatus:
         }
 
 
-def destination_statuses(surroundings: Surroundings, recent: Recent) -> tuple[DestinationStatus, ...]:
+def destination_statuses(context: UserContext, recent: Recent) -> tuple[DestinationStatus, ...]:
     """Every destination that is set up. No place is asked: that would take as long as it takes."""
     found = []
-    for one in surroundings.destinations:
+    for one in context.choices.destinations:
         arrived = recent.pushes.get(one.name)
         size = arrived.facts.get("bytes") if arrived else 0
         found.append(

@@ -16,7 +16,7 @@ from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..drill.receipts import Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
 from .coverage import Coverage, coverage_of
@@ -101,7 +101,7 @@ def receipt_facts(receipt: Receipt | None) -> dict[str, object] | None:
 
 
 def home_status(
-    surroundings: Surroundings,
+    context: UserContext,
     home: str,
     layout: str,
     view: VaultView,
@@ -133,7 +133,7 @@ def home_status(
         whole=next((one for one in shown if one.complete and not one.quick), None),
         verified=last_snapshot(sound[0]) if sound else None,
         damaged=_damaged(listing.shown, last, coverage),
-        archive=last_archive(surroundings, recent.archives.get(home)),
+        archive=last_archive(context, recent.archives.get(home)),
         failure=failure_of(recent.failures.get(home)),
         proof=next((one for one in ours if one.ok), None),
         drill=next(iter(ours), None),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from safekept.core.ages import moment
 from safekept.core.journal import Record
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..snapshots.listing import Listed
 
 SOUND, UNVERIFIED, DAMAGED = "sound", "unverified", "damaged"
@@ -131,7 +131,7 @@ def told_snapshot(entry: Record | None) -> LastSnapshot | None:
     )
 
 
-def last_archive(surroundings: Surroundings, entry: Record | None) -> LastArchive | None:
+def last_archive(context: UserContext, entry: Record | None) -> LastArchive | None:
     if entry is None or not entry.facts.get("archive"):
         return None
     path = str(entry.facts["archive"])
@@ -142,7 +142,7 @@ def last_archive(surroundings: Surroundings, entry: Record | None) -> LastArchiv
         entry.state == "done",
         os.path.isfile(path),
         bool(entry.facts.get("sealed")),
-        bool(surroundings.identities) or surroundings.passphrase_is_given,
+        bool(context.choices.identities) or context.caller.passphrase_is_given,
     )
 
 

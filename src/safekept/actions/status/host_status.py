@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from safekept.core.ages import moment
 from safekept.core.spelling import shell_line
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..hosts.calls import HostCalls, read_host_calls
 
 #: What is wrong with a connection, by kind.
@@ -117,7 +117,7 @@ _TEXTS = {
 }
 
 
-def with_calls(surroundings: Surroundings, hosts: Iterable[HostStatus]) -> tuple[HostStatus, ...]:
+def with_calls(context: UserContext, hosts: Iterable[HostStatus]) -> tuple[HostStatus, ...]:
     """The same with what each of them last asked for."""
-    calls = {one.host: one for one in read_host_calls(surroundings)}
+    calls = {one.host: one for one in read_host_calls(context)}
     return tuple(replace(one, calls=calls.get(one.host, HostCalls(one.host))) for one in hosts)

@@ -19,7 +19,7 @@ from safekept.checkpoints.upkeep import measure, read_upkeep
 from safekept.core.ages import moment
 from safekept.core.locks import lock_is_held
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..projects.project import checkpoint_directory
 
 _TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
@@ -83,9 +83,9 @@ class KeptProjects:
         }
 
 
-def kept_projects(surroundings: Surroundings) -> KeptProjects:
+def kept_projects(context: UserContext) -> KeptProjects:
     """Every project that has checkpoints, or was tried and has none. Makes no store."""
-    place = checkpoint_directory(surroundings)
+    place = checkpoint_directory(context)
     base = os.path.join(place, "projects")
     try:
         names = sorted(os.listdir(base))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.journal import VERSION, Record, parse_line
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 
 #: So much of the journal is looked at; years of daily use.
 MOST_BYTES = 8 << 20
@@ -39,15 +39,15 @@ class Recent:
     problem: str = ""  # why it cannot be read at all
 
 
-def recent(surroundings: Surroundings) -> Recent:
+def recent(context: UserContext) -> Recent:
     """Look at the end of the journal; what cannot be read is said and stops nothing."""
     found, seen = Recent(), 0
     try:
-        for line in surroundings.journal.lines_backwards():
+        for line in context.journal.lines_backwards():
             seen += len(line)
             if seen > MOST_BYTES:
                 break
-            _take(found, line, surroundings.vault)
+            _take(found, line, context.places.vault)
     except OSError as error:
         found.problem = error.strerror or str(error)
     return found

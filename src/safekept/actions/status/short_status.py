@@ -15,7 +15,7 @@ from safekept.core.journal import Record
 from safekept.core.objects.address import is_address
 
 from ..alarms.alarms import open_alarms
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .recent import ENDED_BADLY, OF_THE_PAST, STORED
 from .verdict_levels import ALARM, EXIT_CODES, NOT_PROTECTED, PROTECTED
 
@@ -44,29 +44,29 @@ class ShortStatus:
 
 
 def short_status(
-    surroundings: Surroundings, home: str, *, stale_hours: float, now: float | None = None
+    context: UserContext, home: str, *, stale_hours: float, now: float | None = None
 ) -> ShortStatus:
     """How one home is, by what the journal says."""
     now = time.time() if now is None else now
-    alarms = len(open_alarms(surroundings))
+    alarms = len(open_alarms(context))
     try:
-        entry, failure = _last(surroundings, home, now)
+        entry, failure = _last(context, home, now)
     except OSError:
         return ShortStatus(NOT_PROTECTED, "cannot tell: the journal cannot be read", 0.0, alarms)
     last = entry.time if entry else 0.0
-    level, text = _judged(surroundings, entry, failure, stale_hours, now)
+    level, text = _judged(context, entry, failure, stale_hours, now)
     if alarms:
         level, text = ALARM, f"ALARM: {alarms:,} {'alarm' if alarms == 1 else 'alarms'}"
     return ShortStatus(level, text, last, alarms)
 
 
-def _last(surroundings: Surroundings, home: str, now: float) -> tuple[Record | None, Record | None]:
+def _last(context: UserContext, home: str, now: float) -> tuple[Record | None, Record | None]:
     """The last snapshot that was stored, and what failed after it; read from the end and no further.
 
     One from the future says nothing about today, unless there is no other.
     """
     future, failure = None, None
-    for record in surroundings.journal.backwards("snapshot"):
+    for record in context.journal.backwards("snapshot"):
         if record.facts.get("home") != home or record.facts.get("kind") in OF_THE_PAST:
             continue
         if record.state in ENDED_BADLY:
@@ -79,11 +79,13 @@ def _last(surroundings: Surroundings, home: str, now: float) -> tuple[Record | N
 
 
 def _judged(
-    surroundings: Surroundings, entry: Record | None, failure: Record | None, stale_hours: float, now: float
+    context: UserContext, entry: Record | None, failure: Record | None, stale_hours: float, now: float
 ) -> tuple[str, str]:
     if entry is None:
         return NOT_PROTECTED, "not protected: no snapshot yet"
-    if not is_address(surroundings.vault) and not os.path.exists(os.path.join(surroundings.vault, "config")):
+    if not is_address(context.places.vault) and not os.path.exists(
+        os.path.join(context.places.vault, "config")
+    ):
         return ALARM, "ALARM: the vault is gone"
     databases = entry.facts.get("databases")
     if isinstance(databases, dict) and "damaged" in databases.values():

@@ -19,7 +19,7 @@ from safekept.home.layout import recognise_home
 from safekept.vault.tags import forgotten_at, layout_of
 
 from ..alarms.alarms import Alarm, open_alarms
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.own_places import known_homes
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
@@ -109,7 +109,7 @@ class Status:
 
 
 def look(
-    surroundings: Surroundings,
+    context: UserContext,
     home: str = "",
     layout: str = "",
     *,
@@ -124,15 +124,15 @@ def look(
     opening the vault made right.
     """
     now = time.time() if now is None else now
-    found = recent(surroundings)
-    alarms = open_alarms(surroundings)
-    receipts = [one for one in read_receipts(surroundings) if one.subject != CHECKPOINTS]
-    with vault_view(surroundings, found, now, listener) as view:
-        places = _homes(surroundings, view, found, home, layout)
-        default = _default(surroundings)
+    found = recent(context)
+    alarms = open_alarms(context)
+    receipts = [one for one in read_receipts(context) if one.subject != CHECKPOINTS]
+    with vault_view(context, found, now, listener) as view:
+        places = _homes(context, view, found, home, layout)
+        default = _default(context)
         homes = tuple(
             home_status(
-                surroundings,
+                context,
                 path,
                 name,
                 view,
@@ -145,10 +145,10 @@ def look(
             for path, name in places
         )
         vault = view.status
-    unkept = () if home else _unkept(surroundings, dict(places))
-    projects = kept_projects(surroundings)
-    destinations = destination_statuses(surroundings, found)
-    plan = surroundings.schedule
+    unkept = () if home else _unkept(context, dict(places))
+    projects = kept_projects(context)
+    destinations = destination_statuses(context, found)
+    plan = context.choices.schedule
     push_hours = plan.push_overdue_days * 24 if plan is not None else PUSH_STALE_HOURS
     shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))
     agents = tuple(one for one in hosts if one.here and not home)
@@ -173,37 +173,37 @@ def look(
         unkept,
         projects,
         destinations,
-        _schedule(surroundings, now),
+        _schedule(context, now),
         shown,
-        JournalStatus(surroundings.journal.path, found.problem, found.unreadable, found.newer),
+        JournalStatus(context.journal.path, found.problem, found.unreadable, found.newer),
         agents,
-        switched_off(surroundings.data_directory, surroundings.environment),
+        switched_off(context.places.data_directory, context.caller.environment),
     )
 
 
-def _default(surroundings: Surroundings) -> str:
+def _default(context: UserContext) -> str:
     try:
-        return surroundings.locate(existing=False).home
+        return context.locate(existing=False).home
     except SafekeptError:
         return ""
 
 
 def _homes(
-    surroundings: Surroundings, view: VaultView, recent: Recent, home: str, layout: str
+    context: UserContext, view: VaultView, recent: Recent, home: str, layout: str
 ) -> list[tuple[str, str]]:
     """The homes that are looked at, with their layouts; the one that is meant by default comes first."""
     if home or layout:
-        place = surroundings.locate(home, layout, existing=False)
+        place = context.locate(home, layout, existing=False)
         return [(place.home, place.layout.name)]
     kept = _kept_here(view, recent)
-    place = surroundings.locate(existing=False)
+    place = context.locate(existing=False)
     known = os.path.isdir(place.home) or place.home in kept
     found = {place.home: place.layout.name} if known else {}
     found |= {path: name for path, name in kept.items() if path != place.home}
     if not found:
         found = {
-            path: recognise_home(path, surroundings.layouts) or "generic"
-            for path in known_homes(surroundings)
+            path: recognise_home(path, context.choices.layouts) or "generic"
+            for path in known_homes(context)
             if os.path.isdir(path)
         }
     return list(found.items()) or [(place.home, place.layout.name)]
@@ -229,26 +229,26 @@ def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
     }
 
 
-def _unkept(surroundings: Surroundings, looked_at: dict[str, str]) -> tuple[tuple[str, str], ...]:
+def _unkept(context: UserContext, looked_at: dict[str, str]) -> tuple[tuple[str, str], ...]:
     """Homes of agents that are on this machine and of which nothing was ever kept."""
     found = []
-    for path in dict.fromkeys(known_homes(surroundings)):
+    for path in dict.fromkeys(known_homes(context)):
         if path not in looked_at and os.path.isdir(path):
-            name = recognise_home(path, surroundings.layouts)
+            name = recognise_home(path, context.choices.layouts)
             if name:
                 found.append((path, name))
     return tuple(found)
 
 
-def _schedule(surroundings: Surroundings, now: float) -> ScheduleStatus:
+def _schedule(context: UserContext, now: float) -> ScheduleStatus:
     from safekept.schedule.state import read_state
 
-    state = read_state(os.path.join(surroundings.data_directory, "schedule", "state.json"))
+    state = read_state(os.path.join(context.places.data_directory, "schedule", "state.json"))
     if not state.looked and state.run is None:
         return ScheduleStatus()
     from ..schedule.schedule import last_run, next_run
 
-    run, upcoming = last_run(surroundings), 0.0
+    run, upcoming = last_run(context), 0.0
     with contextlib.suppress(SafekeptError, ValueError):
-        upcoming = next_run(surroundings, now)
+        upcoming = next_run(context, now)
     return ScheduleStatus(state.looked, run.started if run else 0.0, run.state if run else "", upcoming)

@@ -22,7 +22,7 @@ from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..vault.keys.keys import ListedKey, listed_keys
 from ..vault.keys.recovery_access import second_way
 from ..vault.known_vaults import known_vault
@@ -124,17 +124,17 @@ class VaultView:
 
 @contextlib.contextmanager
 def vault_view(
-    surroundings: Surroundings, recent: Recent, now: float, listener: Listener = silent
+    context: UserContext, recent: Recent, now: float, listener: Listener = silent
 ) -> Iterator[VaultView]:
     """Look at the vault; it stays open inside the `with`. Never raises for what is wrong with the vault."""
-    place = surroundings.vault
+    place = context.places.vault
     with contextlib.ExitStack() as stack:
         try:
-            if not known_vault(surroundings) and not vault_exists(surroundings) and not _something(place):
+            if not known_vault(context) and not vault_exists(context) and not _something(place):
                 view = VaultView(VaultStatus(place, NONE))
             else:
-                repository = stack.enter_context(open_vault(surroundings, listener=listener))
-                view = _look(surroundings, repository, recent, now)
+                repository = stack.enter_context(open_vault(context, listener=listener))
+                view = _look(context, repository, recent, now)
         except SafekeptError as error:
             shut = VaultStatus(place, SHUT, error.as_dict(), check=_check(recent), kit=_kit(recent))
             view = VaultView(shut)
@@ -158,17 +158,17 @@ def _something(place: str) -> bool:
         return True
 
 
-def _look(surroundings: Surroundings, repository: Repository, recent: Recent, now: float) -> VaultView:
+def _look(context: UserContext, repository: Repository, recent: Recent, now: float) -> VaultView:
     snapshots, damaged = list_snapshots(repository)
     forgotten = sum(1 for snapshot in snapshots if forgotten_at(snapshot) is not None)
     size = free = None
-    if os.path.isdir(surroundings.vault):  # off this host, listing everything would take its time
+    if os.path.isdir(context.places.vault):  # off this host, listing everything would take its time
         size = sum(length for kind in DIRECTORIES for _, length in repository.storage.list(kind))
         with contextlib.suppress(OSError):
-            free = free_bytes(surroundings.vault)
-    key_file = surroundings.vault_key_file
+            free = free_bytes(context.places.vault)
+    key_file = context.places.vault_key_file
     status = VaultStatus(
-        surroundings.vault,
+        context.places.vault,
         OPEN,
         id=repository.id,
         bytes=size,
@@ -181,7 +181,7 @@ def _look(surroundings: Surroundings, repository: Repository, recent: Recent, no
         key_file=key_file if key_file and os.path.isfile(key_file) else "",
         check=_check(recent),
         kit=_kit(recent),
-        second_way=second_way(surroundings, repository),
+        second_way=second_way(context, repository),
         growth=growth_of(snapshots, now),
     )
     return VaultView(status, repository, snapshots)

@@ -19,7 +19,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record, parse_line
 from safekept.home.landing import existing_areas, landings
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..projects.project import checkpoint_directory
 
 LANDING, ROLLBACK, SESSION = "landing", "rollback", "session"
@@ -64,17 +64,17 @@ class Change:
         }
 
 
-def changes(surroundings: Surroundings, home: str = "", project: str = "") -> list[Change]:
+def changes(context: UserContext, home: str = "", project: str = "") -> list[Change]:
     """Every change that is known, in the order in which they were made; narrowed to one place if named."""
-    records = journal_of(surroundings, *_CHANGING)
+    records = journal_of(context, *_CHANGING)
     final = {one.operation: (at, one) for at, one in enumerate(records) if one.state in FINISHED}
     found: list[Change] = []
     if not project:
-        for place in [home] if home else _homes(surroundings, records):
+        for place in [home] if home else _homes(context, records):
             found += _landings(place, final)
             found += _sessions(place, records)
     if not home:
-        found += _rollbacks(surroundings, project, final)
+        found += _rollbacks(context, project, final)
 
     def order(change: Change) -> tuple[int, float]:
         if change.operation in final:
@@ -85,37 +85,37 @@ def changes(surroundings: Surroundings, home: str = "", project: str = "") -> li
     return sorted(found, key=order)
 
 
-def journal_of(surroundings: Surroundings, *verbs: str) -> list[Record]:
+def journal_of(context: UserContext, *verbs: str) -> list[Record]:
     """Every line of the journal, or those of some verbs, which costs little however long it is.
 
     Nothing where it cannot be read: then what lies beside things must do.
     """
     try:
         if verbs:
-            return list(surroundings.journal.backwards(*verbs))[::-1]
-        return list(surroundings.journal.read())
+            return list(context.journal.backwards(*verbs))[::-1]
+        return list(context.journal.read())
     except OSError:
         return []
 
 
-def journal_mentioning(surroundings: Surroundings, word: str) -> list[Record]:
+def journal_mentioning(context: UserContext, word: str) -> list[Record]:
     """The lines that have a word in them, an id or a part of one; cheap however long the journal is."""
     try:
-        lines = list(surroundings.journal.lines_backwards(json.dumps(word)[1:-1].encode()))[::-1]
+        lines = list(context.journal.lines_backwards(json.dumps(word)[1:-1].encode()))[::-1]
     except OSError:
         return []
     return [one for one in map(parse_line, lines) if one is not None]
 
 
-def known_landings(surroundings: Surroundings) -> list[str]:
+def known_landings(context: UserContext) -> list[str]:
     """Every home and directory that something ever landed in."""
-    return _homes(surroundings, journal_of(surroundings, *_LANDED))
+    return _homes(context, journal_of(context, *_LANDED))
 
 
-def _homes(surroundings: Surroundings, records: Iterable[Record]) -> list[str]:
+def _homes(context: UserContext, records: Iterable[Record]) -> list[str]:
     found = dict.fromkeys(str(one.facts.get("home") or "") for one in records if one.verb in _LANDED)
     with contextlib.suppress(SafekeptError):
-        found[surroundings.locate(existing=False).home] = None
+        found[context.locate(existing=False).home] = None
     return [home for home in found if home]
 
 
@@ -193,16 +193,14 @@ def _sessions(home: str, records: Iterable[Record]) -> list[Change]:
     ]
 
 
-def _rollbacks(
-    surroundings: Surroundings, project: str, final: Mapping[str, tuple[int, Record]]
-) -> list[Change]:
+def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int, Record]]) -> list[Change]:
     named = {
         str(one.facts.get("undo")): one
         for _, one in final.values()
         if one.verb in ("rollback", "rollback-undo") and one.facts.get("undo")
     }
     found = []
-    for place, path in rolled_back_projects(surroundings):
+    for place, path in rolled_back_projects(context):
         if project and path != project:
             continue
         lines = RollbackJournal(place).finished()
@@ -226,9 +224,9 @@ def _rollbacks(
     return found
 
 
-def rolled_back_projects(surroundings: Surroundings) -> list[tuple[str, str]]:
+def rolled_back_projects(context: UserContext) -> list[tuple[str, str]]:
     """Projects that were ever rolled back: our directory for each, and its path. Makes no store."""
-    base = os.path.join(checkpoint_directory(surroundings), "projects")
+    base = os.path.join(checkpoint_directory(context), "projects")
     found = []
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else ():
         place = os.path.join(base, name)

@@ -14,7 +14,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.trash import take_out, trash_in
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import record
 from ..projects.project import checkpoint_directory
 from .changes import Change, journal_of
@@ -44,11 +44,11 @@ class BroughtBack:
         }
 
 
-def bring_back_dropped(surroundings: Surroundings, request: UndoRequest, listener: Listener) -> Undone:
+def bring_back_dropped(context: UserContext, request: UndoRequest, listener: Listener) -> Undone:
     """Take an operation back that changed no home and no project; raises where that cannot be."""
     from .undo import Undone
 
-    entry = find_entry(surroundings, request.operation)
+    entry = find_entry(context, request.operation)
     ways: dict[str, _Way] = {
         "forget": _snapshots,
         "prune": _snapshots,
@@ -58,12 +58,12 @@ def bring_back_dropped(surroundings: Surroundings, request: UndoRequest, listene
         "backup": _archives,
         "doctor": _modes,
     }
-    if by := _brought_back(surroundings).get(entry.operation):
+    if by := _brought_back(context).get(entry.operation):
         raise already_back(entry, by)
     way = ways.get(entry.verb)
     if way is None or entry.state not in ("done", "incomplete"):
         raise not_undoable(entry)
-    found = way(surroundings, entry, request.dry_run, listener)
+    found = way(context, entry, request.dry_run, listener)
     if not found.back and not found.lost:
         raise not_undoable(entry)
     home = str(entry.facts.get("home") or "")
@@ -75,23 +75,23 @@ def bring_back_dropped(surroundings: Surroundings, request: UndoRequest, listene
     if home:
         facts["home"] = home
     state = "incomplete" if found.lost else "done"
-    record(surroundings, Record(operation, "bring-back", state, facts=facts), listener)
+    record(context, Record(operation, "bring-back", state, facts=facts), listener)
     return Undone(operation, change, brought_back=found)
 
 
-def _brought_back(surroundings: Surroundings) -> dict[str, str]:
+def _brought_back(context: UserContext) -> dict[str, str]:
     """Operations whose drops were all brought back before, and what did that."""
     return {
         str(one.facts.get("undoes")): one.operation
-        for one in journal_of(surroundings, "bring-back")
+        for one in journal_of(context, "bring-back")
         if one.state == "done"
     }
 
 
-_Way = Callable[[Surroundings, Record, bool, Listener], BroughtBack]
+_Way = Callable[[UserContext, Record, bool, Listener], BroughtBack]
 
 
-def _snapshots(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+def _snapshots(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     from safekept.vault.errors import NoSuchSnapshot
 
     from ..snapshots.choosing import choose
@@ -102,9 +102,9 @@ def _snapshots(surroundings: Surroundings, entry: Record, dry_run: bool, listene
     names = _texts(entry.facts.get("snapshots"))
     if not names:
         return BroughtBack("snapshot")
-    place = _place(surroundings, str(entry.facts.get("home") or ""))
+    place = _place(context, str(entry.facts.get("home") or ""))
     back, lost = [], []
-    with open_vault(surroundings, listener=listener) as repository:
+    with open_vault(context, listener=listener) as repository:
         listing = list_home(repository, place.home)
         for name in names:
             try:
@@ -113,17 +113,17 @@ def _snapshots(surroundings: Surroundings, entry: Record, dry_run: bool, listene
             except NoSuchSnapshot:
                 lost.append(name)
         if back and not dry_run:
-            call_back(surroundings, repository, place, back, listener)
+            call_back(context, repository, place, back, listener)
     return BroughtBack("snapshot", tuple(name[:8] for name in back), tuple(name[:8] for name in lost))
 
 
-def _place(surroundings: Surroundings, home: str) -> Place:
-    return surroundings.locate(home, existing=False)
+def _place(context: UserContext, home: str) -> HomeRef:
+    return context.locate(home, existing=False)
 
 
-def _checkpoints(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+def _checkpoints(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     found = recall_checkpoints(
-        surroundings, lambda one: one.operation == entry.operation, dry_run=dry_run, listener=listener
+        context, lambda one: one.operation == entry.operation, dry_run=dry_run, listener=listener
     )
     known = len(found.back) + len(found.lost)
     dropped = entry.facts.get("dropped")
@@ -135,7 +135,7 @@ def _checkpoints(surroundings: Surroundings, entry: Record, dry_run: bool, liste
 
 
 def recall_checkpoints(
-    surroundings: Surroundings,
+    context: UserContext,
     wanted: Callable[[Dropped], bool],
     *,
     dry_run: bool = False,
@@ -146,7 +146,7 @@ def recall_checkpoints(
 
     from ..projects.rollback import checkpoint_store
 
-    with checkpoint_store(surroundings, listener) as store:
+    with checkpoint_store(context, listener) as store:
         found = bring_back(store, wanted, look_only=dry_run)
     notes = ("the limits may drop them again: see `safekept checkpoints status`",) if found.back else ()
     return BroughtBack(
@@ -157,7 +157,7 @@ def recall_checkpoints(
     )
 
 
-def _archives(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+def _archives(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     archive = str(entry.facts.get("archive") or "")
     rotated = _texts(entry.facts.get("rotated"))
     if not rotated or not archive:
@@ -165,13 +165,13 @@ def _archives(surroundings: Surroundings, entry: Record, dry_run: bool, listener
     return _from_trash(os.path.dirname(archive), entry.operation, rotated, dry_run)
 
 
-def _legacy(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+def _legacy(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     count = entry.facts.get("archives")
     names = ["what was archived"] if count else []
-    return _from_trash(checkpoint_directory(surroundings), entry.operation, names, dry_run)
+    return _from_trash(checkpoint_directory(context), entry.operation, names, dry_run)
 
 
-def _modes(surroundings: Surroundings, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
+def _modes(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     from ..doctor.repairs import put_modes_back
 
     back, lost = put_modes_back(entry.facts.get("fixes"), dry_run=dry_run)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal, Record, parse_line
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .operation import Operation, operation_of
 
 #: Ids that are remembered: the lines of one operation are never so far apart.
@@ -64,10 +64,10 @@ class Log:
     reading: Reading = field(default_factory=Reading)
 
 
-def read_log(surroundings: Surroundings, request: LogRequest) -> Log:
+def read_log(context: UserContext, request: LogRequest) -> Log:
     """The newest operations that fit. Raises JournalUnreadable, at once or while they are taken."""
     reading = Reading()
-    return Log(_newest(surroundings.journal, request, reading), reading)
+    return Log(_newest(context.journal, request, reading), reading)
 
 
 def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator[Operation]:
@@ -110,27 +110,27 @@ def _records(journal: Journal, request: LogRequest, reading: Reading) -> Iterato
         raise _unreadable(journal, error) from error
 
 
-def require_journal(surroundings: Surroundings) -> None:
+def require_journal(context: UserContext) -> None:
     """Raise JournalUnreadable where nobody can say what was done: that is not the same as nothing."""
     try:
-        next(surroundings.journal.lines_backwards(), None)
+        next(context.journal.lines_backwards(), None)
     except OSError as error:
-        raise _unreadable(surroundings.journal, error) from error
+        raise _unreadable(context.journal, error) from error
 
 
-def find_operation(surroundings: Surroundings, word: str) -> Operation:
+def find_operation(context: UserContext, word: str) -> Operation:
     """The operation with this id, or with one that starts so, or whose last letters these are."""
     from .undo_refusals import NoSuchOperation
 
     found: dict[str, list[Record]] = {}
     fits = _fitting(word)
     try:
-        for line in surroundings.journal.lines_backwards(*_spelled(word)):
+        for line in context.journal.lines_backwards(*_spelled(word)):
             record = parse_line(line)
             if record is not None and fits(record.operation):
                 found.setdefault(record.operation, []).insert(0, record)
     except OSError as error:
-        raise _unreadable(surroundings.journal, error) from error
+        raise _unreadable(context.journal, error) from error
     if word in found:
         found = {word: found[word]}
     if len(found) == 1:

@@ -13,7 +13,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.objects.address import is_address
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class UndoPoint:
 
 
 def take_undo_point(
-    surroundings: Surroundings,
-    place: Place,
+    context: UserContext,
+    place: HomeRef,
     kind: str,
     label: str,
     *,
@@ -37,7 +37,7 @@ def take_undo_point(
 ) -> UndoPoint:
     """Take a snapshot of a home before it is changed. Nothing where there is no home or no vault yet."""
     # Looked at by name: where there is no vault, nothing of it is loaded either.
-    if not os.path.isdir(place.home) or not _vault_there(surroundings.vault):
+    if not os.path.isdir(place.home) or not _vault_there(context.places.vault):
         return UndoPoint()
     from safekept.home.scan import Selection
 
@@ -53,7 +53,7 @@ def take_undo_point(
         deadline=deadline,
     )
     try:
-        return UndoPoint(create_snapshot(surroundings, request, listener).id)
+        return UndoPoint(create_snapshot(context, request, listener).id)
     except SafekeptError as error:
         text = f"Note: no {kind} snapshot was taken ({error.what}); what is replaced is kept beside the home"
         listener(Event("undo-point", text=text))

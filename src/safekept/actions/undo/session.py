@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from safekept.core.events import Listener
 from safekept.core.journal import Record, new_id
 
-from ..base.context import Place, Surroundings
+from ..base.context import HomeRef, UserContext
 from ..base.record import record, recording_failure
 from .changes import Change
 from .safety_snapshot import take_undo_point
@@ -41,18 +41,16 @@ class SessionUndone:
         }
 
 
-def undo_session(
-    surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener
-) -> Undone:
+def undo_session(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
     """Take it out, or where that was undone, bring it back from the same snapshot."""
-    place = surroundings.locate(change.home)
+    place = context.locate(change.home)
     if change.verb == "undo-session":
-        return _again(surroundings, place, change, request, listener)
-    return _take_out(surroundings, place, change, request, listener)
+        return _again(context, place, change, request, listener)
+    return _take_out(context, place, change, request, listener)
 
 
 def _take_out(
-    surroundings: Surroundings, place: Place, change: Change, request: UndoRequest, listener: Listener
+    context: UserContext, place: HomeRef, change: Change, request: UndoRequest, listener: Listener
 ) -> Undone:
     from safekept.home.conversations import check_untouched, take_out
 
@@ -77,10 +75,10 @@ def _take_out(
         "session": session,
         "as": facts.get("as"),
     }
-    with recording_failure(surroundings, operation, "undo-session", known, listener):
+    with recording_failure(context, operation, "undo-session", known, listener):
         check_untouched(live, sessions, proof)
         point = take_undo_point(
-            surroundings,
+            context,
             place,
             "pre-restore",
             f"before taking session {session} out",
@@ -91,13 +89,13 @@ def _take_out(
         )
         gone = take_out(live, sessions, proof, deadline=request.deadline)
     known |= {"undo_point": point.id, "messages": gone.messages}
-    record(surroundings, Record(operation, "undo-session", "done", facts=known), listener)
+    record(context, Record(operation, "undo-session", "done", facts=known), listener)
     done = SessionUndone(session, database, gone.messages, False, point.id)
     return Undone(operation, change, session=done)
 
 
 def _again(
-    surroundings: Surroundings, place: Place, change: Change, request: UndoRequest, listener: Listener
+    context: UserContext, place: HomeRef, change: Change, request: UndoRequest, listener: Listener
 ) -> Undone:
     from ..snapshots.sessions import restore_session, stored_chats
     from .undo import Undone
@@ -105,13 +103,13 @@ def _again(
     facts = change.facts
     database = str(facts["database"])
     profile = database.split("/")[-2] if "/" in database else ""
-    with stored_chats(surroundings, place, str(facts["snapshot"]), profile, listener) as stored:
+    with stored_chats(context, place, str(facts["snapshot"]), profile, listener) as stored:
         word = str(facts.get("stored_session") or facts["session"])
         if request.dry_run:
             count = len(stored.chats.messages(stored.chats.find(word).id))
             return Undone("", change, session=SessionUndone(word, database, count, True))
         done = restore_session(
-            surroundings,
+            context,
             place,
             stored,
             word,

@@ -12,28 +12,26 @@ import os
 from safekept.core.trash import empty_trash
 from safekept.home.landing import expire
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..projects.project import checkpoint_directory
 from .changes import known_landings
 
 
-def empty_all_trash(
-    surroundings: Surroundings, *, keep_days: float | None = None, now: float | None = None
-) -> int:
+def empty_all_trash(context: UserContext, *, keep_days: float | None = None, now: float | None = None) -> int:
     """The bytes that this freed in trashes. Never raises.
 
     With `keep_days`, what landings replaced longer ago than that goes, too.
     """
-    places = {checkpoint_directory(surroundings)}
+    places = {checkpoint_directory(context)}
     with contextlib.suppress(OSError):
-        for entry in surroundings.journal.backwards("backup"):
+        for entry in context.journal.backwards("backup"):
             if entry.facts.get("rotated") and entry.facts.get("archive"):
                 places.add(os.path.dirname(str(entry.facts["archive"])))
     freed = 0
     for place in sorted(places):
         with contextlib.suppress(OSError):
             freed += empty_trash(place, now)
-    for home in known_landings(surroundings) if keep_days is not None else ():
+    for home in known_landings(context) if keep_days is not None else ():
         with contextlib.suppress(OSError):
             expire(home, keep_days or 0.0)
     return freed

@@ -20,7 +20,7 @@ from safekept.core.journal import Record, new_id
 from safekept.core.spelling import shell_word
 from safekept.home.landing import Landed, LandingUndo, NothingToUndo, UndoNotPossible, expire, plan_undo, undo
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..base.recovery import make_right
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
@@ -90,49 +90,49 @@ class Undone:
         return document
 
 
-def take_back(surroundings: Surroundings, request: UndoRequest, listener: Listener = silent) -> Undone:
+def take_back(context: UserContext, request: UndoRequest, listener: Listener = silent) -> Undone:
     """Find what is meant, plan, and do it unless it is a dry run."""
-    home, project = _scope(surroundings, request)
-    _make_all_right(surroundings, home, project, request, listener)
-    known = changes(surroundings, home, project)
+    home, project = _scope(context, request)
+    _make_all_right(context, home, project, request, listener)
+    known = changes(context, home, project)
     if request.operation:
-        change = _named(known, request.operation) or _guarded(surroundings, known, request.operation)
+        change = _named(known, request.operation) or _guarded(context, known, request.operation)
         if change is None:
             from .dropped import bring_back_dropped
 
-            return bring_back_dropped(surroundings, request, listener)
+            return bring_back_dropped(context, request, listener)
     else:
-        change = _last(surroundings, known, home, project)
+        change = _last(context, known, home, project)
     change = _standing(change, known)
-    _refuse_what_is_over(surroundings, change, known)
+    _refuse_what_is_over(context, change, known)
     if change.kind == LANDING:
-        return _landing(surroundings, change, request, listener)
+        return _landing(context, change, request, listener)
     if change.kind == ROLLBACK:
-        return _rollback(surroundings, change, request, listener)
+        return _rollback(context, change, request, listener)
     from safekept.home.conversations import SessionNotTakenOut
 
     from .session import undo_session
 
     try:
-        return undo_session(surroundings, change, request, listener)
+        return undo_session(context, change, request, listener)
     except SessionNotTakenOut as error:
-        error.next_steps = (*error.next_steps, *instead(surroundings, change, known))
+        error.next_steps = (*error.next_steps, *instead(context, change, known))
         raise
 
 
-def _scope(surroundings: Surroundings, request: UndoRequest) -> tuple[str, str]:
+def _scope(context: UserContext, request: UndoRequest) -> tuple[str, str]:
     """The home or the project that it is about, where one was named."""
     if request.directory:
-        return "", _project(surroundings, request.directory)
+        return "", _project(context, request.directory)
     if request.home or request.layout:
-        return surroundings.locate(request.home, request.layout, existing=False).home, ""
+        return context.locate(request.home, request.layout, existing=False).home, ""
     return "", ""
 
 
-def _project(surroundings: Surroundings, directory: str) -> str:
+def _project(context: UserContext, directory: str) -> str:
     """The project that a directory is in: the nearest one that was ever rolled back."""
     place = os.path.realpath(directory)
-    known = {path for _, path in rolled_back_projects(surroundings)}
+    known = {path for _, path in rolled_back_projects(context)}
     around = place
     while around not in known and around != os.path.dirname(around):
         around = os.path.dirname(around)
@@ -140,19 +140,19 @@ def _project(surroundings: Surroundings, directory: str) -> str:
 
 
 def _make_all_right(
-    surroundings: Surroundings, home: str, project: str, request: UndoRequest, listener: Listener
+    context: UserContext, home: str, project: str, request: UndoRequest, listener: Listener
 ) -> None:
     """What was killed half way is finished or taken back first; only then is there a last change."""
     if not project:
-        for place in {home} if home else {one.home for one in changes(surroundings) if one.home}:
-            make_right(surroundings, place, listener)
-    for place, path in [] if home else rolled_back_projects(surroundings):
+        for place in {home} if home else {one.home for one in changes(context) if one.home}:
+            make_right(context, place, listener)
+    for place, path in [] if home else rolled_back_projects(context):
         if (not project or path == project) and RollbackJournal(place).pending():
             from safekept.checkpoints.rollback import recover
 
             from ..projects.rollback import checkpoint_store
 
-            with contextlib.suppress(SafekeptError), checkpoint_store(surroundings, listener) as store:
+            with contextlib.suppress(SafekeptError), checkpoint_store(context, listener) as store:
                 recover(store, path, settings=request.settings, listener=listener)
 
 
@@ -167,9 +167,9 @@ def _named(known: list[Change], word: str) -> Change | None:
     return short[0] if short else None
 
 
-def _guarded(surroundings: Surroundings, known: list[Change], word: str) -> Change | None:
+def _guarded(context: UserContext, known: list[Change], word: str) -> Change | None:
     """What a guard brought back by itself, where its own id was given."""
-    for entry in journal_of(surroundings, "guard"):
+    for entry in journal_of(context, "guard"):
         same = (
             entry.operation == word
             or entry.operation.startswith(word)
@@ -180,10 +180,10 @@ def _guarded(surroundings: Surroundings, known: list[Change], word: str) -> Chan
     return None
 
 
-def _last(surroundings: Surroundings, known: list[Change], home: str, project: str) -> Change:
+def _last(context: UserContext, known: list[Change], home: str, project: str) -> Change:
     standing = [one for one in known if one.open]
     if not standing:
-        require_journal(surroundings)
+        require_journal(context)
         where = f" in `{home or project}`" if home or project else ""
         what = "rollback" if project else "import or restore" if home else "import, restore or rollback"
         raise NothingToUndo(
@@ -210,7 +210,7 @@ def _standing(change: Change, known: list[Change]) -> Change:
     return last if not last.undone_by else change
 
 
-def _refuse_what_is_over(surroundings: Surroundings, change: Change, known: list[Change]) -> None:
+def _refuse_what_is_over(context: UserContext, change: Change, known: list[Change]) -> None:
     """Taken back already, or nothing is kept: said with the reason and what can be done instead."""
     if change.undone_by:
         raise taken_back(change, change.undone_by)
@@ -224,20 +224,20 @@ def _refuse_what_is_over(surroundings: Surroundings, change: Change, known: list
     raise UndoNotPossible(
         f"{change.operation} cannot be taken back: {why}",
         kept=_KEPT,
-        next_steps=instead(surroundings, change, known)
+        next_steps=instead(context, change, known)
         or ("Restore from a backup instead: `safekept import FILE`",),
         operation=change.operation,
     )
 
 
-def _landing(surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener) -> Undone:
+def _landing(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
     plan = plan_undo(change.home, change.operation)
     if request.dry_run:
         return Undone("", change, plan)
     if request.agreed is not None:
         request.agreed(Undone("", change, plan))
     known = {"home": change.home, "undoes": change.operation}
-    with recording_failure(surroundings, new_id(), "undo", known, listener):
+    with recording_failure(context, new_id(), "undo", known, listener):
         landed = undo(change.home, change.operation, deadline=request.deadline, listener=listener)
     facts: dict[str, object] = {
         "home": change.home,
@@ -246,16 +246,16 @@ def _landing(surroundings: Surroundings, change: Change, request: UndoRequest, l
         **landed.as_dict(),
         **take_back_wrappers(change.facts),
     }
-    record(surroundings, Record(landed.operation, "undo", "done", facts=facts), listener)
+    record(context, Record(landed.operation, "undo", "done", facts=facts), listener)
     expire(change.home, request.keep_days)
     if change.facts.get("home_point"):
         from ..projects.rollback_news import leave_undone_home
 
-        leave_undone_home(surroundings, change.home)
+        leave_undone_home(context, change.home)
     return Undone(landed.operation, change, plan, landed)
 
 
-def _rollback(surroundings: Surroundings, change: Change, request: UndoRequest, listener: Listener) -> Undone:
+def _rollback(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
     from safekept.checkpoints.checkpoint import NoSuchCheckpoint
 
     from ..projects.rollback import RollbackOutcome, RollbackRequest, rollback
@@ -266,7 +266,7 @@ def _rollback(surroundings: Surroundings, change: Change, request: UndoRequest, 
 
     try:
         outcome = rollback(
-            surroundings,
+            context,
             RollbackRequest(
                 directory=change.project,
                 target=change.point,
@@ -278,15 +278,15 @@ def _rollback(surroundings: Surroundings, change: Change, request: UndoRequest, 
             listener,
         )
     except (NoSuchCheckpoint, NoCheckpointsHere) as error:
-        raise _dropped(surroundings, change) from error
+        raise _dropped(context, change) from error
     return Undone("" if request.dry_run else outcome.operation, change, rollback=outcome)
 
 
-def _dropped(surroundings: Surroundings, change: Change) -> UndoNotPossible:
+def _dropped(context: UserContext, change: Change) -> UndoNotPossible:
     """The point before a rollback is gone; it may still be kept."""
     from safekept.checkpoints.upkeep import dropped
 
-    entries = dropped(checkpoint_directory(surroundings))
+    entries = dropped(checkpoint_directory(context))
     kept = next((one for one in entries if one.id == change.point and one.project == change.project), None)
     steps = [f"See every point there is: `safekept rollback --all --dir {shell_word(change.project)}`"]
     if kept is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import leftovers
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .operation import Operation
 
 
@@ -29,7 +29,7 @@ class WayBack:
         }
 
 
-def way_back(surroundings: Surroundings, operation: Operation) -> WayBack:
+def way_back(context: UserContext, operation: Operation) -> WayBack:
     """Plan its undo. Nothing is changed; what keeps the plan from being made is part of the answer."""
     from .undo import UndoRequest, take_back
 
@@ -42,7 +42,7 @@ def way_back(surroundings: Surroundings, operation: Operation) -> WayBack:
                 text="a landing in this home was cut off and has to be made right first",
                 next_steps=("Take it back: `safekept undo --dry-run`",),
             )
-        take_back(surroundings, UndoRequest(operation=operation.id, dry_run=True))
+        take_back(context, UndoRequest(operation=operation.id, dry_run=True))
     except SafekeptError as error:
         return WayBack(False, text=error.what, next_steps=error.next_steps)
     except OSError as error:

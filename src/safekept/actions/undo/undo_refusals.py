@@ -7,7 +7,7 @@ from safekept.core.journal import Record
 from safekept.core.spelling import shell_line
 from safekept.home.landing import UndoNotPossible
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .changes import Change, journal_mentioning
 from .log import require_journal
 
@@ -18,17 +18,17 @@ class NoSuchOperation(SafekeptError):
     code = "no-such-operation"
 
 
-def find_entry(surroundings: Surroundings, word: str) -> Record:
+def find_entry(context: UserContext, word: str) -> Record:
     """The last line of the operation that is meant: by its id, the start of one, or its last six letters."""
     lines = [
         one
-        for one in journal_mentioning(surroundings, word)
+        for one in journal_mentioning(context, word)
         if one.operation.startswith(word) or one.operation.endswith("-" + word)
     ]
     found = [one for one in lines if one.operation == word] or lines
     names = list(dict.fromkeys(one.operation for one in found))
     if not names:
-        require_journal(surroundings)
+        require_journal(context)
         raise NoSuchOperation(
             f"the journal knows no operation `{word}`",
             kept=_KEPT,
@@ -141,13 +141,13 @@ def taken_back(change: Change, by: str) -> UndoNotPossible:
     )
 
 
-def instead(surroundings: Surroundings, change: Change, known: list[Change]) -> tuple[str, ...]:
+def instead(context: UserContext, change: Change, known: list[Change]) -> tuple[str, ...]:
     """What can be done where a change itself cannot be taken back."""
     steps = []
     if point := str(change.facts.get("undo_point") or ""):
         database = str(change.facts.get("database") or "")
         words = ["safekept", "snapshot", "restore", point[:8], *([database] if database else [])]
-        words += ["--home", change.home] if change.home != _default(surroundings) else []
+        words += ["--home", change.home] if change.home != _default(context) else []
         before = "To have the whole database as it was before, later messages lost"
         steps.append(f"{before if database else 'A snapshot was taken before it'}: `{shell_line(words)}`")
     older = [one for one in known[: known.index(change)] if one.open and not one.lost]
@@ -156,8 +156,8 @@ def instead(surroundings: Surroundings, change: Change, known: list[Change]) -> 
     return tuple(steps)
 
 
-def _default(surroundings: Surroundings) -> str:
+def _default(context: UserContext) -> str:
     try:
-        return surroundings.locate(existing=False).home
+        return context.locate(existing=False).home
     except SafekeptError:
         return ""

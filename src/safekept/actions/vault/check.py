@@ -10,7 +10,7 @@ from safekept.core.journal import Record, new_id
 from safekept.vault.care import Report, check
 from safekept.vault.repo import Repository
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..snapshots.stored_home import reading
 
@@ -60,22 +60,22 @@ class Checked:
 
 
 def check_vault(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     read_data: float | None = None,
     listener: Listener = silent,
 ) -> Checked:
     """Check under a shared lock, so that no prune takes away what is being looked at."""
     began = time.monotonic()
-    known = {"vault": surroundings.reads_from, "id": repository.id}
+    known = {"vault": context.places.reads_from, "id": repository.id}
     with (
-        recording_failure(surroundings, new_id(), "vault-check", known, listener),
+        recording_failure(context, new_id(), "vault-check", known, listener),
         reading(repository, listener, 60.0),
     ):
         report = check(repository, read_data=read_data, listener=listener)
-    seconds, place = time.monotonic() - began, surroundings.reads_from
-    copied = bool(surroundings.source_vault)
-    steps = _steps_for_a_copy(surroundings, report) if copied else _next_steps(report, read_data)
+    seconds, place = time.monotonic() - began, context.places.reads_from
+    copied = bool(context.places.source_vault)
+    steps = _steps_for_a_copy(context, report) if copied else _next_steps(report, read_data)
     checked = Checked(place, report, seconds, steps)
     facts: dict[str, object] = {
         "vault": place,
@@ -86,14 +86,14 @@ def check_vault(
         "damage": [finding.what for finding in report.damage][:100],
     }
     state = "done" if report.sound else "failed"
-    record(surroundings, Record(new_id(), "vault-check", state, facts=facts), listener)
+    record(context, Record(new_id(), "vault-check", state, facts=facts), listener)
     return checked
 
 
-def _steps_for_a_copy(surroundings: Surroundings, report: Report) -> tuple[str, ...]:
+def _steps_for_a_copy(context: UserContext, report: Report) -> tuple[str, ...]:
     """A copy is not mended where it lies: whoever has the vault sends again what is missing in it."""
-    name = surroundings.source_vault
-    known = any(one.name == name for one in surroundings.destinations)
+    name = context.places.source_vault
+    known = any(one.name == name for one in context.choices.destinations)
     push = f"`safekept push {name}`" if known else "`safekept push` where the vault itself is"
     if report.damage:
         return (

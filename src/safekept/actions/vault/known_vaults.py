@@ -11,38 +11,38 @@ import os
 
 from safekept.core.files import durable_write, private_directory
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from .place import is_remote
 
 
-def known_vault(surroundings: Surroundings) -> str:
+def known_vault(context: UserContext) -> str:
     """The id of the vault that was last seen in this place, or ""."""
-    return _known(surroundings).get(_place(surroundings), "")
+    return _known(context).get(_place(context), "")
 
 
-def _place(surroundings: Surroundings) -> str:
-    vault = surroundings.vault
-    return vault if is_remote(surroundings, vault) else os.path.realpath(vault)
+def _place(context: UserContext) -> str:
+    vault = context.places.vault
+    return vault if is_remote(context, vault) else os.path.realpath(vault)
 
 
-def _known(surroundings: Surroundings) -> dict[str, str]:
+def _known(context: UserContext) -> dict[str, str]:
     try:
-        with open(_known_file(surroundings), encoding="utf-8", errors="surrogateescape") as file:
+        with open(_known_file(context), encoding="utf-8", errors="surrogateescape") as file:
             found = json.load(file)["vaults"]
         return {str(place): str(vault) for place, vault in found.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def remember_vault(surroundings: Surroundings, vault: str) -> None:
-    known, place = _known(surroundings), _place(surroundings)
+def remember_vault(context: UserContext, vault: str) -> None:
+    known, place = _known(context), _place(context)
     if known.get(place) == vault:
         return
     document = {"version": 1, "vaults": {**known, place: vault}}
     with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
-        private_directory(surroundings.data_directory)
-        durable_write(_known_file(surroundings), json.dumps(document, indent=1).encode() + b"\n")
+        private_directory(context.places.data_directory)
+        durable_write(_known_file(context), json.dumps(document, indent=1).encode() + b"\n")
 
 
-def _known_file(surroundings: Surroundings) -> str:
-    return os.path.join(surroundings.data_directory, "vaults.json")
+def _known_file(context: UserContext) -> str:
+    return os.path.join(context.places.data_directory, "vaults.json")

@@ -23,7 +23,7 @@ from safekept.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
 from safekept.vault.repo import Repository, no_config, refuse_taken
 from safekept.vault.storage import FileKind, Storage
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from ..base.record import record
 from .keys.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
@@ -70,7 +70,7 @@ class KeyInsideHome(SafekeptError):
 
 
 def open_vault(
-    surroundings: Surroundings,
+    context: UserContext,
     *,
     create: bool = False,
     homes: Sequence[str] = (),
@@ -80,41 +80,41 @@ def open_vault(
 
     `homes` are homes at work beside the ones that the layouts know; a new vault lies in none of them.
     """
-    if surroundings.source_vault and not create:
-        return _open_source(surroundings, listener)
-    with _closed_on_error(_own_storage(surroundings)) as storage:
+    if context.places.source_vault and not create:
+        return _open_source(context, listener)
+    with _closed_on_error(_own_storage(context)) as storage:
         if _has_config(storage):
             if create:
-                refuse_inside_home(surroundings, homes)
-            repository = _open(surroundings, storage, listener)
-            remember_vault(surroundings, repository.id)
+                refuse_inside_home(context, homes)
+            repository = _open(context, storage, listener)
+            remember_vault(context, repository.id)
             return repository
         if not create:
-            raise _not_there(surroundings, storage)
+            raise _not_there(context, storage)
         storage.close()
-    return make_vault(surroundings, homes=homes, listener=listener, anew=False)
+    return make_vault(context, homes=homes, listener=listener, anew=False)
 
 
-def _own_storage(surroundings: Surroundings) -> Storage:
+def _own_storage(context: UserContext) -> Storage:
     """Where this machine's own vault lies, or will be made: a directory, or a place named by a URL."""
-    return storage_of(surroundings, surroundings.vault, create=True)
+    return storage_of(context, context.places.vault, create=True)
 
 
-def _open_source(surroundings: Surroundings, listener: Listener) -> Repository:
+def _open_source(context: UserContext, listener: Listener) -> Repository:
     """The vault that was named to be read from, with the same key; nothing is remembered of it.
 
     A copy in a destination is read without a lock: nobody prunes it but by `push --prune`, which would show
     as damage and never as wrong content, and a credential that can only add could not take a lock away.
     """
-    place = surroundings.source_vault
-    remote = is_remote(surroundings, place)
+    place = context.places.source_vault
+    remote = is_remote(context, place)
     cache = ""
-    if surroundings.cache_directory:
+    if context.places.cache_directory:
         name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        cache = os.path.join(surroundings.cache_directory, "copies", name)
-    storage = storage_of(surroundings, place, known=known_vault(surroundings))
+        cache = os.path.join(context.places.cache_directory, "copies", name)
+    storage = storage_of(context, place, known=known_vault(context))
     with _closed_on_error(storage):
-        repository = _open(surroundings, storage, listener, cache=cache)
+        repository = _open(context, storage, listener, cache=cache)
     repository.without_lock = remote
     return repository
 
@@ -129,7 +129,7 @@ def _closed_on_error(storage: Storage) -> Iterator[Storage]:
 
 
 def make_vault(
-    surroundings: Surroundings,
+    context: UserContext,
     *,
     homes: Sequence[str] = (),
     secret: Secret | None = None,
@@ -141,37 +141,37 @@ def make_vault(
     It opens with `secret`, else with the passphrase that the settings name, else with a generated key.
     `anew` also says that a person asked: a vault that was here before and is gone may be replaced.
     """
-    refuse_inside_home(surroundings, homes)
+    refuse_inside_home(context, homes)
     # Two first uses at once: one makes the vault, the other opens it.
-    with _closed_on_error(_own_storage(surroundings)) as storage, _one_at_a_time(surroundings):
+    with _closed_on_error(_own_storage(context)) as storage, _one_at_a_time(context):
         if _has_config(storage) and not anew:
-            return _open(surroundings, storage, listener)
-        if not anew and known_vault(surroundings):
-            raise _not_there(surroundings, storage)
-        if is_remote(surroundings, surroundings.vault):
+            return _open(context, storage, listener)
+        if not anew and known_vault(context):
+            raise _not_there(context, storage)
+        if is_remote(context, context.places.vault):
             storage.create()  # on a server the directory itself may be missing yet
         # Before a key is written: it would be the wrong one for what is there.
         refuse_taken(storage)
         repository = Repository.init(
-            storage, secret or _first_secret(surroundings, storage), cache=surroundings.cache_directory
+            storage, secret or _first_secret(context, storage), cache=context.places.cache_directory
         )
-    remember_vault(surroundings, repository.id)
-    listener(Event("vault", text=f"Made the vault {surroundings.vault}"))
+    remember_vault(context, repository.id)
+    listener(Event("vault", text=f"Made the vault {context.places.vault}"))
     return repository
 
 
 def initialise(
-    surroundings: Surroundings, *, secret: Secret | None = None, listener: Listener = silent
+    context: UserContext, *, secret: Secret | None = None, listener: Listener = silent
 ) -> Repository:
     """`vault init`: make the vault because a person asked, and note it in the journal."""
-    repository = make_vault(surroundings, secret=secret, listener=listener)
-    facts: dict[str, object] = {"vault": surroundings.vault, "id": repository.id}
-    record(surroundings, Record(new_id(), "vault-init", "done", facts=facts), listener)
+    repository = make_vault(context, secret=secret, listener=listener)
+    facts: dict[str, object] = {"vault": context.places.vault, "id": repository.id}
+    record(context, Record(new_id(), "vault-init", "done", facts=facts), listener)
     return repository
 
 
 def remove_locks(
-    surroundings: Surroundings, repository: Repository, *, everything: bool = False, dry_run: bool = False
+    context: UserContext, repository: Repository, *, everything: bool = False, dry_run: bool = False
 ) -> list[LockFile]:
     """`vault unlock`: the locks that were left behind, removed unless it is a dry run."""
     from safekept.vault.repo import read_locks, unlock
@@ -180,37 +180,40 @@ def remove_locks(
         locks = read_locks(repository.storage, repository.key)
         return [lock for lock in locks if everything or lock.stale or lock.reason]
     removed = unlock(repository.storage, repository.key, everything=everything)
-    facts: dict[str, object] = {"vault": surroundings.reads_from, "locks": [lock.holder for lock in removed]}
-    record(surroundings, Record(new_id(), "vault-unlock", "done", facts=facts), silent)
+    facts: dict[str, object] = {
+        "vault": context.places.reads_from,
+        "locks": [lock.holder for lock in removed],
+    }
+    record(context, Record(new_id(), "vault-unlock", "done", facts=facts), silent)
     return removed
 
 
 @contextlib.contextmanager
-def _one_at_a_time(surroundings: Surroundings) -> Iterator[None]:
-    path = os.path.join(surroundings.data_directory, "vault-init.lock")
+def _one_at_a_time(context: UserContext) -> Iterator[None]:
+    path = os.path.join(context.places.data_directory, "vault-init.lock")
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(process_lock(path, "vault init", _INIT_WAIT))
         except OSError as error:
             raise VaultUnreachable(
-                f"The vault at `{surroundings.vault}` cannot be made: "
-                f"`{surroundings.data_directory}`: {error.strerror}",
+                f"The vault at `{context.places.vault}` cannot be made: "
+                f"`{context.places.data_directory}`: {error.strerror}",
                 kept="Nothing was made or changed there",
                 next_steps=("See that you may write there, then run the command again",),
-                place=surroundings.vault,
+                place=context.places.vault,
             ) from error
         yield
 
 
-def cache_of(surroundings: Surroundings, repository: Repository) -> str:
+def cache_of(context: UserContext, repository: Repository) -> str:
     """The directory for what can be rebuilt of one vault; empty where there is no cache."""
-    if not surroundings.cache_directory:
+    if not context.places.cache_directory:
         return ""
-    return os.path.join(surroundings.cache_directory, repository.id[:16])
+    return os.path.join(context.places.cache_directory, repository.id[:16])
 
 
-def vault_exists(surroundings: Surroundings) -> bool:
-    with contextlib.closing(_own_storage(surroundings)) as storage:
+def vault_exists(context: UserContext) -> bool:
+    with contextlib.closing(_own_storage(context)) as storage:
         return _has_config(storage)
 
 
@@ -222,35 +225,35 @@ def _has_config(storage: Storage) -> bool:
         return False
 
 
-def refuse_inside_home(surroundings: Surroundings, homes: Sequence[str] = ()) -> None:
+def refuse_inside_home(context: UserContext, homes: Sequence[str] = ()) -> None:
     """Raise VaultInsideHome or KeyInsideHome where one of them lies in a home, links resolved.
 
     With the home, the vault or the only way into it would be lost; and a snapshot would hold its own key.
     """
-    place, key_file = os.path.realpath(surroundings.vault), os.path.realpath(surroundings.vault_key_file)
-    needed = not surroundings.vault_wants_passphrase or os.path.exists(key_file)
-    remote = is_remote(surroundings, surroundings.vault)
-    for home in (*homes, *known_homes(surroundings)):
+    place, key_file = os.path.realpath(context.places.vault), os.path.realpath(context.places.vault_key_file)
+    needed = not context.choices.vault_wants_passphrase or os.path.exists(key_file)
+    remote = is_remote(context, context.places.vault)
+    for home in (*homes, *known_homes(context)):
         if not remote and within(place, home):
-            raise VaultInsideHome.at(surroundings.vault, home)
-        if surroundings.vault_key_file and needed and within(key_file, home):
-            raise KeyInsideHome.at(surroundings.vault_key_file, home)
+            raise VaultInsideHome.at(context.places.vault, home)
+        if context.places.vault_key_file and needed and within(key_file, home):
+            raise KeyInsideHome.at(context.places.vault_key_file, home)
 
 
-def _first_secret(surroundings: Surroundings, storage: Storage) -> Secret:
+def _first_secret(context: UserContext, storage: Storage) -> Secret:
     """What a new vault will open with; a generated key is in its file before the vault is made."""
     from safekept.vault.repo import Secret, generate_secret
 
-    if surroundings.vault_wants_passphrase and surroundings.vault_secret is not None:
-        return surroundings.vault_secret()
-    existing = secret_from_file(surroundings.vault_key_file)
+    if context.choices.vault_wants_passphrase and context.caller.vault_secret is not None:
+        return context.caller.vault_secret()
+    existing = secret_from_file(context.places.vault_key_file)
     if existing is None:
         fresh = generate_secret()
-        if write_key_once(surroundings.vault_key_file, fresh.text):
+        if write_key_once(context.places.vault_key_file, fresh.text):
             return fresh
-        existing = secret_from_file(surroundings.vault_key_file)
+        existing = secret_from_file(context.places.vault_key_file)
         if existing is None:
-            raise KeyMissing.at(storage.location, surroundings.vault_key_file)
+            raise KeyMissing.at(storage.location, context.places.vault_key_file)
     # Only text of our own making needs no stretching; a person may have put a passphrase there.
     return Secret(existing.text, generated=looks_generated(existing.text))
 
@@ -262,57 +265,57 @@ def looks_generated(text: str) -> bool:
     return len(groups) == 13 and all(len(group) == 4 and set(group) <= alphabet for group in groups)
 
 
-def _open(surroundings: Surroundings, storage: Storage, listener: Listener, *, cache: str = "") -> Repository:
+def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: str = "") -> Repository:
     """With the key file, else with the passphrase; the error names every way that was tried."""
-    cache = cache or surroundings.cache_directory
-    secret = secret_from_file(surroundings.vault_key_file) if surroundings.vault_key_file else None
+    cache = cache or context.places.cache_directory
+    secret = secret_from_file(context.places.vault_key_file) if context.places.vault_key_file else None
     wrong: WrongKey | None = None
     if secret is not None:
         try:
             repository = Repository.open(storage, secret, cache=cache)
-            if said := close_to_others(surroundings.vault_key_file):  # only now it is known to be a key
+            if said := close_to_others(context.places.vault_key_file):  # only now it is known to be a key
                 listener(Event("key", text=f"Note: {said}"))
             return repository
         except WrongKey as error:
             wrong = error
-    if surroundings.vault_secret is None:
+    if context.caller.vault_secret is None:
         if wrong is not None:
-            raise _wrong_file(wrong, surroundings)
-        raise KeyMissing.at(storage.location, surroundings.vault_key_file)
-    return Repository.open(storage, surroundings.vault_secret(), cache=cache)
+            raise _wrong_file(wrong, context)
+        raise KeyMissing.at(storage.location, context.places.vault_key_file)
+    return Repository.open(storage, context.caller.vault_secret(), cache=cache)
 
 
-def _wrong_file(error: WrongKey, surroundings: Surroundings) -> WrongKey:
+def _wrong_file(error: WrongKey, context: UserContext) -> WrongKey:
     return WrongKey(
-        f"{error.what} in `{surroundings.vault_key_file}`",
+        f"{error.what} in `{context.places.vault_key_file}`",
         kept=error.kept,
         next_steps=(
-            f"Put the key from your kit into `{surroundings.vault_key_file}`, as one line",
+            f"Put the key from your kit into `{context.places.vault_key_file}`, as one line",
             "Or use the recovery passphrase: run the command at a terminal and it will ask for it",
             "Check that the vault is the one you mean: the setting `vault.path`",
         ),
         **error.facts,
-        key_file=surroundings.vault_key_file,
+        key_file=context.places.vault_key_file,
     )
 
 
-def _not_there(surroundings: Surroundings, storage: Storage) -> SafekeptError:
+def _not_there(context: UserContext, storage: Storage) -> SafekeptError:
     try:
-        if known_vault(surroundings) and next(iter(storage.list(FileKind.KEY)), None) is None:
-            return _gone(surroundings)
+        if known_vault(context) and next(iter(storage.list(FileKind.KEY)), None) is None:
+            return _gone(context)
         return no_config(storage)
     except PlaceMissing as error:
-        return _gone(surroundings) if known_vault(surroundings) else error
+        return _gone(context) if known_vault(context) else error
 
 
-def _gone(surroundings: Surroundings) -> NoSuchVault:
+def _gone(context: UserContext) -> NoSuchVault:
     return NoSuchVault(
-        f"The vault at `{surroundings.vault}` was here before, and is gone",
+        f"The vault at `{context.places.vault}` was here before, and is gone",
         kept="No new vault was made in its place",
         next_steps=(
             "If it lies on a drive or share, see that it is mounted, and run the command again",
             "If it was moved, say where it is: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`",
             "If it is gone for good, make a new one: `safekept vault init`",
         ),
-        place=surroundings.vault,
+        place=context.places.vault,
     )

@@ -14,7 +14,7 @@ from safekept.core.objects.address import is_address
 from safekept.core.objects.base import ObjectStore
 from safekept.vault.storage import LocalStorage, Storage
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..offsite.destination import DestinationSetting
 from ..offsite.place import find_destination, open_destination
 
@@ -26,22 +26,22 @@ class SeveralVaults(SafekeptError):
     code, exit_code = "several-vaults", 2
 
 
-def is_remote(surroundings: Surroundings, place: str) -> bool:
+def is_remote(context: UserContext, place: str) -> bool:
     """Whether a vault is named by a URL or by a destination, and not by a directory."""
-    return is_address(place) or any(one.name == place for one in surroundings.destinations)
+    return is_address(place) or any(one.name == place for one in context.choices.destinations)
 
 
-def storage_of(surroundings: Surroundings, place: str, *, known: str = "", create: bool = False) -> Storage:
+def storage_of(context: UserContext, place: str, *, known: str = "", create: bool = False) -> Storage:
     """The storage of the vault that `place` names. `known` is the id of this machine's own vault.
 
     With `create` the place is taken as it is: a vault is made in it, and not looked for below it.
     """
-    if not is_remote(surroundings, place):
+    if not is_remote(context, place):
         return LocalStorage(place if create else _directory_in(place, known))
     from safekept.vault.storage import RemoteStorage
 
-    setting = find_destination(surroundings, place)
-    objects = open_destination(surroundings, setting)
+    setting = find_destination(context, place)
+    objects = open_destination(context, setting)
     try:
         below = "" if create else _vault_in(objects, setting, known)
     except BaseException:

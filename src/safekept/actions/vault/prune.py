@@ -9,7 +9,7 @@ from safekept.core.journal import Record, new_id
 from safekept.vault.care import GRACE, Pruned, PrunePlan, carry_out, plan_prune
 from safekept.vault.repo import Repository
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..snapshots.stored_home import reading
 
@@ -32,7 +32,7 @@ def plan_vault_prune(
 
 
 def prune_vault(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     plan: PrunePlan,
     *,
@@ -42,13 +42,13 @@ def prune_vault(
     """Carry a plan out with the vault to ourselves; planned anew where the vault changed meanwhile."""
     operation = new_id()
     began = time.monotonic()
-    facts: dict[str, object] = {"vault": surroundings.vault, "plan": plan.as_dict()}
+    facts: dict[str, object] = {"vault": context.places.vault, "plan": plan.as_dict()}
     with (
-        recording_failure(surroundings, operation, "vault-prune", facts, listener),
+        recording_failure(context, operation, "vault-prune", facts, listener),
         repository.lock(exclusive=True, wait=wait) as lock,
     ):
         pruned = carry_out(repository, plan, lock, listener=listener)
     seconds = round(time.monotonic() - began, 3)
-    done = {"vault": surroundings.vault, **pruned.as_dict(), "seconds": seconds}
-    record(surroundings, Record(operation, "vault-prune", "done", facts=done), listener)
+    done = {"vault": context.places.vault, **pruned.as_dict(), "seconds": seconds}
+    record(context, Record(operation, "vault-prune", "done", facts=done), listener)
     return pruned

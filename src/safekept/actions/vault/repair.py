@@ -14,7 +14,7 @@ from safekept.core.journal import Record, new_id
 from safekept.vault.care import Repaired, RepairPlan, Report, carry_out_repair, check, plan_repair
 from safekept.vault.repo import Repository
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..snapshots.stored_home import reading
 
@@ -53,7 +53,7 @@ def plan_vault_repair(
 
 
 def repair_vault(
-    surroundings: Surroundings,
+    context: UserContext,
     repository: Repository,
     report: Report,
     *,
@@ -64,10 +64,10 @@ def repair_vault(
     began = time.monotonic()
     operation = new_id()
     total = Repaired()
-    facts: dict[str, object] = {"vault": surroundings.vault}
+    facts: dict[str, object] = {"vault": context.places.vault}
     after = report
     with (
-        recording_failure(surroundings, operation, "vault-repair", facts, listener),
+        recording_failure(context, operation, "vault-repair", facts, listener),
         repository.lock(exclusive=True, wait=wait) as lock,
     ):
         for _ in range(_ROUNDS):
@@ -78,11 +78,11 @@ def repair_vault(
             for name, count in done.as_dict().items():
                 setattr(total, name, getattr(total, name) + int(str(count)))
             after = check(repository, read_data=1.0, listener=listener)
-    result = VaultRepair(surroundings.vault, report, after, total, time.monotonic() - began)
+    result = VaultRepair(context.places.vault, report, after, total, time.monotonic() - began)
     facts["seconds"] = round(result.seconds, 3)
     state = "done" if after.sound else "incomplete"
     record(
-        surroundings,
+        context,
         Record(operation, "vault-repair", state, facts={**facts, **total.as_dict(), "sound": after.sound}),
         listener,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -17,7 +17,7 @@ from safekept.core.journal import Record, new_id
 from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo import Repository, generate_secret
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..base.record import record
 from ..offsite.place import MARKER, find_destination, open_destination
 from .keys.key_file import KeyExists, secret_from_file, write_key_once
@@ -43,23 +43,23 @@ class Joined:
 
 
 def join_vault(
-    surroundings: Surroundings, place: str, *, opens_with: str = "", listener: Listener = silent
+    context: UserContext, place: str, *, opens_with: str = "", listener: Listener = silent
 ) -> Joined:
     """Add a key of this machine's own to the vault at `place`; `opens_with` is a file with a key of it.
 
     The vault is not made the one of this machine by this: that is what the setting `vault.path` says.
     """
-    if surroundings.vault != place and vault_exists(surroundings):
-        raise VaultExists.at(surroundings.vault)
-    refuse_inside_home(replace(surroundings, vault=place))
-    _refuse_copy(surroundings, place)
-    key_file = surroundings.vault_key_file
-    source = replace(surroundings, source_vault=place, vault_key_file=opens_with or key_file)
+    if context.places.vault != place and vault_exists(context):
+        raise VaultExists.at(context.places.vault)
+    refuse_inside_home(context.changed(vault=place))
+    _refuse_copy(context, place)
+    key_file = context.places.vault_key_file
+    source = context.changed(source_vault=place, vault_key_file=opens_with or key_file)
     with open_vault(source, listener=listener) as repository:
         key = _own_key(repository, key_file)
-        remember_vault(replace(surroundings, vault=place), repository.id)
+        remember_vault(context.changed(vault=place), repository.id)
         facts: dict[str, object] = {"vault": place, "id": repository.id, "key": key}
-        record(surroundings, Record(new_id(), "vault-join", "done", facts=facts), listener)
+        record(context, Record(new_id(), "vault-join", "done", facts=facts), listener)
         return Joined(place, repository.id, key_file, key)
 
 
@@ -89,12 +89,12 @@ def _taken(key_file: str) -> KeyExists:
     )
 
 
-def _refuse_copy(surroundings: Surroundings, place: str) -> None:
+def _refuse_copy(context: UserContext, place: str) -> None:
     above, _, name = place.rstrip("/").rpartition("/")
     if not _COPY.fullmatch(name):
         return
-    if is_remote(surroundings, place):
-        objects = open_destination(surroundings, find_destination(surroundings, above))
+    if is_remote(context, place):
+        objects = open_destination(context, find_destination(context, above))
         try:
             marked = objects.exists(MARKER)
         finally:

@@ -13,7 +13,7 @@ from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind
 from safekept.vault.tags import forgotten_at
 
-from ..base.context import Surroundings
+from ..base.context import UserContext
 from ..snapshots.stored_home import reading
 
 
@@ -46,7 +46,7 @@ class Stats:
         return {**asdict(self), "ratio": round(self.ratio, 3) if self.ratio else None}
 
 
-def vault_stats(surroundings: Surroundings, repository: Repository, listener: Listener = silent) -> Stats:
+def vault_stats(context: UserContext, repository: Repository, listener: Listener = silent) -> Stats:
     """Count; what is unused is found by reading every directory once. A shared lock holds prunes off."""
     with reading(repository, listener, 60.0):
         snapshots, _ = list_snapshots(repository)
@@ -62,7 +62,7 @@ def vault_stats(surroundings: Surroundings, repository: Repository, listener: Li
     others = (FileKind.SNAPSHOT, FileKind.INDEX, FileKind.KEY)
     room = repository.storage.room()
     return Stats(
-        vault=surroundings.reads_from,
+        vault=context.places.reads_from,
         id=repository.id,
         snapshots=len(shown),
         forgotten=len(snapshots) - len(shown),

@@ -90,7 +90,7 @@ def _checkpoints(ctx: click.Context) -> Values:
 
 def _snapshots(ctx: click.Context) -> Values:
     from safekept.core.journal import Journal
-    from safekept.settings.surrounding import vault_of
+    from safekept.settings.context import vault_of
 
     from ..words.points import ago
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from safekept.actions.alarms.loss_watch import restore_words, set_aside_first
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.guard.guard_types import Guarded, GuardRequest
 from safekept.actions.guard.pre_update import DONE, FAILED, OPTED_OUT, Protection
 from safekept.core.errors import SafekeptError
@@ -24,8 +24,8 @@ _MISSING = 5
 class GuardWords:
     """Speaks between the phases of one guarded command."""
 
-    def __init__(self, console: Console, surroundings: Surroundings, request: GuardRequest) -> None:
-        self._console, self._surroundings, self._request = console, surroundings, request
+    def __init__(self, console: Console, context: UserContext, request: GuardRequest) -> None:
+        self._console, self._context, self._request = console, context, request
         self._protection: Protection | None = None
         self._current = console.listener()
 
@@ -142,7 +142,7 @@ class GuardWords:
         whole = any(one.whole for one in findings)
         paths = [] if whole else list(dict.fromkeys(path for one in findings for path in one.restore_paths))
         home = guarded.request.place.home
-        words = restore_words(self._surroundings, home, guarded.snapshot.id, paths)
+        words = restore_words(self._context, home, guarded.snapshot.id, paths)
         return set_aside_first(home) + self._command(*words)
 
     # -- the report ------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class GuardWords:
         return self._console.command(*words)
 
     def _named(self) -> list[str]:
-        words = restore_words(self._surroundings, self._request.place.home, "", ())
+        words = restore_words(self._context, self._request.place.home, "", ())
         return [word for word in words if word == "--home" or word == self._request.place.home]
 
 

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from ..console import Console
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
 
 
-def undo_home(console: Console, surroundings: Surroundings, operation: str, dry_run: bool) -> int:
+def undo_home(console: Console, context: UserContext, operation: str, dry_run: bool) -> int:
     from safekept.actions.undo.undo import UndoRequest, take_back
 
     from .undone import show_undone
 
     request = UndoRequest(operation=operation, dry_run=dry_run)
-    undone = take_back(surroundings, request, console.listener())
+    undone = take_back(context, request, console.listener())
     console.finish()
     return show_undone(console, undone, request)
 
 
 def go_back_home(
     console: Console,
-    surroundings: Surroundings,
+    context: UserContext,
     point: str,
     place: str,
     files: tuple[str, ...],
@@ -36,19 +36,19 @@ def go_back_home(
     from .home_points import show_home_outcome
 
     request = HomeRollbackRequest(point, files, place, dry_run, session, keep_days=keep_days)
-    outcome = roll_back_home(surroundings, request, console.listener())
+    outcome = roll_back_home(context, request, console.listener())
     console.finish()
     return show_home_outcome(console, outcome)
 
 
 def difference_home(
-    console: Console, surroundings: Surroundings, point: str, place: str, files: tuple[str, ...]
+    console: Console, context: UserContext, point: str, place: str, files: tuple[str, ...]
 ) -> int:
     from safekept.actions.projects.home_points.difference import home_difference
     from safekept.actions.projects.home_points.rollback import HomeRollbackRequest
 
     from .home_points import show_home_difference
 
-    found = home_difference(surroundings, HomeRollbackRequest(point, files, place), console.listener())
+    found = home_difference(context, HomeRollbackRequest(point, files, place), console.listener())
     console.finish()
     return show_home_difference(console, found)

@@ -15,7 +15,7 @@ from ..console import count_text
 from .rolled_back import show_outcome
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.projects.rollback import RollbackOutcome
 
 KEPT, ROLLED_BACK, NOT_ASKED = "kept", "rolled-back", "not-asked"
@@ -26,9 +26,9 @@ class Offer:
     """Asks until there is an answer; what it did is in `outcome`."""
 
     def __init__(
-        self, console: BesideConsole, surroundings: Surroundings, ran: Ran, where: Callable[[str], list[str]]
+        self, console: BesideConsole, context: UserContext, ran: Ran, where: Callable[[str], list[str]]
     ) -> None:
-        self._console, self._surroundings, self._ran, self._where = console, surroundings, ran, where
+        self._console, self._context, self._ran, self._where = console, context, ran, where
         self.outcome: RollbackOutcome | None = None
 
     def ask(self) -> str:
@@ -61,7 +61,7 @@ class Offer:
         request = self._ran.request
         try:
             self.outcome = rollback(
-                self._surroundings,
+                self._context,
                 RollbackRequest(request.project, target, settings=request.policy.take),
                 self._console.listener(),
             )
@@ -78,7 +78,7 @@ class Offer:
 
         request = self._ran.request
         try:
-            found = show_difference(self._surroundings, request.project, target, settings=request.policy.take)
+            found = show_difference(self._context, request.project, target, settings=request.policy.take)
         except SafekeptError as error:
             self._console.error(error)
             return

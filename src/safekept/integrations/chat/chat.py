@@ -24,7 +24,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -45,7 +45,7 @@ class Reply:
 class Conversation:
     """Who asks, from where."""
 
-    surroundings: Surroundings
+    context: UserContext
     directory: str
     policy: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     session: str = ""

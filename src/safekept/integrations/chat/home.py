@@ -25,7 +25,7 @@ _PATHS = 3
 
 def named(conversation: Conversation, word: str) -> str:
     """The id of the home point that a word means, if it means one."""
-    return named_point(conversation.surroundings, conversation.directory, word)
+    return named_point(conversation.context, conversation.directory, word)
 
 
 def row_text(point: HomePoint) -> str:
@@ -60,7 +60,7 @@ def diff(conversation: Conversation, point: str, files: tuple[str, ...]) -> Answ
     from safekept.actions.projects.home_points.difference import home_difference
 
     request = HomeRollbackRequest(point, files, conversation.directory)
-    found = home_difference(conversation.surroundings, request, conversation.listener)
+    found = home_difference(conversation.context, request, conversation.listener)
     if not found.paths:
         return "No changes since this home point.", found.as_dict(), True
     count = len(found.paths)
@@ -78,7 +78,7 @@ def first_lines(lines: Sequence[str]) -> list[str]:
 def go_back(conversation: Conversation, point: str, files: tuple[str, ...], dry_run: bool) -> Answer:
     """Bring the files of a home point back."""
     request = HomeRollbackRequest(point, files, conversation.directory, dry_run, conversation.session)
-    done = roll_back_home(conversation.surroundings, request, conversation.listener)
+    done = roll_back_home(conversation.context, request, conversation.listener)
     steps = [f"  restore: {path}" for path in (*done.create, *done.replace)]
     steps += [f"  remove: {path}" for path in done.remove]
     if dry_run:
@@ -98,13 +98,13 @@ def go_back(conversation: Conversation, point: str, files: tuple[str, ...], dry_
 
 def undo(conversation: Conversation, dry_run: bool) -> Answer | None:
     """Take the last rollback of a home point back; None where the last rollback was one of a project."""
-    operation = last_home_rollback(conversation.surroundings, conversation.directory)
+    operation = last_home_rollback(conversation.context, conversation.directory)
     if not operation:
         return None
     from safekept.actions.undo.undo import UndoRequest, take_back
 
     request = UndoRequest(operation=operation, dry_run=dry_run)
-    undone = take_back(conversation.surroundings, request, conversation.listener)
+    undone = take_back(conversation.context, request, conversation.listener)
     text = "✅ The last rollback was taken back."
     if dry_run:
         text = "Would take the last rollback of the home back, and has not."

@@ -21,7 +21,7 @@ def list_(conversation: Conversation, every: bool) -> Said:
     from safekept.actions.projects.rollback import list_timeline
 
     found = list_timeline(
-        conversation.surroundings,
+        conversation.context,
         conversation.directory,
         settings=conversation.policy.take,
         every=every,
@@ -89,7 +89,7 @@ def diff(conversation: Conversation, words: list[str]) -> Said:
     found = _with_files(
         tuple(words[1:]),
         lambda files: show_difference(
-            conversation.surroundings,
+            conversation.context,
             conversation.directory,
             words[0] if words else "1",
             files,
@@ -119,7 +119,7 @@ def go_back(
     outcome = _with_files(
         files,
         lambda wanted: rollback(
-            conversation.surroundings,
+            conversation.context,
             RollbackRequest(
                 directory=conversation.directory,
                 target=target,

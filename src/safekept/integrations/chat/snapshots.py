@@ -22,8 +22,8 @@ _KEPT = 20
 
 def list_(conversation: Conversation, words: list[str]) -> Answer:
     """The snapshots of the home, newest first."""
-    place = conversation.surroundings.locate(conversation.home, conversation.layout, existing=False)
-    with open_vault(conversation.surroundings, listener=conversation.listener) as repository:
+    place = conversation.context.locate(conversation.home, conversation.layout, existing=False)
+    with open_vault(conversation.context, listener=conversation.listener) as repository:
         listing = list_home(repository, place.home)
     data: dict[str, object] = {
         "home": place.home,
@@ -44,9 +44,9 @@ def list_(conversation: Conversation, words: list[str]) -> Answer:
 
 def create(conversation: Conversation, words: list[str]) -> Answer:
     """Take a quick snapshot; everything after the word is its label."""
-    place = conversation.surroundings.locate(conversation.home, conversation.layout)
+    place = conversation.context.locate(conversation.home, conversation.layout)
     request = SnapshotRequest(place, "quick", " ".join(words), Selection(quick=True), isolated=True)
-    result = create_snapshot(conversation.surroundings, request, conversation.listener)
+    result = create_snapshot(conversation.context, request, conversation.listener)
     data: dict[str, object] = {
         "id": result.id,
         "label": result.label,
@@ -71,7 +71,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         layout=conversation.layout,
         directory=conversation.directory,
     )
-    with prepare_restore(conversation.surroundings, request, conversation.listener) as prepared:
+    with prepare_restore(conversation.context, request, conversation.listener) as prepared:
         done = prepared.carry_out(conversation.listener)
         chosen, newer = prepared.chosen, prepared.newer
     landed = done.landed
@@ -102,13 +102,11 @@ def prune(conversation: Conversation, words: list[str]) -> Answer:
         if not (words[0].isascii() and words[0].isdigit() and int(words[0]) > 0):
             return "How many should stay? /snapshot prune [N], with N at least 1", {}, False
         keep = int(words[0])
-    place = conversation.surroundings.locate(conversation.home, conversation.layout, existing=False)
-    with open_vault(conversation.surroundings, listener=conversation.listener) as repository:
+    place = conversation.context.locate(conversation.home, conversation.layout, existing=False)
+    with open_vault(conversation.context, listener=conversation.listener) as repository:
         forgetting, _ = plan_reclaiming(repository, place, keep, listener=conversation.listener)
         chosen = [one.snapshot for one, _ in forgetting.go]
-        ids, pruned = reclaim(
-            conversation.surroundings, repository, place, chosen, listener=conversation.listener
-        )
+        ids, pruned = reclaim(conversation.context, repository, place, chosen, listener=conversation.listener)
     data: dict[str, object] = {"kept": keep, "forgotten": ids, "pruned": pruned.as_dict()}
     text = f"✅ {len(ids)} quick snapshots forgotten, {pruned.bytes_freed:,} bytes freed."
     return text + (" They can be called back for some days." if ids else ""), data, not pruned.damaged

@@ -22,8 +22,8 @@ def status(conversation: Conversation) -> Said:
     """Whether checkpoints are taken in this session, of which project, and what the hosts say."""
     from safekept.actions.hosts.calls import read_host_calls
 
-    surroundings = conversation.surroundings
-    found = switch(surroundings.data_directory, surroundings.environment, conversation.session)
+    context = conversation.context
+    found = switch(context.places.data_directory, context.caller.environment, conversation.session)
     lines = [_switch_text(found.on, found.by)]
     if found.strange:
         lines.append(f"{SWITCH} is `{found.strange[:20]}`, which is neither 0 nor 1.")
@@ -33,7 +33,7 @@ def status(conversation: Conversation) -> Said:
         lines.append(f"{project}: {count} checkpoint{'s' * (count != 1)}{age}.")
     else:
         lines.append(f"{conversation.directory} is not a project: only files that a tool names are kept.")
-    hosts = read_host_calls(surroundings)
+    hosts = read_host_calls(context)
     for host in hosts:
         if host.failing:
             lines.append(f"{host.host}: the last call was not protected: {host.last_failure.get('what')}")
@@ -62,7 +62,7 @@ def take(conversation: Conversation, words: list[str]) -> Said:
     from safekept.actions.projects.checkpoint import take_checkpoint
 
     done = take_checkpoint(
-        conversation.surroundings,
+        conversation.context,
         conversation.directory,
         conversation.policy,
         reason=" ".join(words),
@@ -83,7 +83,7 @@ def take(conversation: Conversation, words: list[str]) -> Said:
 
 
 def _turn(conversation: Conversation, on: bool) -> Said:
-    set_switch(conversation.surroundings.data_directory, conversation.session, on)
+    set_switch(conversation.context.places.data_directory, conversation.session, on)
     text = _switch_text(on, "session")
     if not conversation.session:
         text += "\nThis front end gives its sessions no names, so that holds for all of its kind."
@@ -104,11 +104,11 @@ def _project(conversation: Conversation) -> tuple[str, int, int]:
     from safekept.checkpoints.store import Store
 
     try:
-        project = project_around(conversation.surroundings, conversation.directory)
+        project = project_around(conversation.context, conversation.directory)
     except SafekeptError:
         return "", 0, 0
     try:
-        with Store.open(checkpoint_directory(conversation.surroundings)) as store:
+        with Store.open(checkpoint_directory(conversation.context)) as store:
             points = [point for point in store.checkpoints(project) if point.numbered]
     except (SafekeptError, OSError):
         return project, 0, 0

@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.base.record import record, recording_failure
 from safekept.actions.hosts.connections import (
     ConnectedFile,
@@ -32,7 +32,7 @@ from .settings_file import SettingsNotWritten, check_unchanged, digest, remove_s
 _PATIENCE = 10.0
 
 
-def carry_out(surroundings: Surroundings, plan: Plan, listener: Listener = silent) -> list[str]:
+def carry_out(context: UserContext, plan: Plan, listener: Listener = silent) -> list[str]:
     """Do what a plan says; where the copies of what was there lie is the answer."""
     verb = "connect" if plan.connecting else "disconnect"
     operation, began = new_id(), time.monotonic()
@@ -42,10 +42,10 @@ def carry_out(surroundings: Surroundings, plan: Plan, listener: Listener = silen
         "files_changed": [edit.file.path for edit in plan.edits if edit.changes],
         "command": list(plan.command),
     }
-    with recording_failure(surroundings, operation, verb, facts, listener):
+    with recording_failure(context, operation, verb, facts, listener):
         try:
-            with process_lock(lock_path(surroundings), verb, wait=_PATIENCE):
-                copies = _do(surroundings, plan)
+            with process_lock(lock_path(context), verb, wait=_PATIENCE):
+                copies = _do(context, plan)
         except OSError as error:
             raise SettingsNotWritten(
                 f"the settings could not be written: {error.strerror or error}",
@@ -55,21 +55,21 @@ def carry_out(surroundings: Surroundings, plan: Plan, listener: Listener = silen
             ) from error
         facts["seconds"] = round(time.monotonic() - began, 3)
         if plan.changes:
-            record(surroundings, Record(operation, verb, "done", facts=facts), listener)
+            record(context, Record(operation, verb, "done", facts=facts), listener)
     return [copy for copy in copies if copy]
 
 
-def _do(surroundings: Surroundings, plan: Plan) -> list[str]:
+def _do(context: UserContext, plan: Plan) -> list[str]:
     for edit in plan.edits:
         check_unchanged(edit.file)
-    copies = [_keep(surroundings, edit) for edit in plan.edits if edit.changes and not edit.known]
+    copies = [_keep(context, edit) for edit in plan.edits if edit.changes and not edit.known]
     if plan.connecting:
-        _remember(surroundings, plan)
+        _remember(context, plan)
     for edit in plan.edits:
         _write(edit)
     if not plan.connecting:
         _clear(plan)
-        forget_connection(surroundings, plan.host, plan.scope, plan.place)
+        forget_connection(context, plan.host, plan.scope, plan.place)
     return copies
 
 
@@ -83,23 +83,23 @@ def _clear(plan: Plan) -> None:
             os.rmdir(directory)
 
 
-def _keep(surroundings: Surroundings, edit: Edit) -> str:
+def _keep(context: UserContext, edit: Edit) -> str:
     """Keep what is replaced; where it lies, if a person may want to know."""
     if edit.file.content is None:
         return ""
-    path = keep_copy(surroundings, digest(edit.file.content), edit.file.content)
+    path = keep_copy(context, digest(edit.file.content), edit.file.content)
     return path if edit.in_full else ""
 
 
-def _remember(surroundings: Surroundings, plan: Plan) -> None:
+def _remember(context: UserContext, plan: Plan) -> None:
     files = []
     for edit in plan.edits:
         copy = ""
         if edit.base is not None:
             copy = digest(edit.base)
-            keep_copy(surroundings, copy, edit.base)
+            keep_copy(context, copy, edit.base)
         files.append(ConnectedFile(edit.file.path, copy, digest(edit.after or b"")))
-    before = connection_of(surroundings, plan.host, plan.scope, plan.place)
+    before = connection_of(context, plan.host, plan.scope, plan.place)
     same = (
         before is not None
         and before.files == tuple(files)
@@ -108,7 +108,7 @@ def _remember(surroundings: Surroundings, plan: Plan) -> None:
     )
     if not same:
         remember_connection(
-            surroundings,
+            context,
             Connection(plan.host, time.time(), plan.command, tuple(files), plan.scope, plan.directories),
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 
 from .hook_entries import Handler, NotHooks, Wanted, our_handlers, put_in, take_out
 from .json_edit import written
@@ -48,7 +48,7 @@ SECONDS = 30
 #: Of a project's settings that people usually share.
 SHARED = "The project's file may be shared with others; the path in it is of this machine"
 
-Files = Callable[[Surroundings, str], Sequence[HostFile]]
+Files = Callable[[UserContext, str], Sequence[HostFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ class Host:
     name: str
     title: str
     programs: tuple[str, ...]  # any of them on the PATH: it is on this machine
-    directory: Callable[[Surroundings], str]  # its settings directory for this user
-    files: Files  # files(surroundings, project); what counts as connected is written last
-    notes: Callable[[Surroundings, str], tuple[str, ...]] = lambda surroundings, project: ()
+    directory: Callable[[UserContext], str]  # its settings directory for this user
+    files: Files  # files(context, project); what counts as connected is written last
+    notes: Callable[[UserContext, str], tuple[str, ...]] = lambda context, project: ()
     #: The setting, in words, that keeps the host from calling us although it is connected; or "".
-    switched_off: Callable[[Surroundings, str], str] = lambda surroundings, project: ""
+    switched_off: Callable[[UserContext, str], str] = lambda context, project: ""
     in_projects: bool = True
     #: The scope where none is named: "", or the home that Hermes works in.
-    scope: Callable[[Surroundings], str] = lambda surroundings: ""
+    scope: Callable[[UserContext], str] = lambda context: ""
     #: Raises where there is nothing to connect in that scope.
-    check: Callable[[Surroundings, str], None] = lambda surroundings, scope: None
+    check: Callable[[UserContext, str], None] = lambda context, scope: None
     #: Files that others leave beside ours, and that go with them.
     leftovers: Callable[[str], list[str]] = lambda scope: []
     #: What a person has to do before it calls, for as long as it never has.
@@ -75,20 +75,20 @@ class Host:
     #: Whether the diff of this file is shown line by line.
     in_full: Callable[[str], bool] = lambda path: True
 
-    def option(self, surroundings: Surroundings, scope: str) -> tuple[str, ...]:
+    def option(self, context: UserContext, scope: str) -> tuple[str, ...]:
         """The option that names this scope on the command line; none for the usual one."""
-        if scope == self.scope(surroundings):
+        if scope == self.scope(context):
             return ()
         return ("--project" if self.in_projects else "--home", scope)
 
-    def found(self, surroundings: Surroundings) -> str:
+    def found(self, context: UserContext) -> str:
         """Its settings directory, which says that it is used on this machine; "" where there is none."""
-        directory = self.directory(surroundings)
+        directory = self.directory(context)
         return directory if os.path.isdir(directory) else ""
 
-    def program(self, surroundings: Surroundings) -> str:
+    def program(self, context: UserContext) -> str:
         """Where it is installed; "" where it is not on the PATH."""
-        search = surroundings.environment.get("PATH")
+        search = context.caller.environment.get("PATH")
         return next((path for name in self.programs if (path := shutil.which(name, path=search))), "")
 
 

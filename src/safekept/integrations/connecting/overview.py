@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import Connection, connections
 from safekept.actions.status.host_status import (
     GONE,
@@ -24,39 +24,39 @@ from .program import Program, runs
 from .settings_file import Unfit, read_settings
 
 
-def host_statuses(surroundings: Surroundings) -> tuple[HostStatus, ...]:
+def host_statuses(context: UserContext) -> tuple[HostStatus, ...]:
     """How it stands with every host. Only looks; whatever cannot be looked at is part of the answer."""
-    known = connections(surroundings)
-    return with_calls(surroundings, (_status(surroundings, host, known) for host in HOSTS.values()))
+    known = connections(context)
+    return with_calls(context, (_status(context, host, known) for host in HOSTS.values()))
 
 
-def _status(surroundings: Surroundings, host: Host, known: tuple[Connection, ...]) -> HostStatus:
+def _status(context: UserContext, host: Host, known: tuple[Connection, ...]) -> HostStatus:
     own = [one for one in known if one.host == host.name]
     recorded = {one.scope: one.place for one in own}
     places = []
-    for scope in dict.fromkeys([host.scope(surroundings), *recorded]):
-        found = _place(surroundings, host, scope, recorded.get(scope, ""))
+    for scope in dict.fromkeys([host.scope(context), *recorded]):
+        found = _place(context, host, scope, recorded.get(scope, ""))
         if found is not None:
             places.append(found)
     return HostStatus(
         host.name,
         host.title,
-        host.found(surroundings),
-        host.program(surroundings),
+        host.found(context),
+        host.program(context),
         tuple(places),
         waiting=host.waiting,
     )
 
 
-def _place(surroundings: Surroundings, host: Host, scope: str, recorded: str) -> ConnectionStatus | None:
+def _place(context: UserContext, host: Host, scope: str, recorded: str) -> ConnectionStatus | None:
     """The entries of one place; None where there are none and nobody expects any."""
     if scope and not os.path.isdir(scope):
         return None  # a project that is gone misses nothing
-    files = host.files(surroundings, scope)
+    files = host.files(context, scope)
     place, expected = files[-1].path, files[-1].path == recorded
 
     def told(trouble: str, detail: str = "") -> ConnectionStatus:
-        return ConnectionStatus(place, scope, trouble, detail, host.option(surroundings, scope))
+        return ConnectionStatus(place, scope, trouble, detail, host.option(context, scope))
 
     def worth_parsing(one: HostFile, content: bytes) -> bool:
         """Settings that nobody connected and that have not our name in them need no look at their meaning."""
@@ -74,7 +74,7 @@ def _place(surroundings: Surroundings, host: Host, scope: str, recorded: str) ->
         commands += found
     if not commands:
         return told(GONE) if expected else None
-    off = host.switched_off(surroundings, scope)
+    off = host.switched_off(context, scope)
     if off:
         return told(SWITCHED_OFF, off)
     missing = next((words[0] for words in commands if "hook" in words and not runs(words)), "")

@@ -5,7 +5,7 @@ Nothing is written here. A file that cannot be edited safely ends the plan with 
 
 from __future__ import annotations
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import Connection, connection_of, read_copy
 from safekept.core.spelling import shown
 
@@ -23,19 +23,19 @@ from .settings_file import (
 )
 
 
-def plan_connect(surroundings: Surroundings, host: Host, program: Program, scope: str = "") -> Plan:
+def plan_connect(context: UserContext, host: Host, program: Program, scope: str = "") -> Plan:
     """What connecting would change; nothing where everything is as it should be."""
-    place = host.files(surroundings, scope)[-1].path
-    record = connection_of(surroundings, host.name, scope, place)
+    place = host.files(context, scope)[-1].path
+    record = connection_of(context, host.name, scope, place)
     edits: list[Edit] = []
     directories = list(record.directories) if record else []
-    for one in host.files(surroundings, scope):
+    for one in host.files(context, scope):
         try:
             file = read_settings(one.path)
             after = one.put(file.content, program)
             if after != file.content:
                 check_writable(file)
-            base = _base(surroundings, record, one, file)
+            base = _base(context, record, one, file)
         except Unfit as unfit:
             raise _left_alone(host, one, program, unfit) from None
         directories += [path for path in missing_directories(file.target) if path not in directories]
@@ -46,22 +46,22 @@ def plan_connect(surroundings: Surroundings, host: Host, program: Program, scope
         place,
         program.hook(host.name),
         tuple(edits),
-        host.notes(surroundings, scope),
+        host.notes(context, scope),
         directories=tuple(directories),
     )
 
 
-def plan_disconnect(surroundings: Surroundings, host: Host, scope: str = "") -> Plan:
+def plan_disconnect(context: UserContext, host: Host, scope: str = "") -> Plan:
     """What disconnecting would change: the file as it was, or without our entries where others wrote."""
-    place = host.files(surroundings, scope)[-1].path
-    record = connection_of(surroundings, host.name, scope, place)
+    place = host.files(context, scope)[-1].path
+    record = connection_of(context, host.name, scope, place)
     edits: list[Edit] = []
-    for one in reversed(host.files(surroundings, scope)):  # what calls the rest goes first
+    for one in reversed(host.files(context, scope)):  # what calls the rest goes first
         try:
             file = read_settings(one.path)
             if file.content is None or not _has_ours(one, file.content, record):
                 continue
-            after = _as_before(surroundings, record, one, file)
+            after = _as_before(context, record, one, file)
             if after != file.content:
                 check_writable(file)
         except Unfit as unfit:
@@ -85,24 +85,22 @@ def _has_ours(one: HostFile, content: bytes, record: Connection | None) -> bool:
         raise
 
 
-def _base(
-    surroundings: Surroundings, record: Connection | None, one: HostFile, file: SettingsFile
-) -> bytes | None:
+def _base(context: UserContext, record: Connection | None, one: HostFile, file: SettingsFile) -> bytes | None:
     """The file as it was before us: what disconnecting brings back while nobody else writes to it."""
     if file.content is None:
         return None
     if not one.commands(file.content):
         return file.content
-    return _as_before(surroundings, record, one, file)
+    return _as_before(context, record, one, file)
 
 
 def _as_before(
-    surroundings: Surroundings, record: Connection | None, one: HostFile, file: SettingsFile
+    context: UserContext, record: Connection | None, one: HostFile, file: SettingsFile
 ) -> bytes | None:
     content = file.content
     assert content is not None
     kept = record.file(one.path) if record else None
-    copy = read_copy(surroundings, kept.copy) if kept else None
+    copy = read_copy(context, kept.copy) if kept else None
     known = kept is not None and (copy is not None or not kept.copy)
     if known and kept is not None and digest(content) == kept.left:
         return copy

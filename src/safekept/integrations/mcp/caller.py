@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from safekept.actions.base.context import Place, Surroundings
+from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.base.own_places import known_homes
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.settings import Settings, load_settings
+from safekept.settings.context import context_of
 from safekept.settings.policies import policy_from
-from safekept.settings.surrounding import surroundings_of
 
 from .answers import Answer, refused
 from .roots import Roots
@@ -34,35 +34,35 @@ class Caller:
 
     roots: Roots
     settings: Settings
-    surroundings: Surroundings
+    context: UserContext
     confirmations: Confirmations = field(default_factory=Confirmations)
     listener: Listener = silent
 
     @classmethod
     def of(cls, roots: Roots, confirmations: Confirmations, listener: Listener = silent) -> Caller:
         settings = load_settings(os.environ)
-        surroundings = surroundings_of(settings, actor="agent:mcp")
-        return cls(roots, settings, surroundings, confirmations, listener)
+        context = context_of(settings, actor="agent:mcp")
+        return cls(roots, settings, context, confirmations, listener)
 
     @property
     def policy(self) -> CheckpointPolicy:
-        return policy_from(self.settings, self.surroundings)
+        return policy_from(self.settings, self.context)
 
-    def home(self, home: str, *, existing: bool = True) -> Place:
+    def home(self, home: str, *, existing: bool = True) -> HomeRef:
         """A home of this user: the agent's own place, or what the settings name; no other directory."""
         if "\0" in home:
             raise self._foreign(home)
-        place = self.surroundings.locate(home, existing=existing)
+        place = self.context.locate(home, existing=existing)
         if not self.is_own(place.home):
             raise self._foreign(place.home)
         return place
 
     def is_own(self, home: str) -> bool:
         """Whether a directory is a home of an agent of this user."""
-        return os.path.realpath(home) in {os.path.realpath(one) for one in known_homes(self.surroundings)}
+        return os.path.realpath(home) in {os.path.realpath(one) for one in known_homes(self.context)}
 
     def _foreign(self, home: str) -> NotYourHome:
-        known = [one for one in known_homes(self.surroundings) if os.path.isdir(one)]
+        known = [one for one in known_homes(self.context) if os.path.isdir(one)]
         named = ", ".join(f"`{one}`" for one in dict.fromkeys(known))
         return NotYourHome(
             f"`{home}` is not a home of an agent of this user",

@@ -22,7 +22,7 @@ def roll_home_back(caller: Caller, place: str, point: str, files: Sequence[str],
     from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
     from safekept.actions.projects.home_points.timeline import home_points
 
-    for one in home_points(caller.surroundings, every=True):
+    for one in home_points(caller.context, every=True):
         if one.id == point:
             caller.home(one.home, existing=False)  # whose it is, before anything of it is read
 
@@ -39,13 +39,13 @@ def roll_home_back(caller: Caller, place: str, point: str, files: Sequence[str],
             agreed=lambda plan: spend(of_home_rollback(plan)),
         )
 
-    plan = roll_back_home(caller.surroundings, request(True), caller.listener)
+    plan = roll_back_home(caller.context, request(True), caller.listener)
     caller.home(plan.point.home, existing=False)
     answer = _plan(plan)
     unconfirmed = caller.planned(answer, confirm, of_home_rollback(plan), differs=plan.differs)
     if unconfirmed is not None:
         return unconfirmed
-    return _done(roll_back_home(caller.surroundings, request(False), caller.listener))
+    return _done(roll_back_home(caller.context, request(False), caller.listener))
 
 
 def _plan(plan: HomeRollback) -> Answer:

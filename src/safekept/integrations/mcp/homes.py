@@ -37,7 +37,7 @@ def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
         ),
         deadline=settings.number("database.deadline"),
     )
-    done = create_snapshot(caller.surroundings, request, caller.listener)
+    done = create_snapshot(caller.context, request, caller.listener)
     answer = Answer(
         data={
             "operation": done.operation,
@@ -69,7 +69,7 @@ def list_snapshots(caller: Caller, home: str, limit: int) -> Answer:
     from safekept.actions.vault.opening import open_vault
 
     place = caller.home(home, existing=False)
-    with open_vault(caller.surroundings, listener=caller.listener) as repository:
+    with open_vault(caller.context, listener=caller.listener) as repository:
         listing = list_home(repository, place.home)
     found = listing.of_home
     rows = found[: max(1, limit)]
@@ -104,7 +104,7 @@ def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
     from safekept.actions.snapshots.history import history as versions_of
 
     place = caller.home(home, existing=False)
-    found = versions_of(caller.surroundings, place, path, with_patches=diff, listener=caller.listener)
+    found = versions_of(caller.context, place, path, with_patches=diff, listener=caller.listener)
     versions = []
     for number, version in enumerate(found.versions):
         document = version.as_dict()
@@ -147,7 +147,7 @@ def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, conf
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
     )
-    with prepare_restore(caller.surroundings, request, caller.listener) as prepared:
+    with prepare_restore(caller.context, request, caller.listener) as prepared:
         plan = prepared.plan
         answer = _restore_plan(prepared)
         differs = plan.create or plan.replace or plan.remove
@@ -210,7 +210,7 @@ def status(caller: Caller, home: str) -> Answer:
 
     if home:
         home = caller.home(home, existing=False).home
-    found = look(caller.surroundings, home, stale_hours=caller.settings.number("status.stale_hours"))
+    found = look(caller.context, home, stale_hours=caller.settings.number("status.stale_hours"))
     document = found.as_dict()
     mine = [one for one in found.projects.projects if caller.roots.holds(one.project)]
     document["checkpoints"] = {**found.projects.as_dict(), "projects": [one.as_dict() for one in mine]}

@@ -29,8 +29,8 @@ def project_of(caller: Caller, directory: str) -> tuple[str, str]:
     from safekept.actions.projects.rollback import checkpoint_store
 
     place = caller.roots.directory(directory)
-    with checkpoint_store(caller.surroundings) as store:
-        project = need_project(store, place, caller.surroundings)
+    with checkpoint_store(caller.context) as store:
+        project = need_project(store, place, caller.context)
     caller.roots.need(project, "the project")
     return place, project
 
@@ -41,11 +41,11 @@ def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) ->
     from safekept.actions.projects.rollback import checkpoint_store, list_timeline
 
     place = caller.roots.directory(directory)
-    with checkpoint_store(caller.surroundings) as store:
-        project = find_project(store, place, caller.surroundings)
+    with checkpoint_store(caller.context) as store:
+        project = find_project(store, place, caller.context)
     if project is not None:
         caller.roots.need(project, "the project")
-    found = list_timeline(caller.surroundings, place, settings=caller.policy.take, every=every)
+    found = list_timeline(caller.context, place, settings=caller.policy.take, every=every)
     rows = found.rows[: max(1, limit)]
     near = [one for one in found.near.all if caller.roots.holds(one)]
     answer = Answer(
@@ -89,7 +89,7 @@ def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[
 
     place, _ = project_of(caller, directory)
     found = show_difference(
-        caller.surroundings, place, checkpoint or "1", tuple(files), settings=caller.policy.take
+        caller.context, place, checkpoint or "1", tuple(files), settings=caller.policy.take
     )
     whole, limit = list(found.lines), max(1, lines)
     cut = clipped(whole, limit)
@@ -119,12 +119,12 @@ def take_checkpoint(caller: Caller, directory: str, reason: str, files: Sequence
     from safekept.actions.projects import checkpoint
 
     place = caller.roots.directory(directory)
-    project = checkpoint.project_around(caller.surroundings, place, named=bool(files))
+    project = checkpoint.project_around(caller.context, place, named=bool(files))
     caller.roots.need(project, "the project")
     for name in files:
         caller.roots.directory(_joined(place, name))
     done = checkpoint.take_checkpoint(
-        caller.surroundings,
+        caller.context,
         place,
         caller.policy,
         reason=reason or "asked for over MCP",
@@ -162,7 +162,7 @@ def roll_back(
     from safekept.actions.projects.rollback import RollbackRequest, rollback
 
     place = caller.roots.directory(directory)
-    if point := named_point(caller.surroundings, place, checkpoint or "1"):
+    if point := named_point(caller.context, place, checkpoint or "1"):
         return roll_home_back(caller, place, point, files, confirm)
     place, _ = project_of(caller, directory)
     spend = caller.spending(confirm)
@@ -178,12 +178,12 @@ def roll_back(
             agreed=lambda plan: spend(of_rollback(plan)),
         )
 
-    plan = rollback(caller.surroundings, request(True), caller.listener).plan
+    plan = rollback(caller.context, request(True), caller.listener).plan
     answer = rollback_plan(plan)
     unconfirmed = caller.planned(answer, confirm, of_rollback(plan), differs=plan.steps)
     if unconfirmed is not None:
         return unconfirmed
-    return rolled_back(rollback(caller.surroundings, request(False), caller.listener))
+    return rolled_back(rollback(caller.context, request(False), caller.listener))
 
 
 def rollback_plan(plan: RollbackPlan) -> Answer:

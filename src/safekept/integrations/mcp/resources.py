@@ -135,7 +135,7 @@ def _known_projects(caller: Caller) -> Answer:
     """Path and id of every project within the roots."""
     from safekept.actions.projects.rollback import checkpoint_store
 
-    with checkpoint_store(caller.surroundings) as store:
+    with checkpoint_store(caller.context) as store:
         known = [path for path in store.projects() if caller.roots.holds(path)]
     return Answer(data={path: project_id(path) for path in known})
 

@@ -43,7 +43,7 @@ def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str
             agreed=lambda undone: spend(of_undo(undone)),
         )
 
-    planned = take_back(caller.surroundings, request(True), caller.listener)
+    planned = take_back(caller.context, request(True), caller.listener)
     _confine(caller, planned)
     answer = _plan(planned)
     unconfirmed = caller.planned(answer, confirm, of_undo(planned))
@@ -51,7 +51,7 @@ def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str
         return unconfirmed
     if planned.plan is None and planned.rollback is None:
         spend(of_undo(planned))  # these check by themselves that nothing happened since
-    return _done(take_back(caller.surroundings, request(False), caller.listener))
+    return _done(take_back(caller.context, request(False), caller.listener))
 
 
 def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, str, str]:
@@ -63,7 +63,7 @@ def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, 
 
     if not operation and (place or home):
         return operation, place, home
-    known = changes(caller.surroundings, home, "")
+    known = changes(caller.context, home, "")
     if operation:
         named = [one for one in known if operation in (one.operation, one.also)]
         named = named or [one for one in known if one.operation.endswith("-" + operation)]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from safekept.actions.base.context import Place, Surroundings
+from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.base.record import error_facts, record, recording_failure
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.actions.projects.run_account import RunAccount, account_of_run, mark_end_of_run
@@ -42,7 +42,7 @@ class RunRequest:
     project: str  # resolved
     policy: CheckpointPolicy
     quiet: float = 2.0  # seconds without a change after which a moment is quiet
-    place: Place | None = None  # a home to take a snapshot of first
+    place: HomeRef | None = None  # a home to take a snapshot of first
     anyway: bool = False  # run it even where nothing can be kept
     settings_file: str = ""  # ours, to see whether the agent left it alone
     home: str = ""  # as given: whose rules for checkpoints hold
@@ -82,7 +82,7 @@ class Ran:
 
 
 def run_agent(
-    surroundings: Surroundings,
+    context: UserContext,
     request: RunRequest,
     listener: Listener = silent,
     *,
@@ -94,17 +94,17 @@ def run_agent(
     Each of them gives the listener for what follows. Raises CommandNotFound, CommandNotExecutable or
     RunNotProtected where the agent was not started.
     """
-    find_program(request.command[0], surroundings.environment.get("PATH", ""))
+    find_program(request.command[0], context.caller.environment.get("PATH", ""))
     ran, began = Ran(new_id(), request), time.monotonic()  # the operation is the session of its points
     facts: dict[str, object] = {
         "project": request.project,
         "command": request.agent,
         "session": ran.operation,
     }
-    record(surroundings, Record(ran.operation, "run", "begun", facts=facts), listener)
-    with recording_failure(surroundings, ran.operation, "run", facts, listener):
+    record(context, Record(ran.operation, "run", "begun", facts=facts), listener)
+    with recording_failure(context, ran.operation, "run", facts, listener):
         settings_before = _digest(request.settings_file)
-        watcher = _protect(surroundings, ran, listener)
+        watcher = _protect(context, ran, listener)
         try:
             facts |= {"checkpoint": ran.first or None, "snapshot": ran.snapshot or None}
             listener = protected(ran)
@@ -115,7 +115,7 @@ def run_agent(
             if settings_after != settings_before and settings_before:
                 ran.settings_touched = "changed" if settings_after else "gone"
             listener = ended(ran)
-            _after(surroundings, ran, watcher, listener)
+            _after(context, ran, watcher, listener)
         finally:
             if watcher is not None:
                 watcher.close()
@@ -130,11 +130,11 @@ def run_agent(
     whole = ran.first and not (ran.failures or said or ran.unread)
     lost = ran.account is not None and ran.account.missing
     state = "done" if whole and not lost else "incomplete"
-    record(surroundings, Record(ran.operation, "run", state, facts=facts), listener)
+    record(context, Record(ran.operation, "run", state, facts=facts), listener)
     return ran
 
 
-def _protect(surroundings: Surroundings, ran: Ran, listener: Listener) -> WatcherProcess | None:
+def _protect(context: UserContext, ran: Ran, listener: Listener) -> WatcherProcess | None:
     """The snapshot, the watch and the first checkpoint; None where it runs without them."""
     request = ran.request
     watcher: WatcherProcess | None = None
@@ -142,7 +142,7 @@ def _protect(surroundings: Surroundings, ran: Ran, listener: Listener) -> Watche
         if request.refusal is not None:
             raise request.refusal
         if request.place is not None:
-            _take_snapshot(surroundings, ran, request.place, listener)
+            _take_snapshot(context, ran, request.place, listener)
         watcher = WatcherProcess(
             {
                 "project": request.project,
@@ -152,7 +152,7 @@ def _protect(surroundings: Surroundings, ran: Ran, listener: Listener) -> Watche
                 "home": request.home,
                 "layout": request.layout,
             },
-            surroundings.environment,
+            context.caller.environment,
         )
         ran.watch = watcher.ready(listener)
         points = ran.texts("points")
@@ -184,7 +184,7 @@ def _problem(request: RunRequest, error: BaseException) -> SafekeptError | None:
     return None
 
 
-def _after(surroundings: Surroundings, ran: Ran, watcher: WatcherProcess | None, listener: Listener) -> None:
+def _after(context: UserContext, ran: Ran, watcher: WatcherProcess | None, listener: Listener) -> None:
     """The last mark, then what it all came to."""
     request = ran.request
     if watcher is None:
@@ -195,14 +195,14 @@ def _after(surroundings: Surroundings, ran: Ran, watcher: WatcherProcess | None,
         except WatcherLost:
             ran.unwatched = "the process that watches was ended while the agent ran"
             mark_end_of_run(
-                surroundings,
+                context,
                 request.project,
                 ran.operation,
                 f"after {request.agent}",
                 settings=request.policy.take,
             )
         ran.account = account_of_run(
-            surroundings,
+            context,
             request.project,
             ran.operation,
             ran.texts("points"),
@@ -214,11 +214,11 @@ def _after(surroundings: Surroundings, ran: Ran, watcher: WatcherProcess | None,
         ran.unread = str(error_facts(error)["what"])
 
 
-def _take_snapshot(surroundings: Surroundings, ran: Ran, place: Place, listener: Listener) -> None:
+def _take_snapshot(context: UserContext, ran: Ran, place: HomeRef, listener: Listener) -> None:
     """Of the home. One that is not to be had is no reason to leave the project unprotected, too."""
     request = ran.request
     try:
-        ran.snapshot = _snapshot(surroundings, place, request.agent, listener)
+        ran.snapshot = _snapshot(context, place, request.agent, listener)
     except (SafekeptError, OSError) as error:
         why = str(error_facts(error)["what"])
         if request.anyway:
@@ -235,12 +235,12 @@ def _take_snapshot(surroundings: Surroundings, ran: Ran, place: Place, listener:
         ) from error
 
 
-def _snapshot(surroundings: Surroundings, place: Place, agent: str, listener: Listener) -> str:
+def _snapshot(context: UserContext, place: HomeRef, agent: str, listener: Listener) -> str:
     from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
     from safekept.home.scan import Selection
 
     wanted = SnapshotRequest(place, "quick", f"before {agent}"[:40], Selection(quick=True))
-    return create_snapshot(surroundings, wanted, listener).id
+    return create_snapshot(context, wanted, listener).id
 
 
 def _reason(ran: Ran) -> str:

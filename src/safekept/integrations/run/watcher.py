@@ -44,8 +44,8 @@ def _watch(request: Mapping[str, object], stop: threading.Event, told: threading
     from safekept.core.errors import SafekeptError
     from safekept.core.events import Event
     from safekept.settings import load_settings
+    from safekept.settings.context import context_of
     from safekept.settings.policies import policy_from
-    from safekept.settings.surrounding import surroundings_of
 
     from .relevance import Relevance
     from .watching import Watch
@@ -56,16 +56,16 @@ def _watch(request: Mapping[str, object], stop: threading.Event, told: threading
             _say("progress", facts)
 
     settings = load_settings(os.environ)
-    surroundings = surroundings_of(settings, actor=f"agent:{request['agent']}")
-    policy = policy_from(settings, surroundings, str(request["home"]), str(request["layout"]))
-    project, directory = str(request["project"]), checkpoint_directory(surroundings)
+    context = context_of(settings, actor=f"agent:{request['agent']}")
+    policy = policy_from(settings, context, str(request["home"]), str(request["layout"]))
+    project, directory = str(request["project"]), checkpoint_directory(context)
     with contextlib.suppress(SafekeptError, OSError), Store.open(directory):
         pass  # git is asked from inside it; where it cannot be made, the first checkpoint says why
     watching = False
     checkpoints = Checkpoints(
         directory,
         settings=policy.take,
-        forbidden=forbidden_roots(surroundings),
+        forbidden=forbidden_roots(context),
         chosen=(project,),
         maintenance=policy.maintenance,
         listener=listener,
@@ -74,7 +74,7 @@ def _watch(request: Mapping[str, object], stop: threading.Event, told: threading
         project,
         os.path.join(directory, "store"),
         policy.take.exclusions,
-        (surroundings.data_directory, surroundings.cache_directory),
+        (context.places.data_directory, context.places.cache_directory),
     )
     watch = Watch(
         checkpoints,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...base.text_difference import patch
 from ...snapshots.contents import LARGEST_TEXT, text_of
 from .point import HomePoint
@@ -32,10 +32,10 @@ class HomeDifference:
 
 
 def home_difference(
-    surroundings: Surroundings, request: HomeRollbackRequest, listener: Listener = silent
+    context: UserContext, request: HomeRollbackRequest, listener: Listener = silent
 ) -> HomeDifference:
     """Compare; nothing is changed. The text of a secret is never shown."""
-    with opened_point(surroundings, request, listener) as found:
+    with opened_point(context, request, listener) as found:
         paths = found.state.paths
         lines = [line for path in paths for line in _lines(found, path)]
         return HomeDifference(found.point, tuple(paths), tuple(lines))

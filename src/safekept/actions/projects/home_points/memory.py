@@ -17,7 +17,7 @@ from safekept.core.files import private_directory, quick_write
 from safekept.core.objects.address import is_address
 from safekept.vault.write import RACY_NS
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from .point import HomePoint
 
 #: Beyond so many files, looking for a change costs more than storing what changed.
@@ -55,10 +55,10 @@ def signature(home: str, paths: Sequence[str], now_ns: int) -> str:
 class LastPoints:
     """One small file for each home in our data directory."""
 
-    def __init__(self, surroundings: Surroundings, home: str) -> None:
+    def __init__(self, context: UserContext, home: str) -> None:
         name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
-        self._path = os.path.join(surroundings.data_directory, "home-points", f"{name}.json")
-        self._vault, self._home = surroundings.vault, home
+        self._path = os.path.join(context.places.data_directory, "home-points", f"{name}.json")
+        self._vault, self._home = context.places.vault, home
 
     def same(self, paths: Sequence[str], seen: str) -> HomePoint | None:
         """The last point of exactly these paths, if they are as they were then and it is still stored."""

@@ -21,7 +21,7 @@ from safekept.vault.read import HomeSource, snapshot_source
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import layout_of
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...base.own_places import refuse_unsafe_target, within
 from ...base.record import record, recording_failure
 from ...base.recovery import make_right
@@ -105,10 +105,10 @@ class OpenPoint:
 
 @contextlib.contextmanager
 def opened_point(
-    surroundings: Surroundings, request: HomeRollbackRequest, listener: Listener = silent
+    context: UserContext, request: HomeRollbackRequest, listener: Listener = silent
 ) -> Iterator[OpenPoint]:
     """Find the point and compare it with the home. Changes nothing but what a killed landing left."""
-    with open_vault(surroundings, listener=listener) as repository, reading(repository, listener):
+    with open_vault(context, listener=listener) as repository, reading(repository, listener):
         points = points_among(repository, list_snapshots(repository)[0])
         found = pick_point(points, request.point)
         if found is None:
@@ -116,20 +116,20 @@ def opened_point(
         point, snapshot = found
         source, manifest = snapshot_source(repository, snapshot)
         name = layout_of(snapshot)
-        layout = surroundings.layout(name if name in surroundings.layouts else "generic")
+        layout = context.layout(name if name in context.choices.layouts else "generic")
         home = os.path.realpath("/" + source.roots[0].place)
-        refuse_unsafe_target(surroundings, home, into=False, exact=False)
-        make_right(surroundings, home, listener)
+        refuse_unsafe_target(context, home, into=False, exact=False)
+        make_right(context, home, listener)
         wanted = tuple(_wanted(point, home, name, request.directory) for name in request.files)
         state = compare(point, source, layout, home, wanted, manifest)
         yield OpenPoint(point, source, layout, state, sessions_among(points, point.home))
 
 
 def roll_back_home(
-    surroundings: Surroundings, request: HomeRollbackRequest, listener: Listener = silent
+    context: UserContext, request: HomeRollbackRequest, listener: Listener = silent
 ) -> HomeRollback:
     """Plan and do it."""
-    with opened_point(surroundings, request, listener) as found:
+    with opened_point(context, request, listener) as found:
         point, state, home = found.point, found.state, found.point.home
         plan = _plan(found, home)
         left = [*state.left, *((path, "bound to this machine") for path in plan.kept)]
@@ -148,7 +148,7 @@ def roll_back_home(
             return shape
         if request.agreed is not None:
             request.agreed(shape)
-        return _carry_out(surroundings, request, found, plan, shape, listener)
+        return _carry_out(context, request, found, plan, shape, listener)
 
 
 def _plan(found: OpenPoint, home: str) -> LandingPlan:
@@ -163,7 +163,7 @@ def _plan(found: OpenPoint, home: str) -> LandingPlan:
 
 
 def _carry_out(
-    surroundings: Surroundings,
+    context: UserContext,
     request: HomeRollbackRequest,
     found: OpenPoint,
     plan: LandingPlan,
@@ -181,9 +181,9 @@ def _carry_out(
         "session": request.session,
         "directory": request.directory,
     }
-    record(surroundings, Record(operation, "restore", "begun", facts=facts), listener)
-    with recording_failure(surroundings, operation, "restore", facts, listener):
-        undo_point = _undo_point(surroundings, found, request, listener)
+    record(context, Record(operation, "restore", "begun", facts=facts), listener)
+    with recording_failure(context, operation, "restore", facts, listener):
+        undo_point = _undo_point(context, found, request, listener)
         facts["undo_point"] = undo_point
         landed = land(
             found.state.part,
@@ -197,20 +197,20 @@ def _carry_out(
     left = (*shape.left, *lost)
     outcome = {**facts, **landed.as_dict(), "left": len(left)}
     state = "incomplete" if lost else "done"
-    record(surroundings, Record(operation, "restore", state, facts=outcome), listener)
+    record(context, Record(operation, "restore", state, facts=outcome), listener)
     expire(point.home, request.keep_days)
     news = RollbackNews(point.home, f"home point {point.short}", point.reason, tuple(found.state.part.wanted))
-    leave_news(surroundings, news, found.sessions)
+    leave_news(context, news, found.sessions)
     return HomeRollback(operation, point, shape.create, shape.replace, shape.remove, left, landed, undo_point)
 
 
 def _undo_point(
-    surroundings: Surroundings, found: OpenPoint, request: HomeRollbackRequest, listener: Listener
+    context: UserContext, found: OpenPoint, request: HomeRollbackRequest, listener: Listener
 ) -> str:
     """What is about to go, as a point of its own. The landing keeps it too, so this may fail."""
     try:
         return before_home_change(
-            surroundings,
+            context,
             found.point.home,
             found.layout,
             found.state.part.wanted,
@@ -250,7 +250,7 @@ def sessions_among(points: Iterable[tuple[HomePoint, object]], home: str) -> tup
     return tuple(dict.fromkeys(point.session for point, _ in points if point.home == home))
 
 
-def last_home_rollback(surroundings: Surroundings, directory: str) -> str:
+def last_home_rollback(context: UserContext, directory: str) -> str:
     """The operation that `rollback --undo` means here, if that was a rollback of a home point.
 
     It counts where it was asked for, and in the home itself; in a project only if it is newer than the
@@ -259,7 +259,7 @@ def last_home_rollback(surroundings: Surroundings, directory: str) -> str:
     from ...undo.changes import LANDING, ROLLBACK, changes
 
     place = os.path.realpath(directory)
-    known = [one for one in changes(surroundings) if one.open]
+    known = [one for one in changes(context) if one.open]
     homes = [
         one
         for one in known

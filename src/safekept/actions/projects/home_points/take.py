@@ -26,7 +26,7 @@ from safekept.vault.tags import INCOMPLETE, PRE_CHANGE, kind_tag, label_tag
 from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
 
 from ...archives.output import OwnArchives
-from ...base.context import Place, Surroundings
+from ...base.context import HomeRef, UserContext
 from ...base.labels import tidy_label
 from ...base.own_places import own_places
 from ...base.record import record, recording_failure
@@ -48,7 +48,7 @@ _THIN_EVERY = 50
 
 
 def before_home_change(
-    surroundings: Surroundings,
+    context: UserContext,
     home: str,
     layout: Layout | str,
     paths: Sequence[str] = (),
@@ -68,11 +68,11 @@ def before_home_change(
     have databases of the home open itself.
     """
     home = os.path.realpath(home)
-    layout = surroundings.layout(layout) if isinstance(layout, str) else layout
+    layout = context.layout(layout) if isinstance(layout, str) else layout
     named = names_in(home, tuple(paths), layout)
     refuse_too_large(home, named)
     absent = tuple(path for path in named if not os.path.lexists(os.path.join(home, path)))
-    last = LastPoints(surroundings, home)
+    last = LastPoints(context, home)
     began = time.time_ns()
     seen = signature(home, named, began)
     known = last.same(named, seen)
@@ -83,15 +83,15 @@ def before_home_change(
             f"The vault could not be reached a moment ago, and is not tried before every change: {why}",
             kept="Nothing was stored or changed",
             next_steps=("See whether it answers: `safekept snapshot list`",),
-            place=surroundings.vault,
+            place=context.places.vault,
         )
     operation = new_id()
     missing = missing_above(home, absent)
     point = HomePoint("", "", home, named, began, reason, session, turn, host, absent, missing, undo)
     facts: dict[str, object] = {"home": home, "kind": PRE_CHANGE, "layout": layout.name, **point.facts()}
-    with recording_failure(surroundings, operation, "snapshot", facts, listener):
+    with recording_failure(context, operation, "snapshot", facts, listener):
         try:
-            stored = _store(surroundings, Place(home, layout), point, isolated, listener)
+            stored = _store(context, HomeRef(home, layout), point, isolated, listener)
         except (PlaceUnreachable, VaultUnreachable) as error:
             last.remember_unreachable(error.what)
             raise
@@ -108,18 +108,18 @@ def before_home_change(
         "seconds": round((time.time_ns() - began) / 1e9, 3),
     }
     state = "done" if account.complete else "incomplete"
-    record(surroundings, Record(operation, "snapshot", state, facts=facts), listener)
+    record(context, Record(operation, "snapshot", state, facts=facts), listener)
     last.remember(point, seen)
     return point
 
 
 def _store(
-    surroundings: Surroundings, place: Place, point: HomePoint, isolated: bool, listener: Listener
+    context: UserContext, place: HomeRef, point: HomePoint, isolated: bool, listener: Listener
 ) -> StoredSnapshot:
-    make_right(surroundings, place.home, listener)
-    with open_vault(surroundings, create=True, homes=(place.home,), listener=listener) as repository:
+    make_right(context, place.home, listener)
+    with open_vault(context, create=True, homes=(place.home,), listener=listener) as repository:
         with repository.lock(wait=WAIT) as lock:
-            cache = usable_cache(cache_of(surroundings, repository), listener)
+            cache = usable_cache(cache_of(context, repository), listener)
             memory = Memory(repository, cache, place.home, "home points")
             present = [path for path in point.paths if path not in point.absent]
             selection = Selection(include=tuple(map(escaped, present)), quick=True)
@@ -131,11 +131,11 @@ def _store(
                     narrow,
                     selection,
                     capture=CaptureOptions(
-                        scratch=copies_directory(surroundings, cache), deadline=WAIT, isolated=isolated
+                        scratch=copies_directory(context, cache), deadline=WAIT, isolated=isolated
                     ),
-                    avoid=own_places(surroundings),
-                    user_home=surroundings.user_home,
-                    own_archive=OwnArchives(surroundings),
+                    avoid=own_places(context),
+                    user_home=context.places.user_home,
+                    own_archive=OwnArchives(context),
                     check=lambda path: False,
                     listener=listener,
                 ),
@@ -146,17 +146,17 @@ def _store(
                 source,
                 lock=lock,
                 roots={"": place.home},
-                describe=lambda account: _described(surroundings, place, point, selection, account),
+                describe=lambda account: _described(context, place, point, selection, account),
                 memory=memory,
                 listener=listener,
             )
-        if LastPoints(surroundings, place.home).count() % _THIN_EVERY == _THIN_EVERY - 1:
+        if LastPoints(context, place.home).count() % _THIN_EVERY == _THIN_EVERY - 1:
             _thin(repository, place.home, listener)
     return stored
 
 
 def _described(
-    surroundings: Surroundings, place: Place, point: HomePoint, selection: Selection, account: Account
+    context: UserContext, place: HomeRef, point: HomePoint, selection: Selection, account: Account
 ) -> Description:
     manifest = {
         "format": "safekept-snapshot",
@@ -167,7 +167,7 @@ def _described(
         "home": place.home,
         "external": {},
         "host": os.uname().nodename,
-        "user": os.path.basename(surroundings.user_home.rstrip("/")),
+        "user": os.path.basename(context.places.user_home.rstrip("/")),
         "tool": f"safekept {__version__}",
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "scope": {**scope_of(selection), "quick": True},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
@@ -20,7 +20,7 @@ from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.tags import PRE_CHANGE, kind_of
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...base.own_places import known_homes, within
 from ...base.recovery import make_right
 from ..project import checkpoint_directory, find_project
@@ -55,26 +55,26 @@ class HomeTimeline:
         return next((row.point for row in self.rows if row.number == number), None)
 
 
-def home_around(surroundings: Surroundings, directory: str) -> str:
+def home_around(context: UserContext, directory: str) -> str:
     """The agent's home that a directory is, or lies in; empty where it is in none."""
     place = os.path.realpath(directory)
-    homes = known_homes(surroundings)
+    homes = known_homes(context)
     if not any(within(place, home) for home in homes):
         # One that no setting names any more is known by its points.
-        homes += {point.home for point in home_points(surroundings, every=True)}
-    user = os.path.realpath(surroundings.user_home)  # a user's home is no agent's
+        homes += {point.home for point in home_points(context, every=True)}
+    user = os.path.realpath(context.places.user_home)  # a user's home is no agent's
     found = (home for home in homes if within(place, home) and home != user and os.path.isdir(home))
     return max(found, key=len, default="")
 
 
 def home_points(
-    surroundings: Surroundings, *, home: str = "", session: str = "", turn: str = "", every: bool = False
+    context: UserContext, *, home: str = "", session: str = "", turn: str = "", every: bool = False
 ) -> list[HomePoint]:
     """Those of this user, newest first; none where the vault does not open without asking anybody."""
-    if not os.path.isdir(os.path.join(surroundings.data_directory, "home-points")):
+    if not os.path.isdir(os.path.join(context.places.data_directory, "home-points")):
         return []  # none was ever taken here: nobody pays for looking
     try:
-        with _points(surroundings) as (_, found):
+        with _points(context) as (_, found):
             points = [point for point, _ in found]
     except (SafekeptError, OSError):
         return []
@@ -89,19 +89,19 @@ def home_points(
 
 
 def home_timeline(
-    surroundings: Surroundings, home: str, *, session: str = "", turn: str = "", every: bool = False
+    context: UserContext, home: str, *, session: str = "", turn: str = "", every: bool = False
 ) -> HomeTimeline:
     """The list of one home, with numbers. What a killed landing left is made right first."""
     timeline = HomeTimeline(home)
-    make_right(surroundings, home, silent)
-    with _points(surroundings) as (repository, found):
+    make_right(context, home, silent)
+    with _points(context) as (repository, found):
         number = 0
         ours = [one for one in found if one[0].home == home]
-        behind = _left_behind(surroundings, home, [point for point, _ in ours])
+        behind = _left_behind(context, home, [point for point, _ in ours])
         for point, snapshot in ours:
             changed = 0
             if not point.undo and point.id not in behind and number < _COMPARED:
-                changed = len(_state(surroundings, repository, point, snapshot).paths)
+                changed = len(_state(context, repository, point, snapshot).paths)
             number += bool(changed)
             row = HomeRow(number if changed else 0, point, changed)
             told = (not session or point.session == session) and (not turn or point.turn == turn)
@@ -111,13 +111,13 @@ def home_timeline(
     return timeline
 
 
-def _left_behind(surroundings: Surroundings, home: str, points: list[HomePoint]) -> set[str]:
+def _left_behind(context: UserContext, home: str, points: list[HomePoint]) -> set[str]:
     """Points that a rollback which stands went back to or behind: they would undo it, not a change."""
     from ...undo.changes import changes
 
     times = {point.id: point for point in points}
     behind = set[str]()
-    for change in changes(surroundings, home):
+    for change in changes(context, home):
         target = times.get(str(change.facts.get("home_point") or "")) if change.open else None
         if target is None:
             continue
@@ -130,7 +130,7 @@ def _left_behind(surroundings: Surroundings, home: str, points: list[HomePoint])
     return behind
 
 
-def named_point(surroundings: Surroundings, directory: str, word: str) -> str:
+def named_point(context: UserContext, directory: str, word: str) -> str:
     """The id of the home point that a word means here; empty where it means a checkpoint, or nothing.
 
     A number means one only in a home, where no project is.
@@ -139,14 +139,14 @@ def named_point(surroundings: Surroundings, directory: str, word: str) -> str:
     number = word.isascii() and word.isdigit() and len(word) <= 3
     if not number and not may_be_point(word):
         return ""
-    project, taken = _project(surroundings, directory, word)
+    project, taken = _project(context, directory, word)
     if number:
-        home = home_around(surroundings, directory)
-        return "" if project or not home else _by_number(surroundings, home, int(word))
+        home = home_around(context, directory)
+        return "" if project or not home else _by_number(context, home, int(word))
     if taken:
         return ""
     try:
-        with _points(surroundings) as (repository, found):
+        with _points(context) as (repository, found):
             picked = pick_point(found, word)
             if picked is None:
                 _refuse_forgotten(repository, word)
@@ -172,8 +172,8 @@ def _refuse_forgotten(repository: Repository, word: str) -> None:
             )
 
 
-def _by_number(surroundings: Surroundings, home: str, number: int) -> str:
-    timeline = home_timeline(surroundings, home)
+def _by_number(context: UserContext, home: str, number: int) -> str:
+    timeline = home_timeline(context, home)
     found = timeline.numbered(number)
     if found is None:
         most = max((row.number for row in timeline.rows), default=0)
@@ -185,36 +185,34 @@ def _by_number(surroundings: Surroundings, home: str, number: int) -> str:
     return found.id
 
 
-def _project(surroundings: Surroundings, directory: str, word: str) -> tuple[str, bool]:
+def _project(context: UserContext, directory: str, word: str) -> tuple[str, bool]:
     """The project there, if it has checkpoints, and whether the word begins the id of one of them."""
     from safekept.checkpoints.store import Store
 
-    if not os.path.isdir(checkpoint_directory(surroundings)):
+    if not os.path.isdir(checkpoint_directory(context)):
         return "", False
-    store = Store.open(checkpoint_directory(surroundings))
+    store = Store.open(checkpoint_directory(context))
     try:
-        project = find_project(store, directory, surroundings) or ""
+        project = find_project(store, directory, context) or ""
         taken = bool(project) and any(point.id.startswith(word) for point in store.checkpoints(project))
         return project, taken
     finally:
         store.close()
 
 
-def _state(
-    surroundings: Surroundings, repository: Repository, point: HomePoint, snapshot: Snapshot
-) -> PointState:
+def _state(context: UserContext, repository: Repository, point: HomePoint, snapshot: Snapshot) -> PointState:
     from safekept.vault.read import snapshot_source
     from safekept.vault.tags import layout_of
 
     source, manifest = snapshot_source(repository, snapshot)
     name = layout_of(snapshot)
-    layout = surroundings.layout(name if name in surroundings.layouts else "generic")
+    layout = context.layout(name if name in context.choices.layouts else "generic")
     return compare(point, source, layout, point.home, (), manifest)
 
 
 @contextmanager
 def _points(
-    surroundings: Surroundings,
+    context: UserContext,
 ) -> Iterator[tuple[Repository, list[tuple[HomePoint, Snapshot]]]]:
     """The points of this machine in the user's own vault; where it has none, as in a new container, all.
 
@@ -222,8 +220,8 @@ def _points(
     """
     from ...vault.opening import open_vault
 
-    secret = surroundings.vault_secret if surroundings.vault_wants_passphrase else None
-    quiet = replace(surroundings, vault_secret=secret, source_vault="")
+    secret = context.caller.vault_secret if context.choices.vault_wants_passphrase else None
+    quiet = context.changed(vault_secret=secret, source_vault="")
     host = os.uname().nodename
     with open_vault(quiet) as repository:
         every = points_among(repository, list_snapshots(repository)[0])

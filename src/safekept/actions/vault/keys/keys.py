@@ -13,7 +13,7 @@ from safekept.core.journal import Record, new_id
 from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, KeyFile, Repository, Secret
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...base.record import record
 from .key_file import KeyExists, secret_from_file, write_key_once
 
@@ -65,11 +65,11 @@ def _kind(key: KeyFile) -> str:
 
 
 def add_passphrase(
-    surroundings: Surroundings, repository: Repository, secret: Secret, *, recovery: bool = False
+    context: UserContext, repository: Repository, secret: Secret, *, recovery: bool = False
 ) -> str:
     """One more passphrase that opens the vault; the id of its key."""
     added = repository.add_key(Secret(secret.text), username=RECOVERY if recovery else "")
-    _record(surroundings, "key-add", {"key": added, "recovery": recovery})
+    _record(context, "key-add", {"key": added, "recovery": recovery})
     return added
 
 
@@ -92,28 +92,28 @@ def key_to_remove(repository: Repository, prefix: str) -> ListedKey:
     return matches[0]
 
 
-def remove_key(surroundings: Surroundings, repository: Repository, key: str) -> None:
+def remove_key(context: UserContext, repository: Repository, key: str) -> None:
     """Take a key away for good, by its full id."""
     repository.remove_key(key)
-    _record(surroundings, "key-remove", {"key": key})
+    _record(context, "key-remove", {"key": key})
 
 
-def removed_keys(surroundings: Surroundings) -> set[str]:
+def removed_keys(context: UserContext) -> set[str]:
     """The keys that were taken away on this machine, as the journal remembers."""
     return {
         str(entry.facts.get("key"))
-        for entry in surroundings.journal.read()
+        for entry in context.journal.read()
         if entry.verb == "vault-key-remove" and entry.state == "done"
     }
 
 
-def export_key(surroundings: Surroundings, repository: Repository) -> Secret:
+def export_key(context: UserContext, repository: Repository) -> Secret:
     """The key in the key file, proven to open this very vault."""
-    secret = secret_from_file(surroundings.vault_key_file)
+    secret = secret_from_file(context.places.vault_key_file)
     if secret is None:
         raise NoKeyToShow(
-            f"the vault at `{surroundings.vault}` was opened with a passphrase; "
-            f"there is no key file `{surroundings.vault_key_file}`",
+            f"the vault at `{context.places.vault}` was opened with a passphrase; "
+            f"there is no key file `{context.places.vault_key_file}`",
             kept="Nothing was written",
             next_steps=("The passphrase opens it everywhere, with restic too",),
         )
@@ -135,6 +135,6 @@ def write_exported_key(path: str, text: str) -> None:
         )
 
 
-def _record(surroundings: Surroundings, verb: str, facts: dict[str, object]) -> None:
-    facts = {"vault": surroundings.vault, **facts}
-    record(surroundings, Record(new_id(), f"vault-{verb}", "done", facts=facts), silent)
+def _record(context: UserContext, verb: str, facts: dict[str, object]) -> None:
+    facts = {"vault": context.places.vault, **facts}
+    record(context, Record(new_id(), f"vault-{verb}", "done", facts=facts), silent)

@@ -25,7 +25,7 @@ from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind
 from safekept.vault.tags import kind_of
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...base.record import record
 from ...offsite.destination import VAULT, DestinationSetting
 from .key_file import secret_from_file
@@ -58,22 +58,22 @@ class Kit:
     sections: tuple[Section, ...]
 
 
-def make_kit(surroundings: Surroundings, repository: Repository) -> Kit:
+def make_kit(context: UserContext, repository: Repository) -> Kit:
     """Everything that a person needs who has this page, the vault, and restic."""
-    key = _key_of(surroundings, repository)
+    key = _key_of(context, repository)
     snapshots, _ = list_snapshots(repository)
     homes: dict[str, bool] = {}  # and whether a snapshot holds it whole
     for snapshot in reversed(snapshots):
         for path in snapshot.paths:
             homes[path] = homes.get(path, False) or kind_of(snapshot) in WHOLE
     if not homes:
-        homes[surroundings.locate(existing=False).home] = True
+        homes[context.locate(existing=False).home] = True
     facts = [
         ("Written", time.strftime("%Y-%m-%d %H:%M")),
         ("Machine", os.uname().nodename),
-        ("Vault", surroundings.vault),
+        ("Vault", context.places.vault),
         ("Vault id", repository.id),
-        *(("Copy", copy) for copy in copies_of(surroundings, repository)),
+        *(("Copy", copy) for copy in copies_of(context, repository)),
         ("Key", key or "not on this page: the passphrase that you chose"),
         *(("Home", home) for home in homes),
     ]
@@ -81,20 +81,20 @@ def make_kit(surroundings: Surroundings, repository: Repository) -> Kit:
         f"{TITLE}: how to open the vault of {os.uname().nodename}",
         tuple(facts),
         (
-            _preparing(surroundings, key),
+            _preparing(context, key),
             _restoring(homes, bool(key)),
             _looking(bool(key)),
             _mending(repository),
-            _rebuilding(surroundings, repository.id, bool(key)),
-            *_searching(surroundings, repository, snapshots),
+            _rebuilding(context, repository.id, bool(key)),
+            *_searching(context, repository, snapshots),
         ),
     )
 
 
-def copies_of(surroundings: Surroundings, repository: Repository) -> list[str]:
+def copies_of(context: UserContext, repository: Repository) -> list[str]:
     """Where the copies of the vault are: how safekept names each place, and what restic calls it."""
     found = []
-    for one in surroundings.destinations:
+    for one in context.choices.destinations:
         if VAULT in one.takes:
             restic = restic_name(one, f"{repository.id[:16]}")
             found.append(f"{one.url} (for restic: VAULT={shlex.quote(restic)})")
@@ -117,8 +117,8 @@ def restic_name(destination: DestinationSetting, directory: str) -> str:
     return f"{destination.url.rstrip('/')}/{directory}"
 
 
-def _key_of(surroundings: Surroundings, repository: Repository) -> str:
-    secret = secret_from_file(surroundings.vault_key_file)
+def _key_of(context: UserContext, repository: Repository) -> str:
+    secret = secret_from_file(context.places.vault_key_file)
     if secret is None:
         return ""
     try:
@@ -132,8 +132,8 @@ def _restic(with_key: bool) -> str:
     return 'restic -r "$VAULT" --password-file "$KEYFILE"' if with_key else 'restic -r "$VAULT"'
 
 
-def _preparing(surroundings: Surroundings, key: str) -> Section:
-    commands = [f"VAULT={shlex.quote(surroundings.vault)}"]
+def _preparing(context: UserContext, key: str) -> Section:
+    commands = [f"VAULT={shlex.quote(context.places.vault)}"]
     if key:
         commands += ["KEYFILE=./safekept-vault.key", f'(umask 077; echo {shlex.quote(key)} > "$KEYFILE")']
     return Section(
@@ -195,7 +195,7 @@ def _mending(repository: Repository) -> Section:
     )
 
 
-def _rebuilding(surroundings: Surroundings, vault: str, with_key: bool) -> Section:
+def _rebuilding(context: UserContext, vault: str, with_key: bool) -> Section:
     asked = "" if with_key else " It asks for the passphrase."
     return Section(
         "5. With safekept, one command",
@@ -205,17 +205,17 @@ def _rebuilding(surroundings: Surroundings, vault: str, with_key: bool) -> Secti
             f"{asked} A home that is there is put aside, not deleted. One of these; what opens a place off "
             "this machine (the keys of a cloud, an SSH key, rclone.conf) is not on this page:",
         ),
-        rebuild_commands(surroundings, vault, ' --key-file "$KEYFILE"' if with_key else ""),
+        rebuild_commands(context, vault, ' --key-file "$KEYFILE"' if with_key else ""),
     )
 
 
 def _searching(
-    surroundings: Surroundings, repository: Repository, snapshots: Sequence[Snapshot]
+    context: UserContext, repository: Repository, snapshots: Sequence[Snapshot]
 ) -> tuple[Section, ...]:
     """How the search indexes are filled that snapshots leave out."""
     from .kit_page import search_commands
 
-    commands = search_commands(surroundings, repository, snapshots)
+    commands = search_commands(context, repository, snapshots)
     if not commands:
         return ()
     text = (
@@ -226,15 +226,15 @@ def _searching(
     return (Section("6. Fill the search of a database again", (text,), tuple(commands)),)
 
 
-def write_kit(surroundings: Surroundings, repository: Repository, output: str = "") -> tuple[str, str]:
+def write_kit(context: UserContext, repository: Repository, output: str = "") -> tuple[str, str]:
     """Write the page as text and as HTML to print; their paths. Only a kit of before is replaced.
 
     `output` is a directory, or a name without suffix; empty: the user's home directory.
     """
     from .kit_page import as_html, as_text
 
-    kit = make_kit(surroundings, repository)
-    output = output or surroundings.user_home
+    kit = make_kit(context, repository)
+    output = output or context.places.user_home
     if os.path.isdir(output):
         output = os.path.join(output, f"safekept-kit-{repository.id[:8]}")
     stem = output.removesuffix(".txt").removesuffix(".html")
@@ -255,8 +255,8 @@ def write_kit(surroundings: Surroundings, repository: Repository, output: str = 
             kept="The vault was not touched",
             next_steps=("Name another place: `safekept vault kit -o PATH`",),
         ) from error
-    facts: dict[str, object] = {"vault": surroundings.vault, "written": list(pages)}
-    record(surroundings, Record(new_id(), "vault-kit", "done", facts=facts), silent)
+    facts: dict[str, object] = {"vault": context.places.vault, "written": list(pages)}
+    record(context, Record(new_id(), "vault-kit", "done", facts=facts), silent)
     text, html = pages
     return text, html
 

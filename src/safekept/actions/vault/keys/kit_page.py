@@ -16,7 +16,7 @@ from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
 from safekept.vault.tags import layout_of
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...offsite.destination import VAULT, DestinationSetting
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _VARIABLES = {"endpoint": "AWS_ENDPOINT_URL", "region": "AWS_REGION", "profile": "AWS_PROFILE"}
 
 
-def rebuild_commands(surroundings: Surroundings, vault: str, key: str) -> tuple[str, ...]:
+def rebuild_commands(context: UserContext, vault: str, key: str) -> tuple[str, ...]:
     """The copies off this host first: whoever reads the page has lost the machine, as a rule."""
     copies = [
         f"{_variables(one)}safekept rebuild {shlex.quote(_copy(one, vault))}{key}"
-        for one in surroundings.destinations
+        for one in context.choices.destinations
         if VAULT in one.takes
     ]
-    return (*copies, f"safekept rebuild {shlex.quote(surroundings.vault)}{key}")
+    return (*copies, f"safekept rebuild {shlex.quote(context.places.vault)}{key}")
 
 
 def _variables(setting: DestinationSetting) -> str:
@@ -54,9 +54,7 @@ def _copy(setting: DestinationSetting, vault: str) -> str:
 # The commands that fill the search indexes of restored databases, for a machine without safekept.
 
 
-def search_commands(
-    surroundings: Surroundings, repository: Repository, snapshots: Sequence[Snapshot]
-) -> list[str]:
+def search_commands(context: UserContext, repository: Repository, snapshots: Sequence[Snapshot]) -> list[str]:
     """One for each database that a snapshot may hold without its search, by the newest of each home."""
     newest: dict[str, Snapshot] = {}
     for snapshot in snapshots:
@@ -65,7 +63,7 @@ def search_commands(
                 newest[path] = snapshot
     found: dict[str, list[str]] = {}
     for home, snapshot in sorted(newest.items()):
-        for database, statement in _statements(surroundings, repository, snapshot):
+        for database, statement in _statements(context, repository, snapshot):
             found.setdefault(f"./restored{home}/{database}", []).append(statement)
     return [
         f"sqlite3 {shlex.quote(path)} {shlex.quote('; '.join(statements) + ';')}"
@@ -74,7 +72,7 @@ def search_commands(
 
 
 def _statements(
-    surroundings: Surroundings, repository: Repository, snapshot: Snapshot
+    context: UserContext, repository: Repository, snapshot: Snapshot
 ) -> Iterator[tuple[str, str]]:
     """As the snapshot says. One that holds everything says nothing, and a later one may leave it out."""
     manifest = None
@@ -87,7 +85,7 @@ def _statements(
             with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
                 for one in read_facts(lean).tables:
                     yield from ((path, statement) for statement in one.rebuild)
-        elif layout := surroundings.layouts.get(layout_of(snapshot)):
+        elif layout := context.choices.layouts.get(layout_of(snapshot)):
             yield from ((path, rebuild_statement(recipe)) for recipe in layout.recipes(path))
 
 

@@ -17,7 +17,7 @@ from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import Record, new_id
 from safekept.vault.repo import Repository
 
-from ...base.context import Surroundings
+from ...base.context import UserContext
 from ...base.record import record
 from .keys import GENERATED, listed_keys
 
@@ -32,21 +32,21 @@ class NoKitYet(SafekeptError):
     code = "no-kit-yet"
 
 
-def second_way(surroundings: Surroundings, repository: Repository) -> str:
+def second_way(context: UserContext, repository: Repository) -> str:
     """What opens this vault when its key file is lost: `passphrase`, `kit`, or nothing ("")."""
     if any(key.kind not in ("", GENERATED) for key in listed_keys(repository)):
         return PASSPHRASE
-    return KIT if repository.id in _acknowledged(surroundings) else ""
+    return KIT if repository.id in _acknowledged(context) else ""
 
 
-def require_second_way(surroundings: Surroundings, repository: Repository) -> str:
+def require_second_way(context: UserContext, repository: Repository) -> str:
     """The same; NoSecondWay where there is none."""
-    found = second_way(surroundings, repository)
+    found = second_way(context, repository)
     if found:
         return found
     raise NoSecondWay(
-        f"Only the key in `{surroundings.vault_key_file}` opens this vault: with this machine, every copy of "
-        "the vault would be lost too",
+        f"Only the key in `{context.places.vault_key_file}` opens this vault: with this machine, every "
+        "copy of the vault would be lost too",
         kept="Nothing was sent; the vault here is as it was",
         next_steps=(
             "Add a passphrase that you know: `safekept vault key add --recovery`",
@@ -57,36 +57,38 @@ def require_second_way(surroundings: Surroundings, repository: Repository) -> st
     )
 
 
-def acknowledge_kit(surroundings: Surroundings, repository: Repository) -> None:
+def acknowledge_kit(context: UserContext, repository: Repository) -> None:
     """Note that a person keeps the kit of this vault elsewhere. NoKitYet where none was ever written."""
-    if not _kit_written(surroundings):
+    if not _kit_written(context):
         raise NoKitYet(
-            f"No kit of the vault at `{surroundings.vault}` was written on this machine",
+            f"No kit of the vault at `{context.places.vault}` was written on this machine",
             kept="Nothing was sent or changed",
             next_steps=("Write it: `safekept vault kit`", "Keep it elsewhere, then run this command again"),
         )
-    known = _acknowledged(surroundings)
+    known = _acknowledged(context)
     document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}
-    private_directory(surroundings.data_directory)
-    durable_write(_file(surroundings), json.dumps(document, indent=1).encode() + b"\n")
-    facts: dict[str, object] = {"vault": surroundings.vault, "id": repository.id}
-    record(surroundings, Record(new_id(), "kit-acknowledge", "done", facts=facts), silent)
+    private_directory(context.places.data_directory)
+    durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
+    facts: dict[str, object] = {"vault": context.places.vault, "id": repository.id}
+    record(context, Record(new_id(), "kit-acknowledge", "done", facts=facts), silent)
 
 
-def _kit_written(surroundings: Surroundings) -> bool:
+def _kit_written(context: UserContext) -> bool:
     return any(
-        entry.verb == "vault-kit" and entry.state == "done" and entry.facts.get("vault") == surroundings.vault
-        for entry in surroundings.journal.read()
+        entry.verb == "vault-kit"
+        and entry.state == "done"
+        and entry.facts.get("vault") == context.places.vault
+        for entry in context.journal.read()
     )
 
 
-def _acknowledged(surroundings: Surroundings) -> dict[str, object]:
+def _acknowledged(context: UserContext) -> dict[str, object]:
     try:
-        with open(_file(surroundings), encoding="utf-8") as file:
+        with open(_file(context), encoding="utf-8") as file:
             return dict(json.load(file)["vaults"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _file(surroundings: Surroundings) -> str:
-    return os.path.join(surroundings.data_directory, "kits.json")
+def _file(context: UserContext) -> str:
+    return os.path.join(context.places.data_directory, "kits.json")

@@ -32,12 +32,9 @@ def command(dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     times. Nothing of Hermes's is changed or deleted, and running it again adds only what is new.
     Exit code 3: something could not be taken whole, and is listed.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout)
-    if dry_run:
-        adoption = plan_adoption(surroundings, place)
-    else:
-        adoption = adopt(surroundings, place, console.listener())
+    _, context, console = start(as_json)
+    place = context.locate(home, layout)
+    adoption = plan_adoption(context, place) if dry_run else adopt(context, place, console.listener())
     console.finish()
     new = [one for one in adoption.copies if one.state in (NEW, TAKEN)]
     console.document(
@@ -45,7 +42,7 @@ def command(dry_run: bool, home: str, layout: str, as_json: bool) -> int:
             "dry_run": dry_run,
             "operation": adoption.operation or None,
             "home": place.home,
-            "vault": surroundings.vault,
+            "vault": context.places.vault,
             "copies": [one.as_dict() for one in adoption.copies],
             "stored_bytes": sum(one.stored for one in adoption.copies),
             "freed_bytes": adoption.freed_bytes,

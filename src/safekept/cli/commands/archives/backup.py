@@ -78,11 +78,11 @@ def command(
         raise click.UsageError("--seal goes with an archive, and not with --no-seal; with --quick, name one.")
     if quick and output is None:
         return _quick_snapshot(label, no_secrets, include, exclude, profile, dry_run, home, layout, as_json)
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     recipients = () if no_seal else seal or settings.texts("backup.seal")
     form = _form(output or "", form, sealed=bool(recipients)) or settings.text("backup.format")
     request = BackupRequest(
-        place=surroundings.locate(home, layout),
+        place=context.locate(home, layout),
         output=output if output is not None else settings.text("backup.output"),
         form=form,
         selection=Selection(
@@ -99,8 +99,8 @@ def command(
         lean=lean,
     )
     if dry_run:
-        return _show_preview(console, preview_backup(surroundings, request, console.listener()))
-    result = backup(surroundings, request, console.listener())
+        return _show_preview(console, preview_backup(context, request, console.listener()))
+    result = backup(context, request, console.listener())
     console.finish()
     named = [*(("--home", result.place.home) if home else ()), *(("--layout", layout) if layout else ())]
     return _show_result(console, result, named)

@@ -53,18 +53,18 @@ def command(
         raise click.UsageError("Give --vault or --destination, not both.")
     if vault:
         destination = place_or_file(vault, ())
-    _, surroundings, console = start(as_json)
+    _, context, console = start(as_json)
     if checkpoints:
         from safekept.actions.drill.checkpoints import drill_checkpoints
 
         project = "" if word == "latest" else os.path.abspath(os.path.expanduser(word))
-        drilled = drill_checkpoints(surroundings, project, scratch, console.listener())
+        drilled = drill_checkpoints(context, project, scratch, console.listener())
     else:
         from safekept.actions.drill.drill import DrillRequest, drill
 
         request = DrillRequest(word, home, layout, destination, identity, small, scratch)
         try:
-            drilled = drill(surroundings, request, console.listener())
+            drilled = drill(context, request, console.listener())
         except SafekeptError as error:
             error.next_steps = tuple(_as_typed(step, word, destination) for step in error.next_steps)
             raise

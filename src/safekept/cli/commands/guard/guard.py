@@ -50,11 +50,11 @@ def command(
     stderr. Each loss is named with the command that brings it back. Exit code: the command's own; where
     that is 0, 3 if something was lost; 1 if the command was not run because no snapshot could be taken.
     """
-    settings, surroundings, console = start(False)
+    settings, context, console = start(False)
     if report:
         report = refuse_unwritable(report, "the command was not run")
     request = GuardRequest(
-        surroundings.locate(home, layout, existing=False),
+        context.locate(home, layout, existing=False),
         command,
         kind or "",
         label,
@@ -67,9 +67,9 @@ def command(
         settings.number("database.deadline"),
         settings.whole("import.keep_days"),
     )
-    words = GuardWords(console, surroundings, request)
+    words = GuardWords(console, context, request)
     try:
-        guarded = guard(surroundings, request, words.listen, protected=words.protected, ended=words.ended)
+        guarded = guard(context, request, words.listen, protected=words.protected, ended=words.ended)
     except Exception as error:
         if report:
             write_guard_report(console, report, words.refused(error))

@@ -34,13 +34,13 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
     changes nothing; `safekept disconnect HOST` takes it out again. A file that cannot be edited safely is
     left alone, and the lines to put into it are printed.
     """
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     from safekept.integrations.connecting.overview import host_statuses
 
     if not host:
         if project or home:
             raise click.UsageError("--project and --home go with the name of a host.")
-        hosts = host_statuses(surroundings)
+        hosts = host_statuses(context)
         console.document({"hosts": [{**one.as_dict(), "program": one.program or None} for one in hosts]})
         show_hosts(console, settings.user_home, hosts)
         return 0
@@ -51,15 +51,15 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
     from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 
     chosen = host_named(host)
-    where = scope_of(surroundings, chosen, project, home)
+    where = scope_of(context, chosen, project, home)
     if project and not os.path.isdir(where):
         raise click.UsageError(f"There is no directory {project}.")
-    chosen.check(surroundings, where)
-    option = chosen.option(surroundings, where)
-    here = chosen.found(surroundings) or chosen.program(surroundings)
+    chosen.check(context, where)
+    option = chosen.option(context, where)
+    here = chosen.found(context) or chosen.program(context)
     program = this_program(settings.environment)
     try:
-        plan = plan_connect(surroundings, chosen, program, where)
+        plan = plan_connect(context, chosen, program, where)
     except SettingsLeftAlone as error:
         said_lines(console, error)
         raise
@@ -69,8 +69,8 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
     if not dry_run:
         if plan.changes and not yes:
             agree(console, plan, chosen.title, option)
-        copies = carry_out(surroundings, plan, console.notes())
-    off = chosen.switched_off(surroundings, where)
+        copies = carry_out(context, plan, console.notes())
+    off = chosen.switched_off(context, where)
     notes = [*plan.notes, *(_passing() if program.passing else ())]
     if not here:
         notes.append(f"{chosen.title} was not found on this machine; it will find this when it comes")

@@ -23,24 +23,24 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
     A file that nobody else wrote to comes back byte for byte, or goes where connecting made it; from
     others only our entries are removed. Checkpoints and snapshots stay.
     """
-    _, surroundings, console = start(as_json)
+    _, context, console = start(as_json)
     from safekept.actions.hosts.connections import connection_of
     from safekept.integrations.connecting.carrying_out import carry_out
     from safekept.integrations.connecting.hosts.every_host import host_named, scope_of
     from safekept.integrations.connecting.planning import plan_disconnect
 
     chosen = host_named(host)
-    where = scope_of(surroundings, chosen, project, home)
-    option = chosen.option(surroundings, where)
-    plan = plan_disconnect(surroundings, chosen, where)
-    recorded = connection_of(surroundings, chosen.name, where, plan.place) is not None
+    where = scope_of(context, chosen, project, home)
+    option = chosen.option(context, where)
+    plan = plan_disconnect(context, chosen, where)
+    recorded = connection_of(context, chosen.name, where, plan.place) is not None
     copies: list[str] = []
     if not as_json:
         show_plan(console, plan)
     if not dry_run and (plan.changes or recorded):
         if plan.changes and not yes:
             agree(console, plan, chosen.title, option)
-        copies = carry_out(surroundings, plan, console.notes())
+        copies = carry_out(context, plan, console.notes())
     console.document(
         {
             "host": chosen.name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -50,23 +49,23 @@ def command(
 
     if prometheus and as_json:
         raise click.UsageError("--prometheus and --json are two formats; choose one.")
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     given = given_passphrase(settings)
     if given is not None:
-        surroundings = replace(surroundings, vault_secret=lambda: secret_from_text(given(), "The passphrase"))
+        context = context.changed(vault_secret=lambda: secret_from_text(given(), "The passphrase"))
     elif not settings.text("vault.passphrase_command"):
-        surroundings = replace(surroundings, vault_secret=None)  # nobody is asked once for each vault
+        context = context.changed(vault_secret=None)  # nobody is asked once for each vault
     keys = tuple(os.path.abspath(os.path.expanduser(path)) for path in key_file)
     for path in keys:
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no key file {path_text(path)}.")
     request = FleetRequest(
-        place=place_or_file(place, tuple(one.name for one in surroundings.destinations)),
+        place=place_or_file(place, tuple(one.name for one in context.choices.destinations)),
         keys=keys,
         overdue_hours=settings.number("schedule.overdue_hours") if overdue is None else overdue,
         counts=not fast,
     )
-    fleet = look_at_fleet(surroundings, request, console.listener())
+    fleet = look_at_fleet(context, request, console.listener())
     console.finish()
     code = fleet.exit_code if check else 0
     if prometheus:

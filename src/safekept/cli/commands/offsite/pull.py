@@ -33,7 +33,7 @@ def command(place: str, archive: str, host: str, into: str, mend: bool, dry_run:
         raise click.UsageError("--mend goes with neither --archive nor --into.")
     if host and not archive:
         raise click.UsageError("--host goes with --archive.")
-    _, surroundings, console = start(as_json)
+    _, context, console = start(as_json)
     request = PullRequest(
         destination=place_argument(place),
         into=os.path.abspath(os.path.expanduser(into)) if into else "",
@@ -42,10 +42,10 @@ def command(place: str, archive: str, host: str, into: str, mend: bool, dry_run:
         mend=mend,
         dry_run=dry_run,
     )
-    result = pull(surroundings, request, console.listener())
+    result = pull(context, request, console.listener())
     console.finish()
     console.document(result.as_dict())
-    _show(console, result, request, not surroundings.identities)
+    _show(console, result, request, not context.choices.identities)
     return 0 if result.complete else 3
 
 

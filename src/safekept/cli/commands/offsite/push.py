@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.place import NoSuchDestination, Reach, find_destination
 from safekept.core.errors import SafekeptError
 
@@ -51,8 +51,8 @@ def command(
     only add suffices. A disk that is not plugged in is noted and no failure, unless it was named. Exit
     code 0: everything is there; 3: something could not be sent and is listed; 1: failed.
     """
-    settings, surroundings, console = start(as_json)
-    words = [place_argument(word) for word in places] or [one.name for one in surroundings.destinations]
+    settings, context, console = start(as_json)
+    words = [place_argument(word) for word in places] or [one.name for one in context.choices.destinations]
     if not words:
         raise NoSuchDestination(
             "no destination is set up, and none was named",
@@ -63,8 +63,8 @@ def command(
             ),
         )
     # A connection takes its time: it is made while the rest of the program is still being loaded.
-    one = find_destination(surroundings, words[0]) if len(words) == 1 and not prune else None
-    reach = Reach(surroundings, one) if one is not None else None
+    one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
+    reach = Reach(context, one) if one is not None else None
     from safekept.actions.offsite.push import ABSENT, INCOMPLETE, PushRequest, push
     from safekept.actions.vault.keys.recovery_access import NoKitYet, NoSecondWay
     from safekept.vault.errors import NoSuchVault
@@ -82,14 +82,14 @@ def command(
         acknowledge_kit=acknowledge_kit,
     )
     if not (dry_run or no_vault or acknowledge_kit) and console.can_ask():
-        _ask_for_second_way(console, surroundings)
+        _ask_for_second_way(console, context)
     if prune and not yes and not dry_run:
-        _ask(console, surroundings, base, words)
+        _ask(console, context, base, words)
     results: list[PushResult] = []
     errors: list[tuple[str, SafekeptError]] = []
     for word in words:
         try:
-            result = push(surroundings, replace(base, destination=word), console.listener(), reach)
+            result = push(context, replace(base, destination=word), console.listener(), reach)
         except SafekeptError as error:
             # Where the vault itself is the reason, it is the same for every place: said once.
             if len(words) == 1 or (not results and isinstance(error, (NoSecondWay, NoKitYet, NoSuchVault))):
@@ -119,7 +119,7 @@ def command(
     return 3 if named_absent or any(result.state == INCOMPLETE for result in results) else 0
 
 
-def _ask_for_second_way(console: Console, surroundings: Surroundings) -> None:
+def _ask_for_second_way(console: Console, context: UserContext) -> None:
     """At the first push, take a recovery passphrase right here; who wants the kit instead is told how."""
     from safekept.actions.vault.keys.keys import add_passphrase
     from safekept.actions.vault.keys.recovery_access import NoSecondWay, require_second_way
@@ -127,11 +127,11 @@ def _ask_for_second_way(console: Console, surroundings: Surroundings) -> None:
 
     from ..vault.options import new_passphrase
 
-    if not vault_exists(surroundings):
+    if not vault_exists(context):
         return
-    with open_vault(surroundings, listener=console.notes()) as repository:
+    with open_vault(context, listener=console.notes()) as repository:
         try:
-            require_second_way(surroundings, repository)
+            require_second_way(context, repository)
         except NoSecondWay as error:
             console.say(error.what)
             console.say("Type a new passphrase that opens the copies too; Ctrl-C ends this, nothing is sent.")
@@ -140,17 +140,17 @@ def _ask_for_second_way(console: Console, surroundings: Surroundings) -> None:
                 f"`{console.command('push', '--acknowledge-kit')}`"
             )
             secret = new_passphrase(console, "", "", None, "New recovery passphrase")
-            add_passphrase(surroundings, repository, secret, recovery=True)
+            add_passphrase(context, repository, secret, recovery=True)
 
 
-def _ask(console: Console, surroundings: Surroundings, base: PushRequest, words: list[str]) -> None:
+def _ask(console: Console, context: UserContext, base: PushRequest, words: list[str]) -> None:
     """Show what a prune would delete, and ask; where nobody can be asked, refuse."""
     from safekept.actions.base.consent import ConsentNeeded
     from safekept.actions.offsite.push import push
 
     going = 0
     for word in words:
-        plan = push(surroundings, replace(base, destination=word, dry_run=True), console.listener())
+        plan = push(context, replace(base, destination=word, dry_run=True), console.listener())
         console.finish()
         surplus = plan.plan.surplus if plan.plan else {}
         going += sum(map(len, surplus.values()))

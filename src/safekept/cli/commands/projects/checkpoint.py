@@ -37,12 +37,12 @@ def command(
     from safekept.actions.projects.checkpoint import take_checkpoint
     from safekept.checkpoints.checkpoint import REASONS
 
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     place = directory_of(directory)
     result = take_checkpoint(
-        surroundings,
+        context,
         place,
-        policy_from(settings, surroundings, home, layout),
+        policy_from(settings, context, home, layout),
         reason=reason,
         files=files,
         session=session,

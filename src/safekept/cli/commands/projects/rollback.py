@@ -13,7 +13,7 @@ from ...options import common_options, start
 from ...words.points import SHOWN, ago, at_directory, changes_text, directory_of, styled, table
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.projects.checkpoint import CheckpointPolicy
     from safekept.actions.projects.timeline import Timeline
     from safekept.checkpoints.checkpoint import Checkpoint
@@ -64,11 +64,11 @@ def command(
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
     if any(not name.strip() for name in files) or (files and not target.strip()):
         raise click.UsageError("An empty name means no file; without FILE everything goes back.")
-    settings, surroundings, console = start(as_json)
-    policy = policy_from(settings, surroundings, home, layout)
+    settings, context, console = start(as_json)
+    policy = policy_from(settings, context, home, layout)
     place = directory_of(directory)
     if all_projects:
-        return show_everything(console, surroundings, session, turn, every)
+        return show_everything(console, context, session, turn, every)
     from safekept.actions.projects.home_points.timeline import named_point
 
     from ...words.home_rollback import difference_home, go_back_home, undo_home
@@ -76,23 +76,21 @@ def command(
     if diff:
         if target and not files and not _is_address(target):
             target, files = "1", (target,)
-        if point := named_point(surroundings, place, target or "1"):
-            return difference_home(console, surroundings, point, place, files)
-        return _difference(console, surroundings, place, target or "1", files, policy)
+        if point := named_point(context, place, target or "1"):
+            return difference_home(console, context, point, place, files)
+        return _difference(console, context, place, target or "1", files, policy)
     if not target and not undo:
         from safekept.actions.projects.rollback import list_timeline
 
-        found = list_timeline(
-            surroundings, place, settings=policy.take, session=session, turn=turn, every=every
-        )
+        found = list_timeline(context, place, settings=policy.take, session=session, turn=turn, every=every)
         return _show_timeline(console, found, at_directory(directory), every, bool(session or turn))
     from safekept.actions.projects.home_points.rollback import last_home_rollback
 
-    if undo and not target and (operation := last_home_rollback(surroundings, place)):
-        return undo_home(console, surroundings, operation, dry_run)
-    if not undo and (point := named_point(surroundings, place, target)):
+    if undo and not target and (operation := last_home_rollback(context, place)):
+        return undo_home(console, context, operation, dry_run)
+    if not undo and (point := named_point(context, place, target)):
         days = settings.number("import.keep_days")
-        return go_back_home(console, surroundings, point, place, files, dry_run, session, days)
+        return go_back_home(console, context, point, place, files, dry_run, session, days)
     from safekept.actions.projects.rollback import RollbackRequest, rollback
 
     request = RollbackRequest(
@@ -107,7 +105,7 @@ def command(
     )
     from ...words.rolled_back import show_outcome
 
-    outcome = rollback(surroundings, request, console.listener())
+    outcome = rollback(context, request, console.listener())
     console.finish()
     return show_outcome(console, outcome, at_directory(directory), undo)
 
@@ -198,9 +196,7 @@ def _show_near(console: Console, found: Timeline) -> int:
     return 0
 
 
-def show_everything(
-    console: Console, surroundings: Surroundings, session: str, turn: str, every: bool
-) -> int:
+def show_everything(console: Console, context: UserContext, session: str, turn: str, every: bool) -> int:
     """The points of all projects in one timeline."""
     from safekept.actions.projects.home_points.point import HomePoint
     from safekept.actions.projects.home_points.timeline import home_points
@@ -210,12 +206,12 @@ def show_everything(
 
     points = [
         point
-        for point in list_everything(surroundings)
+        for point in list_everything(context)
         if (not session or point.session == session)
         and (not turn or point.turn == turn)
         and (every or point.numbered)
     ]
-    at_home = home_points(surroundings, session=session, turn=turn, every=every)
+    at_home = home_points(context, session=session, turn=turn, every=every)
     console.document(
         {
             "checkpoints": [point.as_dict() for point in points],
@@ -252,7 +248,7 @@ def show_everything(
 
 def _difference(
     console: Console,
-    surroundings: Surroundings,
+    context: UserContext,
     place: str,
     target: str,
     files: tuple[str, ...],
@@ -260,7 +256,7 @@ def _difference(
 ) -> int:
     from safekept.actions.projects.rollback import show_difference
 
-    found = show_difference(surroundings, place, target, files, settings=policy.take)
+    found = show_difference(context, place, target, files, settings=policy.take)
     console.document(found.as_dict())
     if not found.pairs:
         console.line(f"Nothing changed since checkpoint {found.checkpoint.id}")

@@ -55,22 +55,22 @@ def command(
     from ...words.run import RunWords, write_run_report
     from ...words.run_offer import NOT_ASKED, Offer
 
-    settings, surroundings, plain = start(False)
+    settings, context, plain = start(False)
     console = BesideConsole(as_json=False, program=plain.program)
     if report:
         report = refuse_unwritable(report, "the agent was not started")
     place = directory_of(directory)
     refusal: SafekeptError | None = None
     try:
-        project = project_around(surroundings, place)
+        project = project_around(context, place)
     except SafekeptError as error:
         refusal, project = error, os.path.realpath(place)
     request = RunRequest(
         command,
         project,
-        policy_from(settings, surroundings, home, layout),
+        policy_from(settings, context, home, layout),
         quiet,
-        surroundings.locate(home, layout, existing=False) if snapshot else None,
+        context.locate(home, layout, existing=False) if snapshot else None,
         anyway,
         os.path.join(settings.config_directory, "config.toml"),
         home,
@@ -79,7 +79,7 @@ def command(
     )
     words = RunWords(console, request)
     try:
-        ran = run_agent(surroundings, request, words.listen, protected=words.protected, ended=words.ended)
+        ran = run_agent(context, request, words.listen, protected=words.protected, ended=words.ended)
     except Exception as error:
         if report:
             write_run_report(console, report, words.refused(error))
@@ -92,7 +92,7 @@ def command(
             words.told(ran)
             ways = words.way_back(ran)
             if ways and ran.account is not None and console.can_ask() and _in_front():
-                offer = Offer(console, surroundings, ran, words.where)
+                offer = Offer(console, context, ran, words.where)
                 choice = offer.ask()
                 rolled_back = offer.outcome.as_dict() if offer.outcome else None
             else:

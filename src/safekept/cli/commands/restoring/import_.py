@@ -60,7 +60,7 @@ def command(
         raise click.UsageError("--merge and --exact cannot both be given.")
     if into and home:
         raise click.UsageError("--into and --home cannot both be given.")
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     request = ImportRequest(
         file=file,
         home=home,
@@ -75,7 +75,7 @@ def command(
         keep_days=settings.whole("import.keep_days"),
     )
     try:
-        with prepare_import(surroundings, request, console.listener()) as prepared:
+        with prepare_import(context, request, console.listener()) as prepared:
             console.finish()
             _show_plan(console, prepared)
             if dry_run:
@@ -83,7 +83,7 @@ def command(
                 console.line("Nothing was changed")
                 return 0
             if prepared.questions and not force:
-                opened = [word for path in surroundings.identities for word in ("--identity", path)]
+                opened = [word for path in context.choices.identities for word in ("--identity", path)]
                 ask_consent(
                     console,
                     "import",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +17,7 @@ from ...words.proof_rows import show_rows
 from ...words.remarks import census_lines
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
     from safekept.settings import Settings
 
@@ -64,10 +63,10 @@ def command(
 
     if archive and snapshot:
         raise click.UsageError("--archive and --snapshot cannot both be given.")
-    settings, surroundings, console = start(as_json)
-    surroundings = _with_key(settings, surroundings, console, key_file, place)
+    settings, context, console = start(as_json)
+    context = _with_key(settings, context, console, key_file, place)
     request = RebuildRequest(
-        place=place_or_file(place, tuple(one.name for one in surroundings.destinations)),
+        place=place_or_file(place, tuple(one.name for one in context.choices.destinations)),
         home=home,
         layout=layout,
         snapshot=snapshot,
@@ -77,7 +76,7 @@ def command(
         allow_damaged=allow_damaged,
         deadline=settings.number("database.deadline"),
     )
-    with prepare_rebuild(surroundings, request, console.listener()) as prepared:
+    with prepare_rebuild(context, request, console.listener()) as prepared:
         console.finish()
         _show_plan(console, prepared)
         if dry_run:
@@ -99,8 +98,8 @@ def command(
 
 
 def _with_key(
-    settings: Settings, surroundings: Surroundings, console: Console, key_file: str, place: str
-) -> Surroundings:
+    settings: Settings, context: UserContext, console: Console, key_file: str, place: str
+) -> UserContext:
     """The key that was named for this, and the passphrase that was given opens a vault as well."""
     from safekept.actions.vault.keys.passphrase import secret_from_text
 
@@ -110,14 +109,14 @@ def _with_key(
         path = os.path.abspath(os.path.expanduser(key_file))
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no key file {path_text(key_file)}.")
-        surroundings = replace(surroundings, vault_key_file=path)
+        context = context.changed(vault_key_file=path)
     if given := given_passphrase(settings):
         secret = lambda: secret_from_text(given(), "The passphrase")  # noqa: E731
-        return replace(surroundings, vault_secret=secret)
+        return context.changed(vault_secret=secret)
     if console.can_ask() and not settings.text("vault.passphrase_command"):
-        key = surroundings.vault_key_file
-        return replace(surroundings, vault_secret=lambda: ask_for_vault_secret(place, key))
-    return surroundings
+        key = context.places.vault_key_file
+        return context.changed(vault_secret=lambda: ask_for_vault_secret(place, key))
+    return context
 
 
 def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
@@ -133,7 +132,7 @@ def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
         ("--archive", request.archive),
     ):
         words += [option, value] if value else []
-    for path in prepared.own.identities:
+    for path in prepared.own.choices.identities:
         words += ["--identity", path]
     words += ["--allow-damaged"] if request.allow_damaged else []
     return console.command(*words, *more)
@@ -242,7 +241,7 @@ def _show_newer(console: Console, prepared: PreparedRebuild) -> None:
         return
     words = ["snapshot", "restore", newer.short, "--vault", prepared.origin.place]
     again = console.command(*words, "--home", prepared.ground.home)
-    key = prepared.own.vault_key_file
+    key = prepared.own.places.vault_key_file
     if key and os.path.isfile(key):
         again = f"SAFEKEPT_VAULT_KEY_FILE={path_argument(key)} {again}"
     console.fact("Newer", f"state files are in the quick snapshot {newer.short}: `{again}`")
@@ -251,4 +250,4 @@ def _show_newer(console: Console, prepared: PreparedRebuild) -> None:
 def _start(prepared: PreparedRebuild) -> str:
     from safekept.actions.restoring.starting import start_command
 
-    return start_command(prepared.place, prepared.surroundings)
+    return start_command(prepared.place, prepared.context)

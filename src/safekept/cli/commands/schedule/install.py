@@ -17,7 +17,7 @@ from ...options import common_options
 from .options import begin, machine_of, require_root, whose_options
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.schedule.install import Installation
     from safekept.schedule.hosts.call import Call
 
@@ -61,13 +61,13 @@ def command(
     from safekept.actions.schedule.host import find_host, plan_installation
     from safekept.actions.schedule.install import install, installed, refuse_taken
 
-    settings, surroundings, console = begin(as_json, system, user_name, home)
+    settings, context, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)
-    call = _call(settings, surroundings, user_name, home, layout)
+    call = _call(settings, context, user_name, home, layout)
     chosen = host or find_host(machine, system=system)
     plan = plan_installation(machine, chosen, call, os.getuid())
     plan.notes.extend(_left_behind(settings))
-    earlier = installed(surroundings)
+    earlier = installed(context)
     if earlier is not None and earlier.host != plan.host:
         plan.notes.append(f"What was installed with {earlier.host} is removed")
     _show(console, plan)
@@ -79,7 +79,7 @@ def command(
     refuse_taken(plan)
     if not yes:
         _consent(console, host, system, user_name, home, layout)
-    done = install(surroundings, plan, machine.run, console.notes())
+    done = install(context, plan, machine.run, console.notes())
     console.document({"dry_run": False, **plan.as_dict(), "time": done.time})
     console.heading(f"Installed with {plan.host}")
     console.line(f"See what it does: `{console.command('schedule', 'show', *_whose(system, user_name))}`")
@@ -100,13 +100,13 @@ def _consent(
     consent(console, False, "This would be installed", console.command(*words))
 
 
-def _call(settings: Settings, surroundings: Surroundings, user_name: str, home: str, layout: str) -> Call:
+def _call(settings: Settings, context: UserContext, user_name: str, home: str, layout: str) -> Call:
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.plan import Plan
 
-    plan = surroundings.schedule or Plan()
-    place = surroundings.locate(home, layout)  # a schedule for a home that is not there helps nobody
-    names = (*_PLACES, *(one.variable for one in surroundings.layouts.values() if one.variable))
+    plan = context.choices.schedule or Plan()
+    place = context.locate(home, layout)  # a schedule for a home that is not there helps nobody
+    names = (*_PLACES, *(one.variable for one in context.choices.layouts.values() if one.variable))
     environment = {name: settings.environment[name] for name in names if settings.environment.get(name)}
     if settings.user_home != _registered_home() and not user_name:
         environment["HOME"] = settings.user_home  # what a timer takes for home is not what is meant here

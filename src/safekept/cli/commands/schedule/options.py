@@ -13,10 +13,10 @@ from safekept.core.errors import SafekeptError
 from safekept.settings import SYSTEM_USER, Settings, load_settings
 
 from ...console import Console
-from ...options import surroundings_from
+from ...options import context_from
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.schedule.host import Machine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ def whose_options(function: Command) -> Command:
 
 def begin(
     as_json: bool, system: bool, user_name: str, home: str = ""
-) -> tuple[Settings, Surroundings, Console]:
+) -> tuple[Settings, UserContext, Console]:
     """What every command does first; with `--system` everything of safekept's is the system's."""
     from safekept.schedule.plan import Plan
 
@@ -49,11 +49,11 @@ def begin(
     environment = {**os.environ, **({SYSTEM_USER: user_name} if system else {})}
     settings = load_settings(environment)
     console = Console(as_json=as_json, program=program())
-    surroundings = surroundings_from(settings, can_ask=console.can_ask())
+    context = context_from(settings, can_ask=console.can_ask())
     if home:
-        plan = surroundings.schedule or Plan()
-        surroundings = replace(surroundings, schedule=replace(plan, homes=(home,)))
-    return settings, surroundings, console
+        plan = context.choices.schedule or Plan()
+        context = context.changed(schedule=replace(plan, homes=(home,)))
+    return settings, context, console
 
 
 def machine_of(settings: Settings) -> Machine:

@@ -27,9 +27,9 @@ def command(
     from safekept.actions.schedule.host import find_leftovers
     from safekept.actions.schedule.install import NotInstalled, installed, remove
 
-    settings, surroundings, console = begin(as_json, system, user_name, home)
+    settings, context, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)
-    found = installed(surroundings) or find_leftovers(machine, user_name, os.getuid())
+    found = installed(context) or find_leftovers(machine, user_name, os.getuid())
     if found is None:
         raise NotInstalled(
             "no schedule was installed from here",
@@ -50,7 +50,7 @@ def command(
     if not yes:
         whose = ["--system", "--user-name", user_name] if system else []
         consent(console, False, "This would be removed", console.command("schedule", "remove", *whose))
-    done = remove(surroundings, found, machine.run, console.notes())
+    done = remove(context, found, machine.run, console.notes())
     console.document({"dry_run": False, "removed": done.files, "left": done.left, "remarks": done.remarks})
     what = "the lines in your crontab" if found.table else count_text(len(done.files), "file")
     console.heading(f"Removed {what}", not done.left and not done.remarks)

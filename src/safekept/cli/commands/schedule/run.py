@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -46,12 +45,12 @@ def command(
     from safekept.core.locks import AlreadyRunning
     from safekept.schedule.priority import step_back
 
-    settings, surroundings, console = begin(as_json, system, user_name, home)
-    surroundings = replace(surroundings, actor="schedule")
-    request = run_request(settings, surroundings, home=home, layout=layout, everything=everything)
+    settings, context, console = begin(as_json, system, user_name, home)
+    context = context.changed(actor="schedule")
+    request = run_request(settings, context, home=home, layout=layout, everything=everything)
     if dry_run:
         now = time.time()
-        return _show_plan(console, plan_due(surroundings, request, now), now, everything)
+        return _show_plan(console, plan_due(context, request, now), now, everything)
     step_back()
     remarks: list[str] = []
     listener = console.listener()
@@ -63,7 +62,7 @@ def command(
             listener(event)
 
     try:
-        run = run_due(surroundings, request, listener=listen)
+        run = run_due(context, request, listener=listen)
     except AlreadyRunning as error:
         # The work is being done; a timer that looks in meanwhile has nothing to complain about.
         console.document({"state": "running", "what": error.what})

@@ -8,13 +8,13 @@ from safekept.settings import Settings
 from safekept.settings.policies import policy_from
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.schedule.steps import RunRequest
 
 
 def run_request(
     settings: Settings,
-    surroundings: Surroundings,
+    context: UserContext,
     *,
     home: str = "",
     layout: str = "",
@@ -31,6 +31,6 @@ def run_request(
         deadline=settings.number("database.deadline"),
         form=settings.text("backup.format"),
         seal=settings.texts("backup.seal"),
-        policy=policy_from(settings, surroundings, home, layout),
+        policy=policy_from(settings, context, home, layout),
         everything=everything,
     )

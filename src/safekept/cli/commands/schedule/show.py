@@ -27,11 +27,11 @@ def command(system: bool, user_name: str, home: str, layout: str, as_json: bool)
     from safekept.actions.schedule.install import installed
     from safekept.actions.schedule.schedule import last_run, pasts, plan_due
 
-    settings, surroundings, console = begin(as_json, system, user_name, home)
-    request = run_request(settings, surroundings, home=home, layout=layout)
+    settings, context, console = begin(as_json, system, user_name, home)
+    request = run_request(settings, context, home=home, layout=layout)
     now = time.time()
-    due, known = plan_due(surroundings, request, now), pasts(surroundings)
-    found, last = installed(surroundings), last_run(surroundings)
+    due, known = plan_due(context, request, now), pasts(context)
+    found, last = installed(context), last_run(context)
     console.document(
         {
             "installed": _installed(found),

@@ -35,10 +35,10 @@ def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int
     PATH may be absolute, relative to the home, or relative to where you are. Snapshots that hold the same
     content are one version. Exit code 3: some snapshots could not be looked into; they are named.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
     found = history(
-        surroundings,
+        context,
         place,
         path,
         directory=os.getcwd(),

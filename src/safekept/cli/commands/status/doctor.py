@@ -36,7 +36,7 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
     from safekept.actions.doctor.repairs import carry_out
     from safekept.integrations.connecting.overview import host_statuses
 
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     recipients = settings.values.get("backup.seal")
     request = DoctorRequest(
         home=home,
@@ -46,14 +46,14 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
         passphrase_command=settings.text("vault.passphrase_command"),
         stale_hours=settings.number("status.stale_hours"),
         deadline=settings.number("database.deadline"),
-        hosts=host_statuses(surroundings),
+        hosts=host_statuses(context),
     )
-    found = examine(surroundings, request, console.listener())
+    found = examine(context, request, console.listener())
     console.finish()
     mended = None
     if fix and not dry_run and found.repairs:
-        mended = carry_out(surroundings, found.repairs, console.notes())
-        found = examine(surroundings, request, console.listener())
+        mended = carry_out(context, found.repairs, console.notes())
+        found = examine(context, request, console.listener())
         console.finish()
     document = {"dry_run": dry_run, **found.as_dict(), "fixed": mended.as_dict() if mended else None}
     console.document(document)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.settings import Settings
 
@@ -56,11 +56,11 @@ def command(
     and no home is read. `safekept` alone is the same.
     """
     _refuse_what_does_not_fit(short, prometheus, plot, as_json)
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     if acknowledge:
-        return _acknowledge(console, surroundings, acknowledge)
+        return _acknowledge(console, context, acknowledge)
     if short:
-        return _short(console, settings, surroundings, home, layout, check)
+        return _short(console, settings, context, home, layout, check)
     from safekept.actions.status.status import look
     from safekept.integrations.connecting.overview import host_statuses
 
@@ -68,11 +68,11 @@ def command(
     from ...status.screen import show, show_verdict
 
     status = look(
-        surroundings,
+        context,
         home,
         layout,
         stale_hours=settings.number("status.stale_hours"),
-        hosts=host_statuses(surroundings),
+        hosts=host_statuses(context),
         listener=console.notes(),
     )
     console.finish()
@@ -86,7 +86,7 @@ def command(
         _plot(console, status, plot)
         return code
     console.document(status.as_dict())
-    screen = Screen(console, surroundings.user_home)
+    screen = Screen(console, context.places.user_home)
     (show_verdict if check else show)(screen, status)
     return code
 
@@ -101,14 +101,14 @@ def _refuse_what_does_not_fit(short: bool, prometheus: bool, plot: str, as_json:
         raise click.UsageError("--prometheus and --json are two formats; choose one.")
 
 
-def _acknowledge(console: Console, surroundings: Surroundings, name: str) -> int:
+def _acknowledge(console: Console, context: UserContext, name: str) -> int:
     from safekept.actions.alarms.alarms import acknowledge
     from safekept.actions.undo.log import require_journal
 
-    seen = acknowledge(surroundings, () if name == _ALL else (name,), listener=console.notes())
+    seen = acknowledge(context, () if name == _ALL else (name,), listener=console.notes())
     console.document({"acknowledged": [alarm.as_dict() for alarm in seen]})
     if not seen:
-        require_journal(surroundings)
+        require_journal(context)
         console.line("No alarm is open")
     for alarm in seen:
         console.line(f"Acknowledged: {path_text(alarm.text)} ({alarm.id})")
@@ -116,12 +116,12 @@ def _acknowledge(console: Console, surroundings: Surroundings, name: str) -> int
 
 
 def _short(
-    console: Console, settings: Settings, surroundings: Surroundings, home: str, layout: str, check: bool
+    console: Console, settings: Settings, context: UserContext, home: str, layout: str, check: bool
 ) -> int:
     from safekept.actions.status.short_status import EXIT_CODES, short_status
 
-    place = surroundings.locate(home, layout, existing=False)
-    status = short_status(surroundings, place.home, stale_hours=settings.number("status.stale_hours"))
+    place = context.locate(home, layout, existing=False)
+    status = short_status(context, place.home, stale_hours=settings.number("status.stale_hours"))
     console.document(status.as_dict())
     console.line(f"safekept: {status.text}")
     return EXIT_CODES[status.level] if check else 0

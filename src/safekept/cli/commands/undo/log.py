@@ -45,12 +45,12 @@ def command(word: str, most: int, every: bool, verb: str, since: str, home: str,
     """
     from safekept.actions.undo.log import LogRequest, find_operation, parse_since, read_log
 
-    _, surroundings, console = start(as_json)
+    _, context, console = start(as_json)
     if word:
         from safekept.actions.undo.undo_availability import way_back
 
-        found = find_operation(surroundings, word)
-        _show_one(console, found, way_back(surroundings, found), surroundings.user_home)
+        found = find_operation(context, word)
+        _show_one(console, found, way_back(context, found), context.places.user_home)
         return 0
     request = LogRequest(
         most=None if every else most,
@@ -63,7 +63,7 @@ def command(word: str, most: int, every: bool, verb: str, since: str, home: str,
         for name, value in (("--verb", verb), ("--since", since), ("--home", home))
         for word in ((name, value) if value else ())
     ]
-    _show_all(console, read_log(surroundings, request), asked)
+    _show_all(console, read_log(context, request), asked)
     return 0
 
 

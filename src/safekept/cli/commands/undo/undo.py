@@ -26,7 +26,7 @@ def command(operation: str, directory: str, dry_run: bool, home: str, layout: st
     """
     if directory and (home or layout):
         raise click.UsageError("--dir means a project and --home a home; not both.")
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     request = UndoRequest(
         operation=operation,
         home=home,
@@ -35,8 +35,8 @@ def command(operation: str, directory: str, dry_run: bool, home: str, layout: st
         dry_run=dry_run,
         deadline=settings.number("database.deadline"),
         keep_days=settings.number("import.keep_days"),
-        settings=policy_from(settings, surroundings, home, layout).take,
+        settings=policy_from(settings, context, home, layout).take,
     )
-    undone = take_back(surroundings, request, console.listener())
+    undone = take_back(context, request, console.listener())
     console.finish()
     return show_undone(console, undone, request)

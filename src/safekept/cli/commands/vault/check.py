@@ -45,9 +45,9 @@ def command(read_data: float | None, as_json: bool) -> int:
     is where it should be, with the right size. --read-data also reads and proves the bytes; a
     share of them every day comes round to all. Nothing is changed. Exit code 0: whole; 1: damaged.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
-        checked = check_vault(surroundings, repository, read_data, console.listener())
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        checked = check_vault(context, repository, read_data, console.listener())
     console.finish()
     console.document(checked.as_dict())
     _show(console, checked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +15,7 @@ from ...options import place_or_file, start
 from .options import json_option, new_passphrase, passphrase_options
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.vault.repo import Secret
 
 
@@ -45,12 +44,12 @@ def command(
     With --from this host gets a key of its own to a vault that others use. Everybody who has a key to it can
     read everything in it; --key-file, or a passphrase, opens it this once.
     """
-    _, surroundings, console = start(as_json)
+    _, context, console = start(as_json)
     if shared:
         if passphrase:
             raise click.UsageError("--passphrase is for a new vault, and does not go with --from.")
         given = _given(console, passphrase_command, passphrase_file, passphrase_fd)
-        return _join(console, surroundings, shared, key_file, given, yes)
+        return _join(console, context, shared, key_file, given, yes)
     if key_file or yes:
         raise click.UsageError("--key-file and --yes go with --from.")
     secret = None
@@ -58,13 +57,13 @@ def command(
         secret = new_passphrase(
             console, passphrase_command, passphrase_file, passphrase_fd, "New passphrase of the vault"
         )
-    with initialise(surroundings, secret=secret) as made:
-        key_file = "" if secret or surroundings.vault_wants_passphrase else surroundings.vault_key_file
+    with initialise(context, secret=secret) as made:
+        key_file = "" if secret or context.choices.vault_wants_passphrase else context.places.vault_key_file
         kit = console.command("vault", "kit")
         console.document(
-            {"vault": surroundings.vault, "id": made.id, "key_file": key_file or None, "kit": kit}
+            {"vault": context.places.vault, "id": made.id, "key_file": key_file or None, "kit": kit}
         )
-        console.heading(f"Made the vault {path_text(surroundings.vault)}")
+        console.heading(f"Made the vault {path_text(context.places.vault)}")
         console.fact("Id", made.id[:16])
         console.fact("Opens with", path_text(key_file) if key_file else "your passphrase")
         if key_file:
@@ -80,7 +79,7 @@ def _given(console: Console, command: str, file: str, descriptor: int | None) ->
 
 
 def _join(
-    console: Console, surroundings: Surroundings, shared: str, key_file: str, given: Secret | None, yes: bool
+    console: Console, context: UserContext, shared: str, key_file: str, given: Secret | None, yes: bool
 ) -> int:
     from safekept.actions.vault.shared_vault import join_vault
 
@@ -98,15 +97,15 @@ def _join(
             console.command(*again, "--yes"),
         )
     if given is not None:
-        surroundings = replace(surroundings, vault_secret=lambda: given)
-    joined = join_vault(surroundings, place, opens_with=opens_with, listener=console.notes())
+        context = context.changed(vault_secret=lambda: given)
+    joined = join_vault(context, place, opens_with=opens_with, listener=console.notes())
     console.document(
         {"vault": joined.place, "id": joined.id, "key_file": joined.key_file, "key": joined.key or None}
     )
     console.heading(f"This host has a key to the vault {path_text(joined.place)}")
     console.fact("Id", joined.id[:16])
     console.fact("Opens with", path_text(joined.key_file))
-    if surroundings.vault != joined.place:
+    if context.places.vault != joined.place:
         console.line("Make it the vault of this host: in `config.toml`, below `[vault]`:")
         console.line(f"    path = {json.dumps(joined.place)}")
     console.line("Every host that has a key to it can read everything in it")

@@ -28,14 +28,14 @@ def command(
     A recovery passphrase is for the day on which the key file is gone: remember it, or keep it on
     paper somewhere else. It is never written anywhere by safekept.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
         what = "New recovery passphrase" if recovery else "New passphrase"
         secret = new_passphrase(console, passphrase_command, passphrase_file, passphrase_fd, what)
-        added = add_passphrase(surroundings, repository, secret, recovery=recovery)
-    console.document({"vault": surroundings.vault, "key": added, "recovery": recovery})
+        added = add_passphrase(context, repository, secret, recovery=recovery)
+    console.document({"vault": context.places.vault, "key": added, "recovery": recovery})
     name = "recovery passphrase" if recovery else "passphrase"
-    console.heading(f"The vault {path_text(surroundings.vault)} opens with this {name} too")
+    console.heading(f"The vault {path_text(context.places.vault)} opens with this {name} too")
     console.fact("Key", added[:8])
     console.line(f"Take it away again with: `{console.command('vault', 'key', 'remove', added[:8])}`")
     return 0

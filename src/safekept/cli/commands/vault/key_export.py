@@ -22,18 +22,18 @@ def command(output: str, as_json: bool) -> int:
 
     Whoever has it can read everything in the vault. restic takes it as its password.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
-        secret = export_key(surroundings, repository)
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        secret = export_key(context, repository)
     if output:
         path = os.path.abspath(output)
         write_exported_key(path, secret.text)
-        console.document({"vault": surroundings.vault, "written": path})
-        console.heading(f"Wrote the key of the vault {path_text(surroundings.vault)}")
+        console.document({"vault": context.places.vault, "written": path})
+        console.heading(f"Wrote the key of the vault {path_text(context.places.vault)}")
         console.fact("File", path_text(path))
         console.line("Whoever has this file can read everything in the vault")
         return 0
-    console.document({"vault": surroundings.vault, "key": secret.text})
+    console.document({"vault": context.places.vault, "key": secret.text})
     if not as_json:
         console.say("Whoever has this key can read everything in the vault; it is also your restic password")
     console.line(secret.text)

@@ -17,11 +17,11 @@ from .options import json_option
 @json_option
 def command(as_json: bool) -> int:
     """See which keys open the vault. None of them is shown itself."""
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
         found = listed_keys(repository)
-    console.document({"vault": surroundings.reads_from, "keys": [key.as_dict() for key in found]})
-    console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(surroundings.reads_from)}")
+    console.document({"vault": context.places.reads_from, "keys": [key.as_dict() for key in found]})
+    console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(context.places.reads_from)}")
     for key in found:
         mark = "*" if key.current else " "
         text = key.reason or f"{key.kind:<20}  {key.created[:16].replace('T', ' ')}  {key.person}"

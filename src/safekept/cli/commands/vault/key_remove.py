@@ -24,8 +24,8 @@ def command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
     Never the one that the vault was opened with. Whoever copied the vault before can still open
     that copy with it.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
         key = key_to_remove(repository, id)
         named = f"{key.id[:8]} ({key.kind or 'unreadable'}, {key.person})"
         if dry_run:
@@ -41,7 +41,7 @@ def command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
                 )
             if not console.ask(f"Remove the key {path_text(named)}?"):
                 raise click.Abort
-        remove_key(surroundings, repository, key.id)
+        remove_key(context, repository, key.id)
     console.document({"removed": key.as_dict()})
     console.heading(f"Removed the key {path_text(named)}")
     return 0

@@ -25,11 +25,11 @@ def command(output: str, as_json: bool) -> int:
     Two files with the same content, for you only: a text, and HTML to print. They say where the
     vault is, hold its key, and give the commands. Keep a copy away from this machine.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
-        text, html = write_kit(surroundings, repository, os.path.abspath(output) if output else "")
-    console.document({"vault": surroundings.vault, "text": text, "html": html})
-    console.heading(f"Wrote the kit of the vault {path_text(surroundings.vault)}")
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        text, html = write_kit(context, repository, os.path.abspath(output) if output else "")
+    console.document({"vault": context.places.vault, "text": text, "html": html})
+    console.heading(f"Wrote the kit of the vault {path_text(context.places.vault)}")
     console.fact("Text", path_text(text))
     console.fact("To print", path_text(html))
     console.line("It holds the key: keep it away from this machine, where only you can reach it")

@@ -27,11 +27,11 @@ def command(now: bool, yes: bool, dry_run: bool, as_json: bool) -> int:
     A forgotten snapshot can be called back for three days; then it goes for good here. Snapshots
     that are not forgotten are never touched.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
         plan = plan_vault_prune(repository, now=now, listener=console.listener())
         console.finish()
-        _show_plan(console, surroundings.vault, plan)
+        _show_plan(console, context.places.vault, plan)
         if dry_run or plan.empty:
             console.document({"dry_run": dry_run, "plan": plan.as_dict(), "pruned": None})
             if dry_run:
@@ -47,7 +47,7 @@ def command(now: bool, yes: bool, dry_run: bool, as_json: bool) -> int:
                 )
             if not console.ask("Delete?"):
                 raise click.Abort
-        pruned = prune_vault(surroundings, repository, plan, listener=console.listener())
+        pruned = prune_vault(context, repository, plan, listener=console.listener())
         console.finish()
     console.document({"dry_run": False, "plan": plan.as_dict(), "pruned": pruned.as_dict()})
     _show_result(console, pruned)

@@ -25,11 +25,11 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> int:
     copied out of damaged packs; what is damaged no longer counts as stored, so that the next
     snapshot stores it again where the home still has it. Snapshots are never touched.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
         report, plan = plan_vault_repair(repository, listener=console.listener())
         console.finish()
-        _show_plan(console, surroundings.vault, report, plan)
+        _show_plan(console, context.places.vault, report, plan)
         if dry_run or plan.empty:
             document = {"dry_run": dry_run, "plan": plan.as_dict(), "result": None}
             console.document(document)
@@ -48,7 +48,7 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> int:
                 )
             if not console.ask("Mend it?"):
                 raise click.Abort
-        result = repair_vault(surroundings, repository, report, listener=console.listener())
+        result = repair_vault(context, repository, report, listener=console.listener())
     console.finish()
     console.document({"dry_run": False, "plan": plan.as_dict(), "result": result.as_dict()})
     _show_result(console, result)

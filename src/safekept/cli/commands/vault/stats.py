@@ -17,9 +17,9 @@ from .options import json_option
 @json_option
 def command(as_json: bool) -> int:
     """What the vault holds and what that costs: snapshots, sizes, what is stored once, what is unused."""
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
-        stats = vault_stats(surroundings, repository, console.listener())
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        stats = vault_stats(context, repository, console.listener())
     console.finish()
     console.document(stats.as_dict())
     console.heading(f"The vault {path_text(stats.vault)}")

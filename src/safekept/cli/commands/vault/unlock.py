@@ -22,9 +22,9 @@ def command(everything: bool, dry_run: bool, as_json: bool) -> int:
     safekept clears these away by itself; this is for locks of restic, or of another machine. With
     --all every lock goes: only when you know that nobody works on the vault.
     """
-    _, surroundings, console = start(as_json)
-    with open_vault(surroundings, listener=console.notes()) as repository:
-        removed = remove_locks(surroundings, repository, everything=everything, dry_run=dry_run)
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        removed = remove_locks(context, repository, everything=everything, dry_run=dry_run)
     document: dict[str, object] = {"locks": [{"id": lock.id, "holder": lock.holder} for lock in removed]}
     console.document({"dry_run": True, **document} if dry_run else document)
     done = "Would remove" if dry_run else "Removed"

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 
 from ...hosts.claude_code import TOOLS
 from ..hook_entries import Wanted
@@ -43,20 +43,20 @@ def _wanted(program: Program) -> list[Wanted]:
     ]
 
 
-def directory(surroundings: Surroundings) -> str:
-    own = surroundings.environment.get("CLAUDE_CONFIG_DIR", "")
-    return own or os.path.join(surroundings.user_home, ".claude")
+def directory(context: UserContext) -> str:
+    own = context.caller.environment.get("CLAUDE_CONFIG_DIR", "")
+    return own or os.path.join(context.places.user_home, ".claude")
 
 
-def files(surroundings: Surroundings, project: str) -> list[JsonHooks]:
+def files(context: UserContext, project: str) -> list[JsonHooks]:
     if project:
         path = os.path.join(project, ".claude", "settings.local.json")
         return [JsonHooks(path, "claude-code", _wanted, new_mode=0o644)]
-    return [JsonHooks(os.path.join(directory(surroundings), "settings.json"), "claude-code", _wanted)]
+    return [JsonHooks(os.path.join(directory(context), "settings.json"), "claude-code", _wanted)]
 
 
-def switched_off(surroundings: Surroundings, project: str) -> str:
-    paths = [os.path.join(directory(surroundings), "settings.json")]
+def switched_off(context: UserContext, project: str) -> str:
+    paths = [os.path.join(directory(context), "settings.json")]
     if project:
         above = os.path.join(project, ".claude")
         paths += [os.path.join(above, name) for name in ("settings.json", "settings.local.json")]
@@ -75,7 +75,7 @@ def read_json(path: str) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def notes(surroundings: Surroundings, project: str) -> tuple[str, ...]:
+def notes(context: UserContext, project: str) -> tuple[str, ...]:
     return (
         "Sessions that run now take it up with their next start; `/hooks` in Claude Code lists what is set",
         "In a folder that you have not trusted yet, Claude Code runs no hooks",

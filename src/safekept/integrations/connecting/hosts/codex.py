@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 
 from ..hook_entries import Wanted
 from ..host import SECONDS, SHARED, Host, JsonHooks
@@ -28,20 +28,20 @@ def _wanted(program: Program) -> list[Wanted]:
     ]
 
 
-def directory(surroundings: Surroundings) -> str:
-    own = surroundings.environment.get("CODEX_HOME", "")
-    return own or os.path.join(surroundings.user_home, ".codex")
+def directory(context: UserContext) -> str:
+    own = context.caller.environment.get("CODEX_HOME", "")
+    return own or os.path.join(context.places.user_home, ".codex")
 
 
-def files(surroundings: Surroundings, project: str) -> list[JsonHooks]:
-    above = os.path.join(project, ".codex") if project else directory(surroundings)
+def files(context: UserContext, project: str) -> list[JsonHooks]:
+    above = os.path.join(project, ".codex") if project else directory(context)
     return [
         JsonHooks(os.path.join(above, "hooks.json"), "codex", _wanted, new_mode=0o644 if project else 0o600)
     ]
 
 
-def switched_off(surroundings: Surroundings, project: str) -> str:
-    above = [directory(surroundings), *([os.path.join(project, ".codex")] if project else [])]
+def switched_off(context: UserContext, project: str) -> str:
+    above = [directory(context), *([os.path.join(project, ".codex")] if project else [])]
     for path in (os.path.join(one, "config.toml") for one in above):
         features = _read_toml(path).get("features")
         if isinstance(features, dict):
@@ -61,11 +61,11 @@ def _read_toml(path: str) -> dict[str, object]:
         return {}
 
 
-def notes(surroundings: Surroundings, project: str) -> tuple[str, ...]:
+def notes(context: UserContext, project: str) -> tuple[str, ...]:
     trusted = (
         ("Codex reads the hooks of a project only where you trust the project", SHARED) if project else ()
     )
-    above = os.path.join(project, ".codex") if project else directory(surroundings)
+    above = os.path.join(project, ".codex") if project else directory(context)
     inline = _read_toml(os.path.join(above, "config.toml")).get("hooks")
     both = isinstance(inline, dict) and bool(inline.keys() - {"state"})
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 
 from ...hosts.cursor import TOOLS
 from ..hook_entries import Wanted
@@ -34,19 +34,19 @@ def _wanted(program: Program) -> list[Wanted]:
     ]
 
 
-def directory(surroundings: Surroundings) -> str:
-    return os.path.join(surroundings.user_home, ".cursor")
+def directory(context: UserContext) -> str:
+    return os.path.join(context.places.user_home, ".cursor")
 
 
-def files(surroundings: Surroundings, project: str) -> list[JsonHooks]:
-    above = os.path.join(project, ".cursor") if project else directory(surroundings)
+def files(context: UserContext, project: str) -> list[JsonHooks]:
+    above = os.path.join(project, ".cursor") if project else directory(context)
     path = os.path.join(above, "hooks.json")
     return [JsonHooks(path, "cursor", _wanted, {"version": 1}, 0o644 if project else 0o600)]
 
 
-def notes(surroundings: Surroundings, project: str) -> tuple[str, ...]:
+def notes(context: UserContext, project: str) -> tuple[str, ...]:
     found = ["Restart Cursor; its settings have a Hooks panel that lists what is set and what it said"]
-    hooks = read_json(os.path.join(claude_directory(surroundings), "settings.json")).get("hooks")
+    hooks = read_json(os.path.join(claude_directory(context), "settings.json")).get("hooks")
     if isinstance(hooks, dict) and "claude-code" in str(hooks):
         found.append(
             "Cursor can also run the hooks of Claude Code; where you switched that on, each change is kept "

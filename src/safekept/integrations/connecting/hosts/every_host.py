@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 
 from ..host import Host
@@ -39,7 +39,7 @@ def host_named(name: str) -> Host:
     return host
 
 
-def scope_of(surroundings: Surroundings, host: Host, project: str, home: str) -> str:
+def scope_of(context: UserContext, host: Host, project: str, home: str) -> str:
     """Where it is to be connected: in a project, in a home of Hermes, or "" for everywhere."""
     if project and not host.in_projects:
         raise NotInProjects(
@@ -54,4 +54,4 @@ def scope_of(surroundings: Surroundings, host: Host, project: str, home: str) ->
             next_steps=(f"Connect it: `safekept connect {host.name}`",),
         )
     named = project or home
-    return os.path.realpath(os.path.expanduser(named)) if named else host.scope(surroundings)
+    return os.path.realpath(os.path.expanduser(named)) if named else host.scope(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 
 from ...hosts.gemini import TOOLS
 from ..hook_entries import Wanted
@@ -34,20 +34,20 @@ def _wanted(program: Program) -> list[Wanted]:
     ]
 
 
-def directory(surroundings: Surroundings) -> str:
-    above = surroundings.environment.get("GEMINI_CLI_HOME", "") or surroundings.user_home
+def directory(context: UserContext) -> str:
+    above = context.caller.environment.get("GEMINI_CLI_HOME", "") or context.places.user_home
     return os.path.join(above, ".gemini")
 
 
-def files(surroundings: Surroundings, project: str) -> list[JsonHooks]:
-    above = os.path.join(project, ".gemini") if project else directory(surroundings)
+def files(context: UserContext, project: str) -> list[JsonHooks]:
+    above = os.path.join(project, ".gemini") if project else directory(context)
     path = os.path.join(above, "settings.json")
     return [JsonHooks(path, "gemini", _wanted, new_mode=0o644 if project else 0o600)]
 
 
-def switched_off(surroundings: Surroundings, project: str) -> str:
+def switched_off(context: UserContext, project: str) -> str:
     """The flag has had three names; each of them, where it says no, is believed."""
-    above = [directory(surroundings), *([os.path.join(project, ".gemini")] if project else [])]
+    above = [directory(context), *([os.path.join(project, ".gemini")] if project else [])]
     for path in (os.path.join(one, "settings.json") for one in above):
         settings = read_json(path)
         for section, flag in (("hooksConfig", "enabled"), ("hooks", "enabled"), ("tools", "enableHooks")):
@@ -60,7 +60,7 @@ def switched_off(surroundings: Surroundings, project: str) -> str:
     return ""
 
 
-def notes(surroundings: Surroundings, project: str) -> tuple[str, ...]:
+def notes(context: UserContext, project: str) -> tuple[str, ...]:
     return (
         "Sessions that run now take it up with their next start; `/hooks panel` in Gemini CLI lists them",
         "Early versions run hooks only with `tools.enableHooks` and `hooks.enabled` set to true",

@@ -6,33 +6,33 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.core.spelling import shell_line, shown
 
 from ..host import Host, HostFile
 from ..settings_file import Unfit, read_settings
 
 
-def home(surroundings: Surroundings) -> str:
+def home(context: UserContext) -> str:
     """The home that Hermes works in when it is started like this; of a profile, the profile's own."""
     from ...hermes.install import hermes_home
 
-    return hermes_home({"HOME": surroundings.user_home, **surroundings.environment})
+    return hermes_home({"HOME": context.places.user_home, **context.caller.environment})
 
 
-def files(surroundings: Surroundings, scope: str) -> Sequence[HostFile]:
+def files(context: UserContext, scope: str) -> Sequence[HostFile]:
     from ...hermes.install import host_files
 
-    return host_files(scope or home(surroundings), surroundings.environment)
+    return host_files(scope or home(context), context.caller.environment)
 
 
-def check(surroundings: Surroundings, scope: str) -> None:
+def check(context: UserContext, scope: str) -> None:
     from safekept.home.layout import check_home
 
-    check_home(scope, surroundings.layout("hermes"))
+    check_home(scope, context.layout("hermes"))
 
 
-def switched_off(surroundings: Surroundings, scope: str) -> str:
+def switched_off(context: UserContext, scope: str) -> str:
     path = os.path.join(scope, "config.yaml")
     try:
         content = read_settings(path).content or b""
@@ -48,7 +48,7 @@ def switched_off(surroundings: Surroundings, scope: str) -> str:
         return ""
 
 
-def notes(surroundings: Surroundings, scope: str) -> tuple[str, ...]:
+def notes(context: UserContext, scope: str) -> tuple[str, ...]:
     return (
         "Restart Hermes, and its gateway where one runs: plugins are loaded when it starts",
         "In gateways (Telegram, Discord, …) `/rollback`, `/snapshot` and `/snap` are safekept's now",

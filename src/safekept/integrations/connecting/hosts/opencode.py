@@ -10,7 +10,7 @@ import json
 import os
 import re
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 
 from ...hosts.opencode import TOOLS
 from ..host import SECONDS, SHARED, Host, OwnFile
@@ -82,17 +82,17 @@ def _read(content: bytes) -> tuple[str, ...]:
     return words if calls_us(words, "opencode") else ()
 
 
-def directory(surroundings: Surroundings) -> str:
-    above = surroundings.environment.get("XDG_CONFIG_HOME", "")
-    return os.path.join(above or os.path.join(surroundings.user_home, ".config"), "opencode")
+def directory(context: UserContext) -> str:
+    above = context.caller.environment.get("XDG_CONFIG_HOME", "")
+    return os.path.join(above or os.path.join(context.places.user_home, ".config"), "opencode")
 
 
-def files(surroundings: Surroundings, project: str) -> list[OwnFile]:
-    above = os.path.join(project, ".opencode") if project else directory(surroundings)
+def files(context: UserContext, project: str) -> list[OwnFile]:
+    above = os.path.join(project, ".opencode") if project else directory(context)
     return [OwnFile(os.path.join(above, "plugins", "safekept.js"), shim, _MARK, _read)]
 
 
-def notes(surroundings: Surroundings, project: str) -> tuple[str, ...]:
+def notes(context: UserContext, project: str) -> tuple[str, ...]:
     return ("Restart opencode: plugins are loaded when it starts", *((SHARED,) if project else ()))
 
 

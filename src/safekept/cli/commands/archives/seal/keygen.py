@@ -25,11 +25,11 @@ def command(output: str, protect: bool, as_json: bool) -> int:
     opens them: make the pair where you would restore, or move the file there and keep a second copy.
     Without -o the private half is printed, for a password manager; it is kept nowhere else.
     """
-    _, surroundings, console = start(as_json)
+    _, context, console = start(as_json)
     path = os.path.abspath(os.path.expanduser(output)) if output else ""
     if protect and not path:
         raise click.UsageError("--protect goes with -o: the protected half is not text.")
-    pair = make_pair(surroundings, path, protect=protect)
+    pair = make_pair(context, path, protect=protect)
     console.document(
         {
             "public_key": pair.public,

@@ -20,8 +20,8 @@ def command(as_json: bool) -> int:
 
     Nothing is contacted for this; `safekept destinations test` does that.
     """
-    _, surroundings, console = start(as_json)
-    found = list_destinations(surroundings)
+    _, context, console = start(as_json)
+    found = list_destinations(context)
     console.document({"destinations": [one.as_dict() for one in found]})
     for one in found:
         console.heading(path_text(one.setting.name), good=one.last is not None and one.last.state == "done")

@@ -20,8 +20,8 @@ def command(place: str, as_json: bool) -> int:
 
     No key is needed for this; what is in a vault says `safekept snapshot list --destination NAME`.
     """
-    _, surroundings, console = start(as_json)
-    found = contents_of(surroundings, place_argument(place))
+    _, context, console = start(as_json)
+    found = contents_of(context, place_argument(place))
     console.document(found.as_dict())
     console.heading(path_text(found.place))
     for vault in found.vaults:

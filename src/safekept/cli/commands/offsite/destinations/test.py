@@ -19,11 +19,11 @@ def command(places: tuple[str, ...], as_json: bool) -> int:
     A credential that may not delete is good news for a backup: whoever takes over this host cannot
     delete its copies either. Versioning helps in the same way. Exit code 1: one of them cannot be used.
     """
-    _, surroundings, console = start(as_json)
-    words = [place_argument(word) for word in places] or [one.name for one in surroundings.destinations]
+    _, context, console = start(as_json)
+    words = [place_argument(word) for word in places] or [one.name for one in context.choices.destinations]
     found = []
     for word in words:
-        examined = examine_destination(surroundings, word, console.listener())
+        examined = examine_destination(context, word, console.listener())
         console.finish()
         found.append(examined)
         _show(console, examined)

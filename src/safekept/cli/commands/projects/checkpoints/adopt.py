@@ -21,9 +21,9 @@ def command(home: str, layout: str, as_json: bool) -> int:
     """
     from safekept.actions.projects.care import adopt_checkpoints
 
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout)
-    found = adopt_checkpoints(surroundings, place.home, console.listener())
+    _, context, console = start(as_json)
+    place = context.locate(home, layout)
+    found = adopt_checkpoints(context, place.home, console.listener())
     console.finish()
     console.document(found.as_dict())
     taken = sum(project.taken for project in found.projects)

@@ -25,8 +25,8 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
     """
     from safekept.actions.projects.care import carry_out_prune, plan_clear
 
-    settings, surroundings, console = start(as_json)
-    plan = plan_clear(surroundings)
+    settings, context, console = start(as_json)
+    plan = plan_clear(context)
     show_plan(console, plan, [])
     if dry_run:
         console.document({"dry_run": True, "plan": plan.as_dict()})
@@ -36,7 +36,7 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
         what = f"all {count_text(len(plan.drop), 'checkpoint')} would be dropped{' for good' if now else ''}"
         again = console.command("checkpoints", "clear", *(["--now"] if now else []))
         consent(console, force, what, again)
-    policy = policy_from(settings, surroundings, home, layout)
-    pruned = carry_out_prune(surroundings, policy, plan, "checkpoints-clear", now=now)
+    policy = policy_from(settings, context, home, layout)
+    pruned = carry_out_prune(context, policy, plan, "checkpoints-clear", now=now)
     show_pruned(console, pruned, policy.maintenance.limits.max_total_bytes)
     return 0

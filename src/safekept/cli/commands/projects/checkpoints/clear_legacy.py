@@ -24,8 +24,8 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
     from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.hermes import legacy_archives
 
-    _, surroundings, console = start(as_json)
-    archives = legacy_archives(checkpoint_directory(surroundings))
+    _, context, console = start(as_json)
+    archives = legacy_archives(checkpoint_directory(context))
     for archive in archives:
         names = count_text(len(archive.repositories), "repository", "repositories")
         console.fact("Archive", f"{path_text(archive.path)}: {names}, {size_text(archive.bytes)}")
@@ -37,7 +37,7 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
     what = f"{count_text(count, 'archived repository', 'archived repositories')} would be removed"
     again = console.command("checkpoints", "clear-legacy", *(["--now"] if now else []))
     consent(console, force, what + (" for good" if now else ""), again)
-    done = remove_legacy(surroundings, now=now)
+    done = remove_legacy(context, now=now)
     undo = console.command("undo", done.operation) if done.kept_until else ""
     console.document(
         {

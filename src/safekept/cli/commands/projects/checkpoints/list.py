@@ -14,5 +14,5 @@ def command(every: bool, home: str, layout: str, as_json: bool) -> int:
     """Every checkpoint of every project, newest first: the same as `safekept rollback --all-projects`."""
     from ..rollback import show_everything
 
-    _, surroundings, console = start(as_json)
-    return show_everything(console, surroundings, "", "", every)
+    _, context, console = start(as_json)
+    return show_everything(console, context, "", "", every)

@@ -16,7 +16,7 @@ from ....words.grace import gone_text
 from ....words.points import ago, consent, listing
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import Surroundings
+    from safekept.actions.base.context import UserContext
     from safekept.actions.projects.care import Pruned
     from safekept.checkpoints.upkeep import ProjectPoints, RetentionPlan
 
@@ -61,12 +61,12 @@ def command(
         raise click.UsageError("--undo brings back what was dropped; it goes with no limit and no --now.")
     from safekept.actions.projects.care import PruneRequest, carry_out_prune, plan_prune
 
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     if undo:
-        return _bring_back(console, surroundings, dry_run)
-    policy = policy_from(settings, surroundings, home, layout)
+        return _bring_back(console, context, dry_run)
+    policy = policy_from(settings, context, home, layout)
     request = PruneRequest(retention_days, max_size_mb, keep_orphans)
-    plan, projects = plan_prune(surroundings, policy, request)
+    plan, projects = plan_prune(context, policy, request)
     show_plan(console, plan, projects)
     if dry_run:
         console.document({"dry_run": True, "plan": plan.as_dict()})
@@ -76,15 +76,15 @@ def command(
         again = console.command(*_again(retention_days, max_size_mb, keep_orphans, now))
         what = f"{count_text(len(plan.drop), 'checkpoint')} would be dropped{' for good' if now else ''}"
         consent(console, force, what, again)
-    pruned = carry_out_prune(surroundings, policy, plan, now=now)
+    pruned = carry_out_prune(context, policy, plan, now=now)
     show_pruned(console, pruned, policy.maintenance.limits.max_total_bytes)
     return 0
 
 
-def _bring_back(console: Console, surroundings: Surroundings, dry_run: bool) -> int:
+def _bring_back(console: Console, context: UserContext, dry_run: bool) -> int:
     from safekept.actions.undo.dropped import recall_checkpoints
 
-    found = recall_checkpoints(surroundings, lambda entry: True, dry_run=dry_run)
+    found = recall_checkpoints(context, lambda entry: True, dry_run=dry_run)
     console.document({"dry_run": dry_run, "brought_back": found.as_dict()})
     verb = "Would bring back" if dry_run else "Brought back"
     console.heading(f"{verb} {count_text(len(found.back), 'checkpoint')}", not found.lost)

@@ -27,8 +27,8 @@ def command(limit: int, home: str, layout: str, as_json: bool) -> int:
     """How large the checkpoints are, of which projects, and whether taking and keeping them works."""
     from safekept.actions.projects.care import checkpoint_status
 
-    settings, surroundings, console = start(as_json)
-    found = checkpoint_status(surroundings, policy_from(settings, surroundings, home, layout))
+    settings, context, console = start(as_json)
+    found = checkpoint_status(context, policy_from(settings, context, home, layout))
     console.document(found.as_dict())
     show(console, found, limit)
     return 0

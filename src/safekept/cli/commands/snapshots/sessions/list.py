@@ -22,9 +22,9 @@ def command(word: str, profile: str, home: str, layout: str, as_json: bool) -> i
 
     `here` counts the messages that the live database has of the same session; `–` means that it has none.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with stored_chats(surroundings, place, word, profile, console.listener()) as stored:
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
         found = list_sessions(stored)
         console.finish()
         chosen = stored.opened.chosen

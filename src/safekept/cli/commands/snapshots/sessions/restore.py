@@ -24,11 +24,11 @@ def command(session: str, new_id: str, word: str, profile: str, home: str, layou
     before. Nothing that is there is overwritten: a session with the same id and other messages is
     refused, and messages whose ids are taken get new ones.
     """
-    settings, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout)
-    with stored_chats(surroundings, place, word, profile, console.listener()) as stored:
+    settings, context, console = start(as_json)
+    place = context.locate(home, layout)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
         done = restore_session(
-            surroundings,
+            context,
             place,
             stored,
             session,

@@ -20,10 +20,10 @@ from ....words.snapshots import session_options
 @common_options
 def command(session: str, word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
     """Read one conversation of a snapshot. SESSION is its id, the start of one, or its title."""
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with stored_chats(surroundings, place, word, profile, console.listener()) as stored:
-        found, messages = read_session(surroundings, stored, session, console.listener())
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
+        found, messages = read_session(context, stored, session, console.listener())
         console.finish()
         console.document(
             {

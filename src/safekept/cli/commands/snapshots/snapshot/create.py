@@ -102,8 +102,8 @@ def take(
     full: bool = False,
 ) -> int:
     """Take one snapshot as the options say, and show it."""
-    settings, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout)
+    settings, context, console = start(as_json)
+    place = context.locate(home, layout)
     selection = Selection(
         include=include or settings.texts("backup.include"),
         exclude=exclude or settings.texts("backup.exclude"),
@@ -117,13 +117,13 @@ def take(
     if dry_run:
         from safekept.actions.snapshots.preview import preview_snapshot
 
-        preview = preview_snapshot(surroundings, request, console.listener())
+        preview = preview_snapshot(context, request, console.listener())
         return show_preview(console, preview)
     if kind in GUARDS:
         from .protection import protect
 
-        return protect(console, settings, surroundings, request, backup, named)
-    result = create_snapshot(surroundings, request, console.listener())
+        return protect(console, settings, context, request, backup, named)
+    result = create_snapshot(context, request, console.listener())
     console.finish()
     return show_result(console, result, named)
 

@@ -28,16 +28,16 @@ def command(before: str, after: str, patch: bool, home: str, layout: str, as_jso
     A and B are numbers, ids or `latest`. Files are listed with their sizes; of databases the rows of every
     table are counted on both sides. Exit code 3: something could not be compared, and is named.
     """
-    settings, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=not after)
+    settings, context, console = start(as_json)
+    place = context.locate(home, layout, existing=not after)
     with contextlib.ExitStack() as stack:
         listener = console.listener()
-        first = stack.enter_context(opened(surroundings, place, before, layout, listener))
+        first = stack.enter_context(opened(context, place, before, layout, listener))
         second = None
         if after:
-            second = stack.enter_context(opened(surroundings, place, after, layout, listener))
+            second = stack.enter_context(opened(context, place, after, layout, listener))
         found = differ(
-            surroundings, first, second, with_patches=patch, deadline=settings.number("database.deadline")
+            context, first, second, with_patches=patch, deadline=settings.number("database.deadline")
         )
     console.finish()
     console.document(

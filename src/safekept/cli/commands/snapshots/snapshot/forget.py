@@ -66,11 +66,11 @@ def command(
         raise click.UsageError("Name snapshots, or give a policy; not both.")
     if undo and not snapshots:
         raise click.UsageError("Name the snapshots to call back.")
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with open_vault(surroundings, listener=console.listener()) as repository:
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with open_vault(context, listener=console.listener()) as repository:
         if undo:
-            back = call_back(surroundings, repository, place, snapshots, console.listener())
+            back = call_back(context, repository, place, snapshots, console.listener())
             console.finish()
             console.document({"called_back": [one.id for one in back]})
             for one in back:
@@ -89,7 +89,7 @@ def command(
             again = ["snapshot", "forget", *(one.short for one, _ in plan.go), *named_home(home, layout)]
             consent(console, f"{count_text(len(plan.go), 'snapshot')} would be forgotten", again, "--yes")
         chosen = [one.snapshot for one, _ in plan.go]
-        ids = carry_out_forgetting(surroundings, repository, place, chosen, console.listener())
+        ids = carry_out_forgetting(context, repository, place, chosen, console.listener())
     console.finish()
     until = time.time() + GRACE
     console.document({"dry_run": False, **document, "forgotten": ids, "kept_until": until})

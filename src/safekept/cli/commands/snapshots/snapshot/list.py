@@ -31,16 +31,16 @@ def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool
     databases in it were checked: a snapshot may reuse a check of some hours ago. One that a drill restored
     whole is `proven`.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with open_vault(surroundings, listener=console.listener()) as repository:
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with open_vault(context, listener=console.listener()) as repository:
         listing = list_home(repository, place.home)
     console.finish()
     chosen = [one for one in (listing.all if every else listing.of_home) if kind in (None, one.kind)]
     console.document(
         {
             "home": place.home,
-            "vault": surroundings.reads_from,
+            "vault": context.places.reads_from,
             "snapshots": [one.as_dict() for one in chosen],
             "elsewhere": len(listing.elsewhere),
             "forgotten": len(listing.forgotten),

@@ -24,11 +24,11 @@ def command(
     """
     if off and days:
         raise click.UsageError("--off and --days cannot both be given.")
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with open_vault(surroundings, listener=console.listener()) as repository:
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with open_vault(context, listener=console.listener()) as repository:
         chosen, until = pin_snapshots(
-            surroundings,
+            context,
             repository,
             place,
             snapshots,

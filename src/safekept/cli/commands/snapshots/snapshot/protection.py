@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import UserContext
 from safekept.actions.guard.pre_update import DONE, OPTED_OUT, Protection, protect_before
 from safekept.actions.snapshots.create import SnapshotRequest
 from safekept.settings import Settings
@@ -17,14 +17,14 @@ from .create import restore_command, result_document, show_alarm, show_facts
 def protect(
     console: Console,
     settings: Settings,
-    surroundings: Surroundings,
+    context: UserContext,
     request: SnapshotRequest,
     backup: bool | None,
     named: list[str],
 ) -> int:
     """Exit code 0: done or switched off; 3: done, but not whole; 1: nothing was stored."""
     protection = protect_before(
-        surroundings,
+        context,
         request.place,
         request.kind,
         backup,
@@ -41,7 +41,7 @@ def protect(
         return 0
     title = protection.kind.capitalize()
     if protection.outcome == DONE:
-        _show(console, surroundings, protection, named, title)
+        _show(console, context, protection, named, title)
     else:
         console.heading(f"{title}: nothing was stored", good=False)
     for problem in protection.problems:
@@ -56,13 +56,13 @@ def protect(
 
 
 def _show(
-    console: Console, surroundings: Surroundings, protection: Protection, named: list[str], title: str
+    console: Console, context: UserContext, protection: Protection, named: list[str], title: str
 ) -> None:
     taken, zipped = protection.snapshot, protection.zip
     whole = "" if protection.complete else ", incomplete"
     if taken:
         console.heading(f"{title} snapshot {taken.id[:8]}{whole}", protection.complete)
-        console.fact("Saved", f"in the vault {path_text(surroundings.vault)}")
+        console.fact("Saved", f"in the vault {path_text(context.places.vault)}")
         show_facts(console, taken)
     else:
         console.heading(f"{title} backup{whole}", protection.complete)

@@ -29,9 +29,9 @@ def command(keep: int, now: bool, dry_run: bool, yes: bool, home: str, layout: s
     Only what was forgotten some days ago (the grace period, 3 days) is deleted; `--now` waits for nothing.
     Where the disk is nearly full there is no grace. Nothing that any other snapshot needs is touched.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with open_vault(surroundings, listener=console.listener()) as repository:
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with open_vault(context, listener=console.listener()) as repository:
         forgetting, plan = plan_reclaiming(repository, place, keep, now=now, listener=console.listener())
         console.finish()
         document = {"home": place.home, "forget": forgetting.as_dict(), "prune": plan.as_dict()}
@@ -44,7 +44,7 @@ def command(keep: int, now: bool, dry_run: bool, yes: bool, home: str, layout: s
             again = ["snapshot", "prune", str(keep), *(["--now"] if now else []), *named_home(home, layout)]
             consent(console, _question(forgetting, plan, now), again, "--yes")
         chosen = [one.snapshot for one, _ in forgetting.go]
-        ids, pruned = reclaim(surroundings, repository, place, chosen, now=now, listener=console.listener())
+        ids, pruned = reclaim(context, repository, place, chosen, now=now, listener=console.listener())
     console.finish()
     console.document({"dry_run": False, **document, "forgotten": ids, "pruned": pruned.as_dict()})
     console.heading(f"Freed {size_text(pruned.bytes_freed)}", not pruned.damaged and not pruned.no_room)

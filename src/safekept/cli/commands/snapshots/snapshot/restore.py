@@ -50,7 +50,7 @@ def command(
     through SQLite, under the running agent. Exit code 3: something could not be read in the vault, was
     left as it is, and is listed; everything else was restored.
     """
-    settings, surroundings, console = start(as_json)
+    settings, context, console = start(as_json)
     request = RestoreRequest(
         word=snapshot,
         paths=paths,
@@ -64,7 +64,7 @@ def command(
         keep_days=settings.whole("import.keep_days"),
         directory=os.getcwd(),
     )
-    with prepare_restore(surroundings, request, console.listener()) as prepared:
+    with prepare_restore(context, request, console.listener()) as prepared:
         console.finish()
         _show_plan(console, prepared)
         if dry_run:

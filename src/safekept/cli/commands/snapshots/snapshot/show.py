@@ -33,9 +33,9 @@ def command(snapshot: str, path: str | None, home: str, layout: str, as_json: bo
 
     With PATH: the entries of that directory, or the content of that file where it is a text.
     """
-    _, surroundings, console = start(as_json)
-    place = surroundings.locate(home, layout, existing=False)
-    with opened(surroundings, place, snapshot, layout, console.listener()) as found:
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with opened(context, place, snapshot, layout, console.listener()) as found:
         console.finish()
         if path is None:
             return _show_summary(console, found, summary(found), named_home(home, layout))

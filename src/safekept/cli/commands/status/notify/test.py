@@ -25,8 +25,8 @@ def command(dry_run: bool, as_json: bool) -> int:
     """
     from safekept.actions.alarms.notify import Notice, deliver
 
-    _, surroundings, console = start(as_json)
-    targets = surroundings.notify
+    _, context, console = start(as_json)
+    targets = context.choices.notify
     if targets is None:
         raise NobodyToNotify(
             "nobody is set up to hear of anything",
@@ -42,7 +42,7 @@ def command(dry_run: bool, as_json: bool) -> int:
         return 0
     host = socket.gethostname()
     text = "If you can read this, safekept can reach you. Nothing is wrong."
-    told = deliver(surroundings, Notice("test", f"safekept: a test from {host}", text))
+    told = deliver(context, Notice("test", f"safekept: a test from {host}", text))
     reached = [one for one in told if one.ok]
     console.document({"dry_run": False, "targets": [one.as_dict() for one in told]})
     console.heading(f"Reached {len(reached)} of {len(told)}", len(reached) == len(told))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import Caller, Choices, Places, UserContext
 
 from .layouts import LayoutsOnDemand
 from .loading import Settings
@@ -18,33 +18,38 @@ if TYPE_CHECKING:
 _LONGEST_ACTOR = 60
 
 
-def surroundings_of(settings: Settings, *, source: str = "", actor: str = "") -> Surroundings:
+def context_of(settings: Settings, *, source: str = "", actor: str = "") -> UserContext:
     """The user's side of every action. `source`: another vault to read from. `actor`: who acts, where
     the environment does not say it; a person if nobody does."""
     own = os.path.join(settings.config_directory, "layouts")
     key_file = settings.path("vault.key_file", os.path.join(settings.config_directory, "vault.key"))
     directories = (*settings.texts("layouts"), *((own,) if os.path.isdir(own) else ()))
-    return Surroundings(
+    places = Places(
         user_home=settings.user_home,
         data_directory=settings.data_directory,
-        layouts=LayoutsOnDemand(directories),
-        environment=settings.environment,
-        default_layout=settings.text("layout"),
-        default_home=settings.text("home"),
+        cache_directory=settings.cache_directory,
         vault=vault_of(settings),
         vault_key_file=key_file,
-        cache_directory=settings.cache_directory,
+        source_vault=source,
+    )
+    choices = Choices(
+        layouts=LayoutsOnDemand(directories),
+        default_layout=settings.text("layout"),
+        default_home=settings.text("home"),
         databases=settings.text("databases"),
         full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
-        vault_secret=_vault_secret(settings),
         vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
-        source_vault=source,
         destinations=settings.destinations,
-        actor=_actor(settings) or actor or "person",
         notify=notify_targets(settings),
         schedule=schedule_plan(settings),
         identities=settings.texts("seal.identity"),
     )
+    caller = Caller(
+        actor=_actor(settings) or actor or "person",
+        environment=settings.environment,
+        vault_secret=_vault_secret(settings),
+    )
+    return UserContext(places, choices, caller)
 
 
 def vault_of(settings: Settings) -> str:

@@ -1,25 +1,23 @@
-"""Surroundings of a throwaway user, for tests that call actions in their own process."""
+"""The context of a throwaway user, for tests that call actions in their own process."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
-from safekept.actions.base.context import Surroundings
+from safekept.actions.base.context import Choices, Places, UserContext
 from safekept.home.layout.layout import load_layouts
 
 
-def throwaway(directory: object, **changes: object) -> Surroundings:
+def throwaway(directory: object, **changes: object) -> UserContext:
     """A user with nothing yet below `directory`; the vault, its key and the cache in their usual places."""
     user = os.path.join(str(directory), "user")
     os.makedirs(user, exist_ok=True)
     data = os.path.join(user, ".local", "share", "safekept")
-    made = Surroundings(
+    places = Places(
         user_home=user,
         data_directory=data,
-        layouts=load_layouts(),
+        cache_directory=os.path.join(user, ".cache", "safekept"),
         vault=os.path.join(data, "vault"),
         vault_key_file=os.path.join(user, ".config", "safekept", "vault.key"),
-        cache_directory=os.path.join(user, ".cache", "safekept"),
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return UserContext(places, Choices(load_layouts())).changed(**changes)
