@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 
 from homes import LiveWriter, make_hermes_home
+from in_process import run_here
 from servers import rclone_remotes, s3_server, server_root, sftp_server  # noqa: F401 - fixtures for every test
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -188,8 +189,20 @@ def run_safekept(
 
 
 @pytest.fixture
-def safekept(launcher_environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `safekept` with the given words in a throwaway environment."""
+def safekept_process(launcher_environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `safekept` in a process of its own, in a throwaway environment."""
     return lambda *arguments, **options: run_safekept(
         *arguments, environment={**launcher_environment, **options.pop("env", {})}, **options
     )
+
+
+@pytest.fixture
+def safekept(launcher_environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The same in this process, which is ten times as quick; with nothing of ours but the words."""
+
+    def say(
+        *words: str, env: dict[str, str] | None = None, cwd: object = None
+    ) -> subprocess.CompletedProcess[str]:
+        return run_here(*words, environment={**launcher_environment, **(env or {})}, directory=cwd)
+
+    return say

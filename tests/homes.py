@@ -7,7 +7,9 @@ sockets, foreign databases, a database in write-ahead mode.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -83,7 +85,31 @@ def make_hermes_home(
 
     With `hermes_python`, the chat databases are made by the real Hermes; otherwise by a schema of
     the same shape. Databases are in write-ahead mode and closed.
+
+    A small one is made once in a process, and copied from then on.
     """
+    if scale > 1 or (os.path.isdir(path) and os.listdir(path)):
+        return _make_hermes_home(path, seed, scale, profiles, awkward, hermes_python)
+    pattern = _pattern(seed, profiles, awkward, hermes_python)
+    os.makedirs(path, exist_ok=True)
+    subprocess.run(["cp", "-a", os.path.join(pattern, "."), path], check=True)
+    return path
+
+
+@functools.cache
+def _pattern(seed: int, profiles: tuple[str, ...], awkward: bool, hermes_python: str) -> str:
+    """A home to be copied; it goes when this process goes."""
+    place = tempfile.mkdtemp(prefix="safekept-pattern-")
+    maker = os.getpid()
+    atexit.register(lambda: os.getpid() == maker and shutil.rmtree(place, ignore_errors=True))
+    path = os.path.join(place, "home")
+    os.mkdir(path)
+    return _make_hermes_home(path, seed, 1, profiles, awkward, hermes_python)
+
+
+def _make_hermes_home(
+    path: str, seed: int, scale: int, profiles: tuple[str, ...], awkward: bool, hermes_python: str
+) -> str:
     rng = random.Random(seed)
     os.makedirs(path, exist_ok=True)
     _one_home(path, rng, scale, hermes_python)
