@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import os
 import re
@@ -21,6 +22,7 @@ SOURCE = os.path.join(CHECKOUT, "src", "safekept")
 EVERYWHERE = {"-h", "--help", "-V", "--version"}
 
 
+@functools.cache
 def read(*parts: str) -> str:
     with open(os.path.join(CHECKOUT, *parts), encoding="utf-8") as file:
         return file.read()
@@ -56,6 +58,11 @@ def markdown_files() -> Iterator[str]:
                     yield os.path.relpath(os.path.join(directory, name), CHECKOUT)
 
 
+@functools.cache
+def syntax(path: str) -> ast.Module:
+    return ast.parse(read(path))
+
+
 def every_module() -> dict[str, str]:
     """`safekept.core.errors` -> its path, for every module there is."""
     found = {}
@@ -71,7 +78,7 @@ def every_module() -> dict[str, str]:
 def imports_of(name: str, path: str) -> Iterator[str]:
     """Every name that a module imports, also inside functions, in full."""
     package = name.split(".") if path.endswith("__init__.py") else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(read(path))):
+    for node in ast.walk(syntax(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -81,6 +88,7 @@ def imports_of(name: str, path: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@functools.cache
 def reachable_modules() -> dict[str, str]:
     """The modules that a command can reach. A room that no face opens yet promises nothing yet."""
     known = every_module()
@@ -169,7 +177,7 @@ def test_every_error_code_is_documented_with_its_exit_code():
 def test_every_key_of_a_layout_is_documented():
     body = re.sub(r"^```.*?^```", "", read("docs", "reference", "layouts.md"), flags=re.MULTILINE | re.DOTALL)
     asked = set()
-    for node in ast.walk(ast.parse(read("src", "safekept", "home", "layout_file.py"))):
+    for node in ast.walk(ast.parse(read("src", "safekept", "home", "layout", "layout_file.py"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             key = node.args[0]
             reads = {"string", "strings", "patterns", "pattern", "flag", "table", "tables"}
@@ -212,6 +220,7 @@ def texts_in(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
+@functools.cache
 def printed_commands() -> dict[str, str]:
     """Every command that the documentation or the program prints, and one place where it does."""
     found: dict[str, str] = {}
@@ -219,7 +228,7 @@ def printed_commands() -> dict[str, str]:
         for call in commands_in_markdown(read(name)):
             found.setdefault(call, name)
     for path in sorted(reachable_modules().values()):
-        for text in texts_in(ast.parse(read(path))):
+        for text in texts_in(syntax(path)):
             for call in re.findall(r"`(safekept [^`\n]+)`", text):
                 found.setdefault(call, os.path.relpath(path, CHECKOUT))
     return found

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of what a clone holds, in a directory with a blank in its name."""
-    place = str(tmp_path_factory.mktemp("fresh clone") / "hold fast")
+    place = str(tmp_path_factory.mktemp("fresh clone") / "safe kept")
     wanted = ("safekept", "workshop", "requirements.lock", "src")
     os.mkdir(place)
     for name in wanted:

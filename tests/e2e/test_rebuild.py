@@ -467,7 +467,9 @@ def kill_storm(gone, tmp_path, choose):
         again = run_killed(words, environment, 0)
         assert again.returncode == 0, (step, again.stdout, again.stderr)
         equal(gone.home, home)
-        asides = [one for one in os.listdir(user) if one.startswith(".hermes.before") and "hold" not in one]
+        asides = [
+            one for one in os.listdir(user) if one.startswith(".hermes.before") and "safekept" not in one
+        ]
         kept = [one for one in asides if read(user, one, "SOUL.md") == "the old one"]
         assert len(kept) == 1, (step, os.listdir(user))
         assert not os.path.exists(home + ".safekept-rebuild"), step

@@ -192,7 +192,9 @@ def test_the_switch_holds_for_its_session_and_says_what_it_means(chat):
     assert off.ok and off.data == {"on": False, "by": "session", "session": "s1"}
     assert "cannot be undone" in off.text and "`/safekept on`" in off.text
     status = ask(chat, "/safekept status")
-    assert status.data["on"] is False and status.text.startswith("Checkpoints are off in this session (/hol")
+    assert status.data["on"] is False and status.text.startswith(
+        "Checkpoints are off in this session (/safekept)"
+    )
     assert dispatch(dataclasses.replace(chat, session="s2"), "/safekept").data["on"] is True
     assert ask(chat, "/safekept on").data["on"] is True
     assert ask(chat, "safekept").data["on"] is True
