@@ -20,6 +20,8 @@ from .console import path_text
 
 #: Here names stand for devices and open files, also where a regular file is behind one.
 _OF_THE_SYSTEM = ("/dev", "/proc")
+#: And here they are what they are.
+_PLAIN = ("/dev/shm",)  # noqa: S108 - not written to
 
 
 def refuse_unwritable(report: str, otherwise: str) -> str:
@@ -49,13 +51,17 @@ def write_report_file(path: str, document: Mapping[str, object], say: Callable[[
 
 def _is_stream(path: str) -> bool:
     directory = os.path.realpath(os.path.dirname(path))
-    if any(directory == place or directory.startswith(place + "/") for place in _OF_THE_SYSTEM):
-        return not directory.startswith("/dev/shm/") and directory != "/dev/shm"  # noqa: S108 - plain files
+    if _below(directory, _OF_THE_SYSTEM) and not _below(directory, _PLAIN):
+        return True
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _below(directory: str, places: tuple[str, ...]) -> bool:
+    return any(directory == place or directory.startswith(place + "/") for place in places)
 
 
 def _pour(path: str, data: bytes) -> None:
