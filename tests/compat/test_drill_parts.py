@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 
 import pytest
 
@@ -23,7 +22,7 @@ def built(tmp_path_factory, hermes_python):
 
 
 def with_hermes(here, hermes):
-    return replace(here, environment={"PATH": f"{os.path.dirname(hermes)}:/usr/bin:/bin"})
+    return here.changed(environment={"PATH": f"{os.path.dirname(hermes)}:/usr/bin:/bin"})
 
 
 def test_a_good_snapshot_passes_in_every_row_with_hermes_itself(built, tmp_path, hermes):

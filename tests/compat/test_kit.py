@@ -28,7 +28,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def place(here):
-    made = here.locate(make_hermes_home(os.path.join(here.user_home, "a home's place")))
+    made = here.locate(make_hermes_home(os.path.join(here.places.user_home, "a home's place")))
     create_snapshot(here, SnapshotRequest(made, "manual"))
     # The newest is a quick one: a bare machine must be given the whole home all the same.
     create_snapshot(here, SnapshotRequest(made, "quick", selection=Selection(quick=True)))
@@ -95,8 +95,8 @@ def test_the_kit_mends_a_vault_whose_config_and_keys_are_lost(here, place, tmp_p
     text_file, _ = kit_of(here, tmp_path)
     with open(text_file) as file:
         text = file.read()
-    shutil.rmtree(os.path.join(here.vault, "keys"))
-    os.unlink(os.path.join(here.vault, "config"))
+    shutil.rmtree(os.path.join(here.places.vault, "keys"))
+    os.unlink(os.path.join(here.places.vault, "config"))
     commands = [*commands_of(text, "1."), *commands_of(text, "4."), *commands_of(text, "3.")]
     shown = run(commands, restic_program, str(tmp_path / "bare"))
     assert "no errors were found" in shown
@@ -135,11 +135,10 @@ def test_the_kit_of_a_vault_with_a_passphrase_does_not_hold_it(tmp_path, restic_
 def test_the_kit_never_holds_the_key_of_another_vault(here, tmp_path):
     with open_vault(here, create=True) as repository:
         add_passphrase(here, repository, Secret("four words are enough"))
-    with open(here.vault_key_file, "w") as file:
+    with open(here.places.vault_key_file, "w") as file:
         file.write("the key of some other vault\n")
-    from dataclasses import replace
 
-    changed = replace(here, vault_secret=lambda: Secret("four words are enough"))
+    changed = here.changed(vault_secret=lambda: Secret("four words are enough"))
     with open_vault(changed) as repository:
         facts = dict(make_kit(changed, repository).facts)
     assert facts["Key"] == "not on this page: the passphrase that you chose"
@@ -148,8 +147,8 @@ def test_the_kit_never_holds_the_key_of_another_vault(here, tmp_path):
 def test_restic_opens_the_vault_with_the_recovery_passphrase(here, place, restic):
     with open_vault(here) as repository:
         add_passphrase(here, repository, Secret("four words are enough"), recovery=True)
-    listed = restic(here.vault, "four words are enough")("key", "list")
+    listed = restic(here.places.vault, "four words are enough")("key", "list")
     assert "recovery" in listed
-    with open(here.vault_key_file) as file:
+    with open(here.places.vault_key_file) as file:
         key = file.read().strip()
-    assert "no errors were found" in restic(here.vault, key)("check", "--read-data")
+    assert "no errors were found" in restic(here.places.vault, key)("check", "--read-data")

@@ -166,8 +166,8 @@ def test_plain_restic_restores_every_row_and_the_documented_statements_bring_sea
     take(here, home)
     environment = {
         **os.environ,
-        "RESTIC_REPOSITORY": here.vault,
-        "RESTIC_PASSWORD_FILE": here.vault_key_file,
+        "RESTIC_REPOSITORY": here.places.vault,
+        "RESTIC_PASSWORD_FILE": here.places.vault_key_file,
         "RESTIC_CACHE_DIR": str(tmp_path / "restic-cache"),
     }
     target = str(tmp_path / "plain")

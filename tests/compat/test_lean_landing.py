@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
@@ -51,14 +50,14 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here, small):
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     shutil.copytree(small, home)
     return home
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def database_of(home):
@@ -116,10 +115,10 @@ def test_a_kill_during_the_rebuild_leaves_the_old_home(here, home, launcher_envi
     assert differences(before, tree_facts(home)) == []
     assert restore(here).replaced == 1, "and the next restore just goes on"
     assert rows(database_of(home), "messages")["messages"][-1][0] > 300
-    beside = [name for name in os.listdir(here.user_home) if "landing" in name]
+    beside = [name for name in os.listdir(here.places.user_home) if "landing" in name]
     for name in beside:
-        for directory, _, names in os.walk(os.path.join(here.user_home, name)):
-            assert "staged" not in os.path.relpath(directory, here.user_home).split("/") or not names
+        for directory, _, names in os.walk(os.path.join(here.places.user_home, name)):
+            assert "staged" not in os.path.relpath(directory, here.places.user_home).split("/") or not names
 
 
 def test_ctrl_c_during_the_rebuild_ends_it_and_leaves_the_old_home(here, home):
@@ -285,8 +284,8 @@ def test_full_and_lean_snapshots_in_turn_share_every_other_page(here, home, say,
     assert left_out(again) == INDEXES
     assert again.added < 40_000, "nothing but the account of it is new"
     assert full.added < len(stored), "pages that both hold are stored once"
-    assert left_out(take(replace(here, databases="full"), home)) == []
-    assert left_out(take(replace(here, full_homes=(home,)), home)) == []
+    assert left_out(take(here.changed(databases="full"), home)) == []
+    assert left_out(take(here.changed(full_homes=(home,)), home)) == []
     done = json.loads(say("snapshot", "--full", "--json").out)
     assert "lean" not in done["databases"]["state.db"]
     for result in (first, full, again):
@@ -379,7 +378,7 @@ def test_a_bare_machine_is_rebuilt_from_a_lean_snapshot(here, home, tmp_path, mo
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "TMPDIR"):
         monkeypatch.delenv(name, raising=False)
     answer = spoken(monkeypatch, str(bare))(
-        "rebuild", here.vault, "--key-file", here.vault_key_file, "--json"
+        "rebuild", here.places.vault, "--key-file", here.places.vault_key_file, "--json"
     )
     document = json.loads(answer.out)
     wrong = [row for row in document.get("rows", ()) if row["state"] == "failed"]

@@ -37,7 +37,7 @@ def pointed(here, place: Place, name: str = "far", **changes):
         if (value := getattr(place.options, key))
     }
     setting = DestinationSetting(name, place.url, options=options, timeout=30, **changes)
-    return replace(here, destinations=(setting,), environment=place.environment)
+    return here.changed(destinations=(setting,), environment=place.environment)
 
 
 @pytest.fixture(params=["s3", "sftp", "rclone", "rclone-s3"])
@@ -71,7 +71,9 @@ def test_a_push_a_second_push_and_the_way_back(vault_here, place, tmp_path):
     assert (second.mirrored.snapshots, second.archives.sent) == (1, [])
     assert proven_copy(here, "far") >= 3
     # A machine that has only the key, and the name of the place.
-    bare = throwaway(tmp_path / "bare").changed(destinations=here.destinations, environment=here.environment)
+    bare = throwaway(tmp_path / "bare").changed(
+        destinations=here.choices.destinations, environment=here.caller.environment
+    )
     shutil.copytree(os.path.dirname(here.places.vault_key_file), os.path.dirname(bare.places.vault_key_file))
     assert pull(bare, PullRequest("far")).opens is True
     with open_vault(bare) as fetched, open_vault(here) as own:
@@ -94,7 +96,7 @@ def test_a_push_a_second_push_and_the_way_back(vault_here, place, tmp_path):
 def restic_on(place, kind, directory, here, tmp_path, sftp_server):
     """The repository in restic's own words, its environment, and options it needs to get there."""
     environment = {**place.environment, "RESTIC_CACHE_DIR": str(tmp_path / "restic-cache")}
-    words = ["restic", "--password-file", here.vault_key_file, "-q"]
+    words = ["restic", "--password-file", here.places.vault_key_file, "-q"]
     if kind == "s3":
         environment |= {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
         bucket = place.url.removeprefix("s3://")

@@ -25,20 +25,20 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=())
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def restic(here, *words, cwd=None):
     environment = {
         **os.environ,
-        "RESTIC_REPOSITORY": here.vault,
-        "RESTIC_PASSWORD_FILE": here.vault_key_file,
-        "RESTIC_CACHE_DIR": os.path.join(here.user_home, ".restic-cache"),
+        "RESTIC_REPOSITORY": here.places.vault,
+        "RESTIC_PASSWORD_FILE": here.places.vault_key_file,
+        "RESTIC_CACHE_DIR": os.path.join(here.places.user_home, ".restic-cache"),
     }
     done = subprocess.run(
         [program("restic"), *words], env=environment, capture_output=True, text=True, cwd=cwd
@@ -60,9 +60,9 @@ def test_a_home_that_restic_stored_is_found_and_restored(here, home, say, given)
     if given == "the home":
         restic(here, "backup", home)
     elif given == "the user's directory":
-        restic(here, "backup", here.user_home, "--exclude", here.data_directory)
+        restic(here, "backup", here.places.user_home, "--exclude", here.places.data_directory)
     else:
-        restic(here, "backup", ".hermes", cwd=here.user_home)
+        restic(here, "backup", ".hermes", cwd=here.places.user_home)
     damage(home)
     assert json.loads(say("snapshot", "list", "--json").out)["snapshots"][0]["kind"] == "other"
     done = say("snapshot", "restore", "latest", "--yes")

@@ -33,7 +33,7 @@ def user(tmp_path):
 def say(user, monkeypatch):
     for name in ("HERMES_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    return spoken(monkeypatch, user[0].user_home)
+    return spoken(monkeypatch, user[0].places.user_home)
 
 
 def read(*parts):
@@ -44,7 +44,7 @@ def read(*parts):
 def worked(user, say, monkeypatch):
     """A project and a home that an agent changed by turns, and both home points, the first one first."""
     here, home = user
-    project = os.path.join(here.user_home, "project")
+    project = os.path.join(here.places.user_home, "project")
     put(os.path.join(project, "pyproject.toml"), "")
     put(os.path.join(project, "main.py"), "one\n")
     monkeypatch.chdir(project)
@@ -181,10 +181,10 @@ def test_where_no_project_is_the_points_of_homes_are_shown_all_the_same(user, sa
     here, home = user
     point = before_home_change(here, home, "hermes", ["cron/jobs.json"], reason="before cronjob")
     said = say("rollback")
-    assert said.code == 0 and said.out.startswith(f"There are no checkpoints of {here.user_home}\n")
+    assert said.code == 0 and said.out.startswith(f"There are no checkpoints of {here.places.user_home}\n")
     assert "home: before cronjob (cron/jobs.json)" in said.out
     assert f"Bring them back by the id: `safekept rollback {point.short}`" in said.out
-    chat = dispatch(Conversation(here, here.user_home), "/rollback").text
+    chat = dispatch(Conversation(here, here.places.user_home), "/rollback").text
     assert f"  {point.short}  " in chat and "/rollback <id>            bring those files back" in chat
 
 
@@ -334,7 +334,7 @@ def test_many_at_once_all_keep_their_own(user, launcher_environment, say):
     names = [f"skills/skill-{number}" for number in range(6)]
     for name in names:
         put(os.path.join(home, name, "SKILL.md"), name)
-    environment = {**os.environ, "HOME": here.user_home}
+    environment = {**os.environ, "HOME": here.places.user_home}
     running = [
         subprocess.Popen(
             [sys.executable, "-c", code, home, name],

@@ -143,7 +143,7 @@ def test_from_a_vault_with_the_recovery_passphrase(gone, bare, say):
     path = os.path.join(bare, "passphrase")
     with open(path, "w") as file:
         file.write(PASSPHRASE + "\n")
-    green(say("rebuild", gone.here.vault, "--passphrase-file", path, "--json"))
+    green(say("rebuild", gone.here.places.vault, "--passphrase-file", path, "--json"))
     equal(gone.home, os.path.join(bare, ".hermes"))
 
 
@@ -410,7 +410,7 @@ def test_what_did_not_come_back_whole_is_not_put_in_place_unless_that_is_wanted(
     shutil.copytree(gone.disk, disk)
     vault = os.path.join(disk, os.path.basename(gone.copy))
     pack, found = place_of_file(gone.here, "skills/keeper/SKILL.md", gone.home)
-    flip(os.path.join(vault, os.path.relpath(pack, gone.here.vault)), found.offset + 20)
+    flip(os.path.join(vault, os.path.relpath(pack, gone.here.places.vault)), found.offset + 20)
     home = os.path.join(bare, ".hermes")
     os.makedirs(home)
     write(home, "SOUL.md", "mine")

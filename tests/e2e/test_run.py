@@ -193,7 +193,7 @@ def test_a_directory_given_by_name_is_watched_and_the_agent_stays_where_it_was(b
 
 
 def test_a_project_with_a_name_that_is_no_text_is_looked_at_instead(bench):
-    bench.project = os.path.join(bench.here.user_home, os.fsdecode(b"not \xff text"))
+    bench.project = os.path.join(bench.here.places.user_home, os.fsdecode(b"not \xff text"))
     put(os.path.join(bench.project, "a"), "1")
     with bench.running("echo two > a; WAIT one") as process:
         until(bench.holds("a", b"two\n"), "what it changed")
@@ -225,7 +225,7 @@ def test_what_no_checkpoint_holds_and_the_agent_deleted_is_told(bench):
 
 
 def test_a_home_snapshot_is_taken_first_where_it_is_asked_for(bench):
-    make_hermes_home(os.path.join(bench.here.user_home, ".hermes"), awkward=False)
+    make_hermes_home(os.path.join(bench.here.places.user_home, ".hermes"), awkward=False)
     done = bench.run("true", "--snapshot")
     assert done.returncode == 0, done.stderr
     assert re.search(r"Run: checkpoint \w{12} of \S+, home snapshot [0-9a-f]{8}", done.stderr)
@@ -260,7 +260,7 @@ def test_an_agent_that_is_not_there_ends_with_127_and_nothing_is_taken(bench):
 def test_a_project_that_cannot_be_kept_is_not_run_in_unless_that_is_wanted(bench, tmp_path, anyway):
     ran = os.path.join(str(tmp_path), "ran")
     options = ["--anyway"] if anyway else []
-    done = bench.run(f": > {ran}; exit 5", *options, cwd=bench.here.user_home)
+    done = bench.run(f": > {ran}; exit 5", *options, cwd=bench.here.places.user_home)
     assert os.path.exists(ran) == anyway
     if anyway:
         assert done.returncode == 5
@@ -320,9 +320,9 @@ def test_a_project_that_is_made_anew_is_watched_again(bench):
 
 
 def test_an_agent_that_deletes_the_store_or_our_settings_is_told_of(bench):
-    config = put(os.path.join(bench.here.user_home, ".config", "safekept", "config.toml"), "")
+    config = put(os.path.join(bench.here.places.user_home, ".config", "safekept", "config.toml"), "")
     put(config, "[checkpoints]\nmax_files = 1000\n")
-    script = f"rm -rf {bench.here.data_directory}; rm {config}; echo x > a; exit 3"
+    script = f"rm -rf {bench.here.places.data_directory}; rm {config}; echo x > a; exit 3"
     done = bench.run(script, "--quiet", "60")
     assert done.returncode == 3
     assert "1 point that had been taken is gone: the store of checkpoints was removed" in done.stderr

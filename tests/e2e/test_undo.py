@@ -40,7 +40,7 @@ def made(tmp_path_factory):
 def user(made, monkeypatch):
     here, home, archive = made
     before = everything(home)
-    yield home, spoken(monkeypatch, here.user_home), archive
+    yield home, spoken(monkeypatch, here.places.user_home), archive
     same(before, everything(home))
 
 

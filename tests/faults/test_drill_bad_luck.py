@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-from dataclasses import replace
 
 import pytest
 
@@ -60,7 +59,7 @@ def test_without_room_every_place_is_named_with_its_numbers(here, built, monkeyp
         drilled(here, home=built.home)
     error = caught.value
     assert error.what.startswith("There is no room to restore into: a drill needs ")
-    assert f"`{here.data_directory}/scratch` has 1,000" in error.what
+    assert f"`{here.places.data_directory}/scratch` has 1,000" in error.what
     assert "`/var/tmp` has 1,000" in error.what
     assert error.facts["needed"] > 200_000
     assert "Or restore the state files only: `safekept drill --small`" in error.next_steps
@@ -98,7 +97,7 @@ def test_a_disk_that_fills_up_meanwhile_is_said_and_left_clean(here, built, monk
     ],
 )
 def test_a_scratch_place_that_could_harm_is_refused(here, built, place, why):
-    where = {"home": built.home, "vault": here.vault, "nowhere": "/nonexistent/place"}[place]
+    where = {"home": built.home, "vault": here.places.vault, "nowhere": "/nonexistent/place"}[place]
     before = tree_facts(built.home, databases="bytes")
     with pytest.raises(NoScratch) as caught:
         drilled(here, home=built.home, scratch=where)
@@ -115,7 +114,7 @@ def test_a_wrong_key_is_an_error_and_no_verdict(here, built, tmp_path):
     with open(key, "w", encoding="ascii") as file:
         file.write("ABCD-" * 12 + "EFGH\n")
     with pytest.raises(WrongKey) as caught:
-        drilled(replace(here, vault_key_file=key), home=built.home)
+        drilled(here.changed(vault_key_file=key), home=built.home)
     assert caught.value.exit_code == 12
     assert read_receipts(here) == []
     assert journal_states(here) == ["failed"]
@@ -125,7 +124,7 @@ def test_what_does_not_exist_is_an_error_and_no_verdict(here, built, tmp_path):
     with pytest.raises(NoSuchSnapshot, match="No snapshot starts with `abcdef12`"):
         drilled(here, "abcdef12", built.home)
     with pytest.raises(NoSuchVault):
-        drilled(replace(here, vault=str(tmp_path / "none")), home=built.home)
+        drilled(here.changed(vault=str(tmp_path / "none")), home=built.home)
     assert read_receipts(here) == []
 
 
@@ -134,7 +133,7 @@ def test_a_damaged_snapshot_that_is_asked_for_by_its_id_fails(here, built):
         from safekept.vault.snapshots import list_snapshots
 
         name = list_snapshots(repository)[0][0].id
-    path = os.path.join(here.vault, "snapshots", name)
+    path = os.path.join(here.places.vault, "snapshots", name)
     os.chmod(path, 0o600)
     with open(path, "r+b") as file:
         file.write(b"rot")
@@ -213,8 +212,8 @@ def test_the_place_of_a_drill_that_runs_is_not_swept(tmp_path):
 
 
 def test_a_drill_whose_receipt_cannot_be_kept_still_gives_its_verdict(here, built):
-    os.makedirs(here.data_directory)
-    with open(os.path.join(here.data_directory, "receipts"), "w", encoding="ascii") as file:
+    os.makedirs(here.places.data_directory)
+    with open(os.path.join(here.places.data_directory, "receipts"), "w", encoding="ascii") as file:
         file.write("in the way")
     said = []
     done = drill_module.drill(here, drill_module.DrillRequest(home=built.home), said.append)

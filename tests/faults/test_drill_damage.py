@@ -48,10 +48,10 @@ def before(built):
 
 @pytest.fixture(autouse=True)
 def the_live_home_is_untouched(built, before):
-    beside = set(os.listdir(built.here.user_home))
+    beside = set(os.listdir(built.here.places.user_home))
     yield
     assert differences(before, tree_facts(built.home, databases="bytes")) == []
-    assert set(os.listdir(built.here.user_home)) == beside
+    assert set(os.listdir(built.here.places.user_home)) == beside
 
 
 # ── damage of the vault ────────────────────────────────────────────────────────────────────────────
@@ -101,7 +101,7 @@ def newest_snapshot_file(here, home):
     with drills.opened(here) as repository:
         from safekept.vault.snapshots import list_snapshots
 
-        return os.path.join(here.vault, "snapshots", list_snapshots(repository)[0][-1].id)
+        return os.path.join(here.places.vault, "snapshots", list_snapshots(repository)[0][-1].id)
 
 
 IN_THE_VAULT = {
@@ -164,16 +164,16 @@ IN_THE_VAULT = {
         lambda here, home: [flip(path, 40) for path in files_of(here, "snapshots")],
         {"store"},
     ),
-    "no config": (lambda here, home: os.unlink(os.path.join(here.vault, "config")), {"store"}),
+    "no config": (lambda here, home: os.unlink(os.path.join(here.places.vault, "config")), {"store"}),
     "a flipped byte of the config": (
-        lambda here, home: flip(os.path.join(here.vault, "config"), 40),
+        lambda here, home: flip(os.path.join(here.places.vault, "config"), 40),
         {"store"},
     ),
     "a cut key file": (
         lambda here, home: [rewrite(path, lambda data: data[:40]) for path in files_of(here, "keys")],
         {"store"},
     ),
-    "no keys": (lambda here, home: shutil.rmtree(os.path.join(here.vault, "keys")), {"store"}),
+    "no keys": (lambda here, home: shutil.rmtree(os.path.join(here.places.vault, "keys")), {"store"}),
     "every pack gone": (
         lambda here, home: [os.unlink(path) for path in list(packs(here))],
         {"store"},
@@ -387,7 +387,7 @@ def test_more_than_thirty_damages_are_planted():
 
 
 def packs_of(here):
-    place = os.path.join(here.data_directory, "checkpoints", "store", "objects", "pack")
+    place = os.path.join(here.places.data_directory, "checkpoints", "store", "objects", "pack")
     return [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.endswith(".pack")]
 
 

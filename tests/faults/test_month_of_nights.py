@@ -212,13 +212,13 @@ def test_a_month_of_nights(month):
     while date(month.now) < "2026-03-22":
         month.day()
     # The disk with the vault is gone for four days.
-    away = month.here.vault + "-away"
-    os.rename(month.here.vault, away)
+    away = month.here.places.vault + "-away"
+    os.rename(month.here.places.vault, away)
     while date(month.now) < "2026-03-26":
         month.day()
     (alarm,) = [one for one in open_alarms(month.here) if one.kind == "overdue"]
     assert alarm.text.startswith(f"the snapshot of {month.home} is overdue: last done well 2026-03-21")
-    os.rename(away, month.here.vault)
+    os.rename(away, month.here.places.vault)
     while date(month.now) <= "2026-04-09":
         month.day()
 
@@ -293,7 +293,9 @@ def restic_would_forget(month: Month) -> list[str]:
 
 
 def test_a_clock_that_jumps_a_year_ahead_and_back_costs_one_run_each_and_no_night(month):
-    month.here = replace(month.here, destinations=(), schedule=replace(month.here.schedule, drill_days=0))
+    month.here = month.here.changed(
+        destinations=(), schedule=replace(month.here.choices.schedule, drill_days=0)
+    )
     month.look()
     month.to_midnight()
     for _ in range(3):

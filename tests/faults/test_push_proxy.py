@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -74,7 +73,7 @@ def through(here, s3_server, proxy, monkeypatch):
         impatient = {"timeout": 1.0, "patience": 2.0}
         monkeypatch.setattr(place_module, "open_destination", lambda *_: place.open(**impatient))
         setting = DestinationSetting("far", place.url)
-        return replace(here, destinations=(setting,), environment=place.environment), place
+        return here.changed(destinations=(setting,), environment=place.environment), place
 
     return make
 
@@ -94,7 +93,7 @@ def prove_whole(here, directory, *, everything):
     if not place:
         assert not everything
         return
-    with open_vault(replace(here, source_vault=place)) as copy:
+    with open_vault(here.changed(source_vault=place)) as copy:
         assert [finding.what for finding in check(copy, read_data=1.0).damage] == []
         found = read_all(copy)
     if everything:
@@ -165,7 +164,7 @@ def over_ssh(here, sftp_server, proxy, monkeypatch):
     place = sftp_server.place(proxy.port)
     monkeypatch.setattr(place_module, "open_destination", lambda *_: place.open(patience=20.0))
     setting = DestinationSetting("far", place.url)
-    return replace(here, destinations=(setting,), environment=place.environment), place
+    return here.changed(destinations=(setting,), environment=place.environment), place
 
 
 def test_a_connection_that_is_cut_is_made_again_and_nothing_is_torn(here, sftp_server, monkeypatch):

@@ -150,7 +150,7 @@ def large_home(tmp_path: object) -> str:
 
 
 def wait_for_packs(here: object, count: int, worker: subprocess.Popen[bytes]) -> None:
-    data = os.path.join(here.vault, "data")  # type: ignore[attr-defined]
+    data = os.path.join(here.places.vault, "data")  # type: ignore[attr-defined]
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and worker.poll() is None:
         found = sum(len([name for name in names if len(name) == 64]) for _, _, names in os.walk(data))

@@ -18,9 +18,9 @@ SAMPLE = 10
 
 
 def key_text(here) -> str | None:
-    if not os.path.exists(here.vault_key_file):
+    if not os.path.exists(here.places.vault_key_file):
         return None
-    with open(here.vault_key_file) as file:
+    with open(here.places.vault_key_file) as file:
         return file.read()
 
 

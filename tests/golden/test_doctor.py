@@ -106,13 +106,14 @@ def here(tmp_path, original):
 
 @pytest.fixture
 def home(here):
-    return os.path.join(here.user_home, ".hermes")
+    return os.path.join(here.places.user_home, ".hermes")
 
 
 def found(here, code, **request):
     """The findings with this code."""
     diagnosis = examine(
-        here, DoctorRequest(config_directory=os.path.join(here.user_home, ".config", "safekept"), **request)
+        here,
+        DoctorRequest(config_directory=os.path.join(here.places.user_home, ".config", "safekept"), **request),
     )
     assert diagnosis.remarks == ()
     return [one for one in diagnosis.findings if one.code == code]
@@ -177,7 +178,7 @@ def test_a_verified_generation_whose_packs_are_lost_is_not_advised(here, home):
     newer = take(here, home, check="always").id[:8]
     tear(os.path.join(home, "state.db"))
     assert commands(found(here, "database-damaged")[0]) == [f"safekept snapshot restore {newer} state.db"]
-    for directory, _, names in os.walk(os.path.join(here.vault, "data")):
+    for directory, _, names in os.walk(os.path.join(here.places.vault, "data")):
         for name in set(names) - packs:
             os.chmod(os.path.join(directory, name), 0o600)
             os.unlink(os.path.join(directory, name))
@@ -264,7 +265,7 @@ def test_locks_of_dead_processes_are_removed_by_fix_and_no_others(here, home):
 
 
 def test_a_lock_that_git_left_is_old_before_it_is_called_so(here, home):
-    path = put(os.path.join(here.data_directory, "checkpoints", "store", "packed-refs.lock"), "")
+    path = put(os.path.join(here.places.data_directory, "checkpoints", "store", "packed-refs.lock"), "")
     assert found(here, "stale-lock") == []
     os.utime(path, (time.time() - 3600,) * 2)
     (one,) = found(here, "stale-lock")
@@ -286,7 +287,7 @@ def kill_half_way(work):
 
 
 def test_an_interrupted_restore_is_taken_back_by_fix(here, home, monkeypatch):
-    say = spoken(monkeypatch, here.user_home)
+    say = spoken(monkeypatch, here.places.user_home)
     take(here, home)
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("mine")
@@ -307,7 +308,7 @@ def test_an_interrupted_restore_is_taken_back_by_fix(here, home, monkeypatch):
 
 
 def test_an_interrupted_rollback_is_finished_by_fix(here, home, tmp_path, monkeypatch):
-    say = spoken(monkeypatch, here.user_home)
+    say = spoken(monkeypatch, here.places.user_home)
     project = os.path.realpath(tmp_path / "project")
     put(os.path.join(project, "pyproject.toml"), "")
     main = put(os.path.join(project, "main.py"), "one\n")
@@ -337,16 +338,16 @@ def test_an_interrupted_rollback_is_finished_by_fix(here, home, tmp_path, monkey
 
 
 def test_modes_that_are_too_wide_are_found_mended_and_put_back_by_undo(here, home, monkeypatch):
-    say = spoken(monkeypatch, here.user_home)
+    say = spoken(monkeypatch, here.places.user_home)
     take(here, home)
-    config = put(os.path.join(here.user_home, ".config", "safekept", "config.toml"), "")
+    config = put(os.path.join(here.places.user_home, ".config", "safekept", "config.toml"), "")
     secret = os.path.join(home, "profiles", "coder", ".env")
     pairing = os.path.join(home, "pairing", "telegram-approved.json")
     wide = {
-        here.vault_key_file: 0o640,
+        here.places.vault_key_file: 0o640,
         config: 0o664,
         secret: 0o640,
-        here.vault: 0o755,
+        here.places.vault: 0o755,
         os.path.join(home, ".env"): 0o604,
     }
     for path, mode in wide.items():
@@ -354,13 +355,15 @@ def test_modes_that_are_too_wide_are_found_mended_and_put_back_by_undo(here, hom
     assert stat.S_IMODE(os.stat(pairing).st_mode) == 0o600
     findings = {one.repair.path: one for one in found(here, "permissions")}
     assert findings.keys() == wide.keys()
-    key = findings[here.vault_key_file]
+    key = findings[here.places.vault_key_file]
     assert (
         key.level == "serious"
-        and key.text == f"the key of the vault can be read or entered by others: {here.vault_key_file}"
+        and key.text == f"the key of the vault can be read or entered by others: {here.places.vault_key_file}"
     )
-    assert key.evidence[0] == "its mode is 0640" and commands(key) == [f"chmod 600 {here.vault_key_file}"]
-    assert commands(findings[here.vault]) == [f"chmod 700 {here.vault}"]
+    assert key.evidence[0] == "its mode is 0640" and commands(key) == [
+        f"chmod 600 {here.places.vault_key_file}"
+    ]
+    assert commands(findings[here.places.vault]) == [f"chmod 700 {here.places.vault}"]
     planned = say("doctor", "--fix", "--dry-run")
     assert f"    sets the mode of {secret} to 0600\n" in planned.out
     assert {path: stat.S_IMODE(os.stat(path).st_mode) for path in wide} == wide
@@ -379,10 +382,10 @@ def test_modes_that_are_too_wide_are_found_mended_and_put_back_by_undo(here, hom
 
 def test_a_key_that_everybody_could_read_is_said_even_though_opening_the_vault_closed_it(here, home):
     take(here, home)
-    os.chmod(here.vault_key_file, 0o644)
+    os.chmod(here.places.vault_key_file, 0o644)
     (one,) = found(here, "key-was-open")
     assert one.evidence[0] == "its mode was 0644" and one.level == "serious"
-    assert stat.S_IMODE(os.stat(here.vault_key_file).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(here.places.vault_key_file).st_mode) == 0o600
     assert found(here, "key-was-open") == found(here, "permissions") == []
 
 
@@ -403,7 +406,7 @@ def test_a_link_in_the_place_of_a_secret_is_never_followed(here, home, tmp_path)
 
 
 def test_a_home_that_was_never_kept_and_one_without_a_snapshot(here, home):
-    claude = os.path.join(here.user_home, ".claude")
+    claude = os.path.join(here.places.user_home, ".claude")
     put(os.path.join(claude, "settings.json"), "{}")
     put(os.path.join(claude, "projects", "x.jsonl"), "{}")
     (one,) = found(here, "no-snapshot")
@@ -422,7 +425,7 @@ def test_no_proof_in_ninety_days(here, home):
 
     class Of:
         context = here
-        user = here.user_home
+        user = here.places.user_home
 
     Of.home = home
     drilled(Of, snapshot.id)
@@ -437,7 +440,7 @@ def test_no_proof_in_ninety_days(here, home):
 def test_the_only_key_matters_more_where_copies_are_elsewhere(here, home):
     take(here, home)
     assert found(here, "key-only-here")[0].level == "advice"
-    there = dataclasses.replace(here, destinations=(DestinationSetting("nas", "sftp://nas/backups"),))
+    there = here.changed(destinations=(DestinationSetting("nas", "sftp://nas/backups"),))
     (one,) = found(there, "key-only-here")
     assert one.level == "serious"
     assert found(there, "no-copy-elsewhere") == []
@@ -480,7 +483,7 @@ def test_a_schedule_that_fell_silent(here, home):
     (one,) = found(here, "no-schedule")
     from safekept.schedule.state import State, write_state
 
-    path = os.path.join(here.data_directory, "schedule", "state.json")
+    path = os.path.join(here.places.data_directory, "schedule", "state.json")
     os.makedirs(os.path.dirname(path))
     write_state(path, State(looked=time.time() - 600))
     assert found(here, "no-schedule") == found(here, "schedule-silent") == []
@@ -508,9 +511,8 @@ def test_clocks_that_are_or_were_wrong(here, home):
 
 
 def test_programs_that_the_settings_need(here, home):
-    put(os.path.join(here.data_directory, "checkpoints", "store", "HEAD"), "ref: x\n")
-    bare = dataclasses.replace(
-        here,
+    put(os.path.join(here.places.data_directory, "checkpoints", "store", "HEAD"), "ref: x\n")
+    bare = here.changed(
         environment={"PATH": "/nonexistent"},
         destinations=(
             DestinationSetting("nas", "sftp://nas/backups"),
@@ -542,14 +544,14 @@ def test_room_that_nobody_gave_back_and_a_disk_that_is_nearly_full(here, home, m
 
 def test_damage_that_the_last_check_noted_is_found(here, home, monkeypatch):
     take(here, home)
-    for directory, _, names in os.walk(os.path.join(here.vault, "data")):
+    for directory, _, names in os.walk(os.path.join(here.places.vault, "data")):
         for name in names:
             path = os.path.join(directory, name)
             os.chmod(path, 0o600)
             with open(path, "r+b") as file:
                 file.seek(40)
                 file.write(b"\0" * 64)
-    say = spoken(monkeypatch, here.user_home)
+    say = spoken(monkeypatch, here.places.user_home)
     assert say("vault", "check", "--read-data").code != 0
     (one,) = found(here, "vault-damaged")
     assert one.level == "serious" and commands(one) == ["safekept vault repair"]
@@ -570,7 +572,7 @@ def test_a_journal_that_is_torn_or_cannot_be_read_is_said_and_stops_nothing(here
 def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(here, home):
     first = take(here, home, check="always").id[:8]
     tear(os.path.join(home, "state.db"))
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     diagnosis = examine(here)
     codes = [one.code for one in diagnosis.findings]
     assert "vault-shut" in codes and diagnosis.exit_code == 4
@@ -589,7 +591,7 @@ def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch
 
 
 def test_dry_run_without_fix_is_bad_usage(here, home, monkeypatch):
-    assert spoken(monkeypatch, here.user_home)("doctor", "--dry-run").code == 2
+    assert spoken(monkeypatch, here.places.user_home)("doctor", "--dry-run").code == 2
 
 
 def test_every_code_is_documented():

@@ -43,12 +43,12 @@ def home(made):
 @pytest.fixture
 def say(monkeypatch, here):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def plain(text, here, home):
     """Without what differs each time: ids, times, places."""
-    text = text.replace(here.user_home, "USER").replace(home, "HOME")
+    text = text.replace(here.places.user_home, "USER").replace(home, "HOME")
     text = re.sub(r"receipts/\d{8}-\d{6}-[0-9a-f]{6}\.json", "receipts/RECEIPT", text)
     text = re.sub(r"snapshot [0-9a-f]{8}", "snapshot ID", text)
     text = re.sub(r"pack [0-9a-f]{12}", "pack PACK", text)
@@ -147,11 +147,11 @@ def test_a_small_drill_says_that_it_is_one(say, here, home):
 
 
 def test_an_archive_is_drilled_by_its_name(say, here):
-    put(here.user_home, "notes.txt", "no archive\n")
+    put(here.places.user_home, "notes.txt", "no archive\n")
     assert say("backup", "-o", "mine.zip").code in (0, 3)
     done = say("drill", "mine.zip")
     assert done.code == 0, done.out
-    assert done.out.startswith(f"Proven restorable: {here.user_home}/mine.zip\n")
+    assert done.out.startswith(f"Proven restorable: {here.places.user_home}/mine.zip\n")
     refused = say("drill", "notes.txt")
     assert refused.code == 1 and refused.out == ""
     assert refused.err.startswith("error: archive-unknown\n") and "is not an archive" in refused.err
@@ -161,7 +161,7 @@ def test_an_archive_is_drilled_by_its_name(say, here):
 
 
 def test_an_incomplete_snapshot_has_an_exit_code_of_its_own(say, here, tmp_path):
-    own = os.path.join(here.user_home, ".hermes")
+    own = os.path.join(here.places.user_home, ".hermes")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "note.md").write_text("elsewhere")
     shutil.rmtree(os.path.join(own, "sessions"))
@@ -195,7 +195,7 @@ def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
 
 
 def test_what_a_killed_drill_left_is_mentioned(say, here, home):
-    left = os.path.join(here.data_directory, "scratch", "safekept-drill-999999999-aa")
+    left = os.path.join(here.places.data_directory, "scratch", "safekept-drill-999999999-aa")
     os.makedirs(os.path.join(left, "home"))
     done = say("drill", "--home", home)
     assert done.code == 0
@@ -208,7 +208,7 @@ def test_checkpoints_are_drilled(say, here):
     assert nothing.code == 1
     assert "there are no checkpoints yet, so there is nothing to prove" in nothing.err
     assert "Take one, in a project: `safekept checkpoint`" in nothing.err
-    project = os.path.join(here.user_home, "work")
+    project = os.path.join(here.places.user_home, "work")
     put(project, "pyproject.toml", "[project]\n")
     put(project, "src/a.py", "a = 1\n")
     assert say("checkpoint", project).code == 0
@@ -222,7 +222,7 @@ def test_checkpoints_are_drilled(say, here):
     with open(os.path.join(project, "src", "a.py"), encoding="utf-8") as file:
         assert file.read() == "a = 2\n"  # a drill rolls nothing back
     assert say("drill", "--checkpoints", project).code == 0
-    packs = os.path.join(here.data_directory, "checkpoints", "store", "objects", "pack")
+    packs = os.path.join(here.places.data_directory, "checkpoints", "store", "objects", "pack")
     (pack,) = (os.path.join(packs, name) for name in os.listdir(packs) if name.endswith(".pack"))
     flip(pack, os.path.getsize(pack) - 30)
     damaged = say("drill", "--checkpoints")
@@ -233,7 +233,7 @@ def test_checkpoints_are_drilled(say, here):
 
 
 def test_status_knows_when_it_was_last_proven(say, here):
-    own = os.path.join(here.user_home, ".hermes")
+    own = os.path.join(here.places.user_home, ".hermes")
     assert say("snapshot").code == 0
     assert say("drill").code == 0
     found = look(here)

@@ -56,13 +56,13 @@ def fleet(tmp_path_factory):
             vault(5, ("fermi", 4, None)),
         ]
     for number, here in enumerate(machines, 1):
-        shutil.copytree(here.vault, disk / f"{number}000000000000000")
+        shutil.copytree(here.places.vault, disk / f"{number}000000000000000")
     archives = disk / "archives" / "gauss"
     archives.mkdir(parents=True)
     for day in ("01", "02"):
         (archives / f"hermes-backup-202611{day}-033000.tar.zst.age").write_bytes(b"x" * 1000)
         (archives / f"hermes-backup-202611{day}-033000.tar.zst.age.sha256").write_bytes(b"x")
-    return str(disk), [here.vault_key_file for here in machines[:4]]
+    return str(disk), [here.places.vault_key_file for here in machines[:4]]
 
 
 def lose_sessions(home):

@@ -22,12 +22,12 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def shown(say, *words):
@@ -64,7 +64,9 @@ def test_forgetting_asks_first_and_hides_until_it_is_called_back(here, home, say
     assert "(forgotten)" in say("snapshot", "list", "--all").out
     assert say("snapshot", "forget", "--undo", old).code == 0
     assert shown(say) == [new, old]
-    verbs = [entry.verb for entry in Journal(os.path.join(here.data_directory, "journal.jsonl")).read()]
+    verbs = [
+        entry.verb for entry in Journal(os.path.join(here.places.data_directory, "journal.jsonl")).read()
+    ]
     assert verbs[-2:] == ["forget", "unforget"]
 
 

@@ -37,12 +37,12 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), awkward=False)
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture
@@ -111,13 +111,13 @@ def test_opted_out_is_not_failed_and_not_done(here, home, say, ran, how, monkeyp
     }
     assert said.code == 0
     assert said.err == f"Guard: no snapshot, since {why[how]}; nothing will be checked\n"
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
     assert journal(here, "guard")[-1].facts["protection"] == "opted-out"
 
 
 def test_failed_runs_nothing_and_says_why_and_what_to_do(here, home, say, ran, monkeypatch):
     monkeypatch.setenv("SAFEKEPT_VAULT_PATH", os.path.join(home, "vault"))
-    report = os.path.join(here.user_home, "report.json")
+    report = os.path.join(here.places.user_home, "report.json")
     said = say("guard", "--report", report, "--", "touch", ran)
     assert said.code == 1
     assert not os.path.exists(ran)
@@ -153,7 +153,7 @@ def test_a_command_that_cannot_run_costs_no_snapshot(here, home, say, words, cod
     said = say("guard", "--", *words)
     assert said.code == code
     assert "kept  The command was not run" in said.err
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
 
 
 def test_a_report_that_cannot_be_written_stops_it_before_anything_runs(here, home, say, ran):
@@ -313,7 +313,7 @@ def test_auto_restore_brings_back_only_what_is_beyond_doubt_and_undo_takes_it_ba
     script = " && ".join(
         shlex.join(damaging(name, home)) for name in ("zeroed-database", "emptied-cron", "truncated-memories")
     )
-    report = os.path.join(here.user_home, "report.json")
+    report = os.path.join(here.places.user_home, "report.json")
     said = say("guard", "--auto-restore", "--report", report, "--", "sh", "-c", script)
     assert said.code == 3, "it is back, and it was lost all the same"
     assert re.findall(r"^  (back|lost)    (\S+)", said.err, flags=re.MULTILINE) == [
@@ -349,7 +349,7 @@ def test_without_auto_restore_nothing_is_changed(here, home, say):
 
 
 def test_the_report_says_what_the_reference_says(here, home, say):
-    report = os.path.join(here.user_home, "report.json")
+    report = os.path.join(here.places.user_home, "report.json")
     say("guard", "--report", report, "--", *damaging("partly-emptied-cron", home))
     with open(report) as file:
         document = json.load(file)
@@ -374,9 +374,8 @@ def test_the_report_says_what_the_reference_says(here, home, say):
 
 
 def test_a_command_that_deletes_the_vault_too_is_told_from_one_that_does_not(here, home, say):
-    script = (
-        f"rm -r {here.data_directory} {here.cache_directory}; : > {home}/state.db; rm {home}/cron/jobs.json"
-    )
+    ours = f"{here.places.data_directory} {here.places.cache_directory}"
+    script = f"rm -r {ours}; : > {home}/state.db; rm {home}/cron/jobs.json"
     said = say("guard", "--", "sh", "-c", script)
     assert said.code == 3, said.err
     assert "  lost    state.db was a database and is empty (0 bytes)" in said.err

@@ -31,23 +31,23 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def receipts(here):
-    return glob.glob(os.path.join(here.data_directory, "receipts", "*.json"))
+    return glob.glob(os.path.join(here.places.data_directory, "receipts", "*.json"))
 
 
 # ── drill ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_file_that_is_no_archive_is_a_mistake_and_no_alarm(here, home, say):
-    text = os.path.join(here.user_home, "notes.txt")
+    text = os.path.join(here.places.user_home, "notes.txt")
     with open(text, "w") as file:
         file.write("no archive\n" * 100)
     done = say("drill", text)
@@ -57,7 +57,7 @@ def test_a_file_that_is_no_archive_is_a_mistake_and_no_alarm(here, home, say):
 
 
 def test_an_archive_of_ours_that_is_no_archive_any_more_is_an_alarm(here, home, say):
-    archive = os.path.join(here.user_home, "kept.zip")
+    archive = os.path.join(here.places.user_home, "kept.zip")
     assert say("backup", "-o", archive).code == 0
     with open(archive, "wb") as file:
         file.write(b"\0" * 5000)
@@ -68,7 +68,7 @@ def test_an_archive_of_ours_that_is_no_archive_any_more_is_an_alarm(here, home, 
 
 def test_nothing_is_called_complete_while_the_store_is_damaged(here, home, say):
     take(here, home)
-    (index,) = glob.glob(os.path.join(here.vault, "index", "*"))[:1]
+    (index,) = glob.glob(os.path.join(here.places.vault, "index", "*"))[:1]
     flip(index, os.path.getsize(index) // 2)
     said = json.loads(say("drill", "--json").out)
     rows = {row["check"]: row for row in said["rows"]}
@@ -116,13 +116,13 @@ def test_what_guard_prints_runs_also_where_the_home_became_a_plain_file(here, ho
     ],
 )
 def test_a_journal_that_is_a_pipe_holds_nobody_up(here, home, words):
-    os.makedirs(here.data_directory)
-    os.mkfifo(os.path.join(here.data_directory, "journal.jsonl"))
-    environment = {"HOME": here.user_home, "PATH": os.environ["PATH"], "NO_COLOR": "1"}
+    os.makedirs(here.places.data_directory)
+    os.mkfifo(os.path.join(here.places.data_directory, "journal.jsonl"))
+    environment = {"HOME": here.places.user_home, "PATH": os.environ["PATH"], "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "safekept", *words],
         env={**environment, "PYTHONPATH": os.path.join(CHECKOUT, "src")},
-        cwd=here.user_home,
+        cwd=here.places.user_home,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -138,13 +138,13 @@ def test_a_journal_that_is_a_pipe_holds_nobody_up(here, home, words):
 
 
 def test_a_sealed_archive_that_was_fetched_says_what_opens_it(here, home, say, tmp_path):
-    key = os.path.join(here.user_home, "key.txt")
+    key = os.path.join(here.places.user_home, "key.txt")
     public = re.search(r"age1[0-9a-z]+", say("seal", "keygen", "-o", key).out)
     assert public is not None
-    config = os.path.join(here.user_home, ".config", "safekept", "config.toml")
+    config = os.path.join(here.places.user_home, ".config", "safekept", "config.toml")
     os.makedirs(os.path.dirname(config), exist_ok=True)
     disk = os.path.join(str(tmp_path), "disk")
-    archives = os.path.join(here.user_home, "archives")
+    archives = os.path.join(here.places.user_home, "archives")
     os.makedirs(archives)
     with open(config, "w") as file:
         file.write(

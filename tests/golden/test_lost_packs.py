@@ -25,7 +25,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     for directory, _, files in os.walk(home):
         for name in files:  # so that nothing is read again for being young
             os.utime(os.path.join(directory, name), ns=(LONG_AGO, LONG_AGO), follow_symlinks=False)
@@ -33,7 +33,7 @@ def home(here):
 
 
 def packs(here):
-    return sorted(glob.glob(os.path.join(here.vault, "data", "*", "*")), key=os.path.getsize)
+    return sorted(glob.glob(os.path.join(here.places.vault, "data", "*", "*")), key=os.path.getsize)
 
 
 def lose(path):

@@ -28,12 +28,12 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=())
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def put(home, name, text):

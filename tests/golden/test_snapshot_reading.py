@@ -27,12 +27,12 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=())
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def put(home, name, text):
@@ -106,8 +106,8 @@ def test_a_cache_of_the_list_that_was_tampered_with_is_not_believed(here, home, 
     take(here, home, label="true")
     first = say("snapshot", "list", "--json").out
     [path] = [
-        os.path.join(here.cache_directory, name)
-        for name in os.listdir(here.cache_directory)
+        os.path.join(here.places.cache_directory, name)
+        for name in os.listdir(here.places.cache_directory)
         if name.startswith("snapshots-")
     ]
     assert oct(os.stat(path).st_mode & 0o777) == "0o600"
@@ -314,7 +314,7 @@ def test_an_unreadable_snapshot_is_named_by_history_and_the_others_are_searched(
 
         place = repository.index.lookup(BlobKind.TREE, result.snapshot.tree)
         name = place.pack.hex()
-    path = os.path.join(here.vault, "data", name[:2], name)
+    path = os.path.join(here.places.vault, "data", name[:2], name)
     os.chmod(path, 0o600)
     with open(path, "r+b") as file:
         file.seek(place.offset + 17)

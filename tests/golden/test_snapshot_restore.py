@@ -30,12 +30,12 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=())
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
 
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 def put(home, name, text):
@@ -109,8 +109,8 @@ def test_an_exact_restore_spares_what_the_snapshot_was_told_to_leave_out(here, h
 def test_one_path_comes_back_by_any_name_of_it(here, home, say, monkeypatch):
     take(here, home)
     for words, stand in (
-        (("SOUL.md",), here.user_home),
-        ((os.path.join(home, "SOUL.md"),), here.user_home),
+        (("SOUL.md",), here.places.user_home),
+        ((os.path.join(home, "SOUL.md"),), here.places.user_home),
         (("MEMORY.md",), os.path.join(home, "memories")),
         (("./memories/",), home),
     ):
@@ -151,11 +151,11 @@ def test_a_restore_into_a_directory_leaves_the_home_alone(here, home, say, tmp_p
 def test_a_dry_run_changes_nothing_and_writes_no_snapshot(here, home, say):
     take(here, home)
     put(home, "SOUL.md", "changed")
-    before = tree_facts(here.user_home, skip=ROOT, databases="bytes")
+    before = tree_facts(here.places.user_home, skip=ROOT, databases="bytes")
     done = say("snapshot", "restore", "latest", "--dry-run", "--exact")
     assert done.code == 0 and "  Replaces   1 file\n               SOUL.md\n" in done.out
     assert done.out.endswith("Nothing was changed\n")
-    after = tree_facts(here.user_home, skip=ROOT, databases="bytes")
+    after = tree_facts(here.places.user_home, skip=ROOT, databases="bytes")
     moved = {name for name in after if after[name] != before.get(name)}
     assert not [name for name in moved if name.startswith(".hermes") or "/snapshots/" in name], moved
 
@@ -201,7 +201,7 @@ def test_what_an_import_replaces_is_kept_as_a_snapshot_where_there_is_a_vault(he
     put(home, "SOUL.md", "first edits")
     done = say("import", archive, "--force", "--json")
     assert json.loads(done.out)["undo_point"] == "", "no vault is made for that"
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
     put(home, "SOUL.md", "second edits")
     take(here, home)
     put(home, "SOUL.md", "third edits")
@@ -347,7 +347,7 @@ def lose_blob_of(here, snapshot, path):
 
         place = repository.index.lookup(BlobKind.DATA, node.content[:32])
         name = place.pack.hex()
-    pack = os.path.join(here.vault, "data", name[:2], name)
+    pack = os.path.join(here.places.vault, "data", name[:2], name)
     os.chmod(pack, 0o600)
     with open(pack, "r+b") as file:
         file.seek(place.offset + place.length // 2)
@@ -399,7 +399,7 @@ def test_a_lost_directory_is_named_and_spared_by_an_exact_restore(here, home, sa
         tree = source.node("skills").subtree
         place = repository.index.lookup(BlobKind.TREE, tree)
         name = place.pack.hex()
-    pack = os.path.join(here.vault, "data", name[:2], name)
+    pack = os.path.join(here.places.vault, "data", name[:2], name)
     os.chmod(pack, 0o600)
     with open(pack, "r+b") as file:
         file.seek(place.offset + 20)
@@ -419,8 +419,8 @@ def test_a_lost_directory_is_named_and_spared_by_an_exact_restore(here, home, sa
 
 def test_a_snapshot_file_that_cannot_be_read_is_named_and_hides_no_other(here, home, say):
     first, second = take(here, home).snapshot.id, take(here, home).snapshot.id
-    path = os.path.join(here.vault, "snapshots", first)
-    shutil.rmtree(here.cache_directory, ignore_errors=True)
+    path = os.path.join(here.places.vault, "snapshots", first)
+    shutil.rmtree(here.places.cache_directory, ignore_errors=True)
     os.chmod(path, 0o600)
     with open(path, "r+b") as file:
         file.write(b"x")

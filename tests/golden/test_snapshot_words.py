@@ -26,7 +26,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
 
 
 def answer(done) -> dict:
@@ -74,9 +74,9 @@ def test_something_damaged_is_exit_code_3_with_the_list(safekept, home):
 def test_a_dry_run_makes_nothing(safekept, here, home):
     done = safekept("snapshot", "--dry-run")
     assert done.returncode == 0
-    assert f"  Vault      {here.vault}, which would be made\n" in done.stdout
+    assert f"  Vault      {here.places.vault}, which would be made\n" in done.stdout
     assert done.stdout.endswith("Nothing was written\n")
-    assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
+    assert not os.path.exists(here.places.vault) and not os.path.exists(here.places.vault_key_file)
     found = answer(safekept("snapshot", "--dry-run", "--json"))
     assert found["vault_exists"] is False and found["files"] > 50
 
@@ -86,7 +86,7 @@ def test_backup_quick_is_a_quick_snapshot(safekept, here, home):
     assert done.returncode == 0, done.stderr
     assert "  Kind       quick, before lunch\n" in done.stdout
     assert re.search(r"Restore with: `safekept snapshot restore [0-9a-f]{8}`\n$", done.stdout)
-    assert not [name for name in os.listdir(here.user_home) if name.endswith(".zip")]
+    assert not [name for name in os.listdir(here.places.user_home) if name.endswith(".zip")]
 
 
 def test_backup_quick_with_a_file_is_an_archive_of_the_quick_set(safekept, here, home, tmp_path):
@@ -96,7 +96,7 @@ def test_backup_quick_with_a_file_is_an_archive_of_the_quick_set(safekept, here,
         names = set(archive.namelist())
     assert {"state.db", "SOUL.md", "memories/MEMORY.md"} <= names
     assert not [name for name in names if name.startswith("skills/")]
-    assert not os.path.exists(here.vault), "an archive needs no vault"
+    assert not os.path.exists(here.places.vault), "an archive needs no vault"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_before_an_update_it_says_where_how_to_restore_and_how_to_switch_it_off(
     assert done.returncode == 0, done.stderr
     short = re.match(r"Pre-update snapshot ([0-9a-f]{8})\n", done.stdout)
     assert short
-    assert f"  Saved      in the vault {here.vault}\n" in done.stdout
+    assert f"  Saved      in the vault {here.places.vault}\n" in done.stdout
     written = re.search(r"^  Zip        (\S+/backups/pre-update-\S+\.zip) \(", done.stdout, re.MULTILINE)
     assert written
     assert f"  Restore    `safekept snapshot restore {short[1]}`\n" in done.stdout
@@ -145,12 +145,12 @@ def test_switched_off_is_silent_on_the_screen_and_noted_in_the_journal(safekept,
 def test_a_failure_before_an_update_is_exit_code_1_and_cannot_be_overlooked(safekept, here, home):
     with open_vault(here, create=True):
         pass
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     done = safekept("snapshot", "create", "--kind", "pre-update")
     assert done.returncode == 1
     assert done.stdout.startswith("Pre-update: nothing was stored\n  failed     The vault at ")
     assert "  kept       Nothing was changed; the snapshots in the vault are whole\n" in done.stdout
-    assert f"  next       Put the key from your kit into `{here.vault_key_file}`" in done.stdout
+    assert f"  next       Put the key from your kit into `{here.places.vault_key_file}`" in done.stdout
     found = answer(safekept("snapshot", "--kind", "pre-update", "--json"))
     assert (found["outcome"], found["problems"][0]["code"]) == ("failed", "vault-key-missing")
 
@@ -191,7 +191,7 @@ def at_a_terminal(words, environment, typed: str) -> tuple[int, str]:
 def test_at_a_terminal_the_recovery_passphrase_is_asked_for(here, launcher_environment):
     with open_vault(here, create=True) as repository:
         add_passphrase(here, repository, Secret("four words are enough"), recovery=True)
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     code, shown = at_a_terminal(["vault", "key", "list"], launcher_environment, "four words are enough")
     assert code == 0, shown
     assert "recovery passphrase" in shown and "four words" not in shown

@@ -36,7 +36,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def say(monkeypatch, here):
-    return spoken(monkeypatch, here.user_home)
+    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def in_days(days):
 
 
 def store_of(here):
-    return os.path.join(here.data_directory, "checkpoints")
+    return os.path.join(here.places.data_directory, "checkpoints")
 
 
 def size_of(here):
@@ -207,7 +207,7 @@ def test_the_archive_of_older_repositories_comes_back(here, say):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), profiles=(), awkward=False)
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
 
 
 def archives(out):

@@ -25,7 +25,7 @@ def commands(tmp_path):
 
 
 def refused(safekept, here, tmp_path, target, why, *words):
-    before = tree_facts(here.user_home)
+    before = tree_facts(here.places.user_home)
     for command in commands(tmp_path):
         done = safekept(*command, "--into", target, "--yes", *words)
         assert done.returncode == 1, done.stdout
@@ -36,32 +36,32 @@ def refused(safekept, here, tmp_path, target, why, *words):
             "  next  Name a directory of its own, a new one or an empty one, with `--into DIR`\n"
         )
     # The vault is opened and locked for it, so the times of its directories may differ.
-    after = tree_facts(here.user_home)
+    after = tree_facts(here.places.user_home)
     assert sorted(before) == sorted(after)
 
 
 @pytest.mark.parametrize("exact", [(), ("--exact",)], ids=["plain", "exact"])
 def test_nothing_is_restored_over_what_is_ours(safekept, here, tmp_path, exact):
-    user, vault, key = here.user_home, here.vault, here.vault_key_file
+    user, vault, key = here.places.user_home, here.places.vault, here.places.vault_key_file
     for target, why in (
         (user, f"the vault (`{vault}`) lies in it"),
         (vault, f"it is where the vault lies (`{vault}`)"),
         (os.path.join(vault, "data", "x"), f"it is where the vault lies (`{vault}`)"),
-        (here.data_directory, f"the vault (`{vault}`) lies in it"),
+        (here.places.data_directory, f"the vault (`{vault}`) lies in it"),
         (
-            os.path.join(here.data_directory, "checkpoints"),
-            f"it is where the data of safekept lies (`{here.data_directory}`)",
+            os.path.join(here.places.data_directory, "checkpoints"),
+            f"it is where the data of safekept lies (`{here.places.data_directory}`)",
         ),
         (os.path.dirname(key), f"the key of the vault (`{key}`) lies in it"),
         (os.path.dirname(os.path.dirname(key)), f"the key of the vault (`{key}`) lies in it"),
-        (os.path.join(user, ".cache"), f"the cache of safekept (`{here.cache_directory}`) lies in it"),
+        (os.path.join(user, ".cache"), f"the cache of safekept (`{here.places.cache_directory}`) lies in it"),
     ):
         refused(safekept, here, tmp_path, target, why, *exact)
 
 
 def test_a_link_to_the_vault_is_seen_through(safekept, here, tmp_path):
     link = tmp_path / "link"
-    link.symlink_to(here.vault)
+    link.symlink_to(here.places.vault)
     done = safekept("snapshot", "restore", "latest", "--into", str(link), "--yes")
     assert done.stderr.startswith("error: unsafe-target\n")
 
@@ -91,19 +91,19 @@ def test_an_exact_restore_clears_no_directory_with_a_home_in_it(safekept, here, 
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     assert safekept("snapshot", env=away).returncode == 0
-    words = ("snapshot", "restore", "latest", "--into", here.user_home, "--exact", "--yes")
+    words = ("snapshot", "restore", "latest", "--into", here.places.user_home, "--exact", "--yes")
     done = safekept(*words, env=away)
     assert done.returncode == 1
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     assert f"the home `{home}` lies in it, and `--exact` would remove that" in done.stderr
     assert os.path.exists(os.path.join(home, "SOUL.md"))
 
 
 def test_a_home_around_the_vault_is_not_cleared_either(safekept, here, tmp_path):
-    done = safekept("snapshot", "restore", "latest", "--home", here.user_home, "--exact", "--yes")
+    done = safekept("snapshot", "restore", "latest", "--home", here.places.user_home, "--exact", "--yes")
     assert done.returncode == 1
-    assert os.path.exists(os.path.join(here.vault, "config"))
-    done = safekept("import", str(tmp_path / "b.zip"), "--home", here.user_home, "--exact", "--yes")
+    assert os.path.exists(os.path.join(here.places.vault, "config"))
+    done = safekept("import", str(tmp_path / "b.zip"), "--home", here.places.user_home, "--exact", "--yes")
     assert done.stderr.startswith("error: unsafe-target\n")
 
 

@@ -23,21 +23,21 @@ def here(tmp_path):
 
 def test_an_init_over_a_vault_whose_key_is_missing_writes_no_key(safekept, here):
     assert safekept("vault", "init").returncode == 0
-    os.rename(here.vault_key_file, here.vault_key_file + ".away")
+    os.rename(here.places.vault_key_file, here.places.vault_key_file + ".away")
     done = safekept("vault", "init")
     assert done.returncode == 1
     assert done.stderr.startswith("error: vault-exists\n")
-    assert os.listdir(os.path.dirname(here.vault_key_file)) == ["vault.key.away"]
+    assert os.listdir(os.path.dirname(here.places.vault_key_file)) == ["vault.key.away"]
 
 
 def test_an_init_over_a_vault_that_lost_its_config_writes_no_key(safekept, here):
     assert safekept("snapshot").returncode == 0
-    os.unlink(os.path.join(here.vault, "config"))
-    os.unlink(here.vault_key_file)
+    os.unlink(os.path.join(here.places.vault, "config"))
+    os.unlink(here.places.vault_key_file)
     done = safekept("vault", "init")
     assert done.returncode == 1
     assert done.stderr.startswith("error: vault-half-made\n")
-    assert os.listdir(os.path.dirname(here.vault_key_file)) == []
+    assert os.listdir(os.path.dirname(here.places.vault_key_file)) == []
 
 
 def test_a_snapshot_does_without_a_cache_that_cannot_be_made(safekept, here, tmp_path):
@@ -52,32 +52,32 @@ def test_a_snapshot_does_without_a_cache_that_cannot_be_made(safekept, here, tmp
         for words in (("snapshot", "list"), ("snapshot", "show", "1"), ("vault", "check")):
             assert safekept(*words, env={"XDG_CACHE_HOME": place}).returncode == 0, words
     assert file.read_text() == "not a directory"
-    assert not os.listdir(os.path.join(here.data_directory, "scratch"))
+    assert not os.listdir(os.path.join(here.places.data_directory, "scratch"))
 
 
 def test_a_key_file_that_everybody_can_read_is_closed_and_that_is_said(safekept, here):
     assert safekept("snapshot").returncode == 0
     for words in (("snapshot",), ("vault", "stats"), ("snapshot", "list"), ("status",), ()):
-        os.chmod(here.vault_key_file, 0o644)
+        os.chmod(here.places.vault_key_file, 0o644)
         done = safekept(*words)
         assert done.returncode == 0
         assert done.stderr == (
-            f"Note: the key file `{here.vault_key_file}` could be read by everybody (mode 0644); "
+            f"Note: the key file `{here.places.vault_key_file}` could be read by everybody (mode 0644); "
             "now only by you (0600)\n"
         )
-        assert os.stat(here.vault_key_file).st_mode & 0o777 == 0o600
+        assert os.stat(here.places.vault_key_file).st_mode & 0o777 == 0o600
     assert safekept("vault", "stats").stderr == ""
 
 
 def test_a_key_file_of_a_group_is_left_as_its_owner_wants_it(safekept, here):
     assert safekept("snapshot").returncode == 0
-    os.chmod(here.vault_key_file, 0o640)
+    os.chmod(here.places.vault_key_file, 0o640)
     assert safekept("snapshot").stderr == ""
-    assert os.stat(here.vault_key_file).st_mode & 0o777 == 0o640
+    assert os.stat(here.places.vault_key_file).st_mode & 0o777 == 0o640
 
 
 def test_a_key_inside_the_home_it_protects_is_refused(safekept, here):
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     key = os.path.join(home, "vault.key")
     for words in (("snapshot",), ("snapshot", "--dry-run"), ("vault", "init")):
         done = safekept(*words, env={"SAFEKEPT_VAULT_KEY_FILE": key})
@@ -90,13 +90,13 @@ def test_a_key_inside_the_home_it_protects_is_refused(safekept, here):
             "`SAFEKEPT_VAULT_KEY_FILE`\n"
         )
     assert not os.path.exists(key)
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
 
 
 def test_what_a_key_in_the_home_opens_can_still_be_read(safekept, here):
     assert safekept("snapshot").returncode == 0
-    key = os.path.join(here.user_home, ".hermes", "vault.key")
-    os.rename(here.vault_key_file, key)
+    key = os.path.join(here.places.user_home, ".hermes", "vault.key")
+    os.rename(here.places.vault_key_file, key)
     done = safekept("snapshot", "list", env={"SAFEKEPT_VAULT_KEY_FILE": key})
     assert done.returncode == 0, done.stderr
 
@@ -104,7 +104,7 @@ def test_what_a_key_in_the_home_opens_can_still_be_read(safekept, here):
 @pytest.mark.parametrize("present", [False, True], ids=["missing", "wrong"])
 def test_a_prompt_says_first_what_is_missing_and_what_else_helps(here, monkeypatch, capsys, present):
     monkeypatch.setattr("click.prompt", lambda text, **_: "a passphrase")
-    key_file = os.path.join(here.user_home, "key")
+    key_file = os.path.join(here.places.user_home, "key")
     if present:
         with open(key_file, "w") as file:
             file.write("another key\n")
@@ -129,7 +129,7 @@ def test_a_label_that_no_list_could_show_is_refused(safekept, here, label):
         assert done.returncode == 2
         assert done.stderr.startswith("error: bad-label\n  a label ")
         assert "  kept  No snapshot was taken, and nothing was changed\n" in done.stderr
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
 
 
 def test_a_label_of_200_letters_and_signs_of_every_script_is_kept(safekept, here):
@@ -143,7 +143,7 @@ def test_an_archive_with_a_wild_name_is_imported_after_an_undo_point(safekept, h
     archive = str(tmp_path / ("new\nline" + "x" * 230 + ".zip"))
     assert safekept("backup", "-o", archive).returncode == 0
     assert safekept("snapshot").returncode == 0
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     with open(os.path.join(home, "SOUL.md"), "a") as file:
         file.write("changed")
     done = safekept("import", archive, "--yes")
@@ -158,7 +158,7 @@ def test_an_archive_with_a_wild_name_is_imported_after_an_undo_point(safekept, h
 @pytest.mark.parametrize("which", [0, -1], ids=["directory", "data"])
 def test_one_flipped_bit_is_one_finding_that_names_what_it_touches(safekept, here, which):
     assert safekept("snapshot").returncode == 0
-    pack = sorted(glob.glob(os.path.join(here.vault, "data", "*", "*")), key=os.path.getsize)[which]
+    pack = sorted(glob.glob(os.path.join(here.places.vault, "data", "*", "*")), key=os.path.getsize)[which]
     os.chmod(pack, 0o600)
     with open(pack, "r+b") as file:
         file.seek(100)

@@ -26,8 +26,8 @@ def vault(here):
 
 def said(done, here) -> str:
     """What went to standard error, with this test's own places by their names."""
-    text = done.stderr.replace(here.vault_key_file, "KEYFILE").replace(here.vault, "VAULT")
-    return text.replace(here.user_home, "USER")
+    text = done.stderr.replace(here.places.vault_key_file, "KEYFILE").replace(here.places.vault, "VAULT")
+    return text.replace(here.places.user_home, "USER")
 
 
 def test_no_vault_says_how_to_make_one(safekept, here):
@@ -40,12 +40,12 @@ def test_no_vault_says_how_to_make_one(safekept, here):
         "  next  Make one: `safekept vault init`\n"
         "        If it lies on a drive or share, see that it is mounted\n"
     )
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
 
 
 def test_a_vault_that_is_gone_says_so(safekept, here, vault):
-    os.rename(here.vault, here.vault + "-away")
-    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    os.rename(here.places.vault, here.places.vault + "-away")
+    make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     done = safekept("snapshot")
     assert done.returncode == 10
     assert said(done, here) == (
@@ -59,7 +59,7 @@ def test_a_vault_that_is_gone_says_so(safekept, here, vault):
 
 
 def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(safekept, here, vault):
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     done = safekept("vault", "stats")
     assert done.returncode == 12
     assert said(done, here) == (
@@ -73,8 +73,8 @@ def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(safeke
 
 
 def test_a_wrong_key_file_names_itself(safekept, here, vault):
-    os.unlink(here.vault_key_file)
-    with open(here.vault_key_file, "w") as file:
+    os.unlink(here.places.vault_key_file)
+    with open(here.places.vault_key_file, "w") as file:
         file.write("some other key\n")
     done = safekept("vault", "stats")
     assert done.returncode == 12
@@ -89,7 +89,7 @@ def test_a_wrong_key_file_names_itself(safekept, here, vault):
 
 
 def test_a_half_made_vault_says_that_nothing_is_lost(safekept, here, vault):
-    os.unlink(os.path.join(here.vault, "config"))
+    os.unlink(os.path.join(here.places.vault, "config"))
     done = safekept("vault", "stats")
     assert done.returncode == 1
     assert said(done, here) == (
@@ -115,7 +115,7 @@ def test_a_second_init_touches_nothing(safekept, here, vault):
 
 
 def test_a_vault_inside_the_home_is_refused(safekept, here, tmp_path):
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     inside = os.path.join(home, "vault")
     done = safekept("snapshot", env={"SAFEKEPT_VAULT_PATH": inside})
     assert done.returncode == 2
@@ -137,7 +137,7 @@ def test_a_vault_inside_the_home_is_refused(safekept, here, tmp_path):
     ],
 )
 def test_a_passphrase_command_that_fails_says_how(safekept, here, vault, command, reason):
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     done = safekept("vault", "stats", env={"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": command})
     assert done.returncode == 12
     assert said(done, here) == (
@@ -149,7 +149,7 @@ def test_a_passphrase_command_that_fails_says_how(safekept, here, vault, command
 
 
 def test_a_passphrase_command_that_prints_two_lines_is_refused(safekept, here, vault):
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     done = safekept("vault", "stats", env={"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": "printf 'one\\ntwo'"})
     assert done.returncode == 12
     assert said(done, here) == (
@@ -215,7 +215,7 @@ def test_removing_a_key_needs_its_id_another_key_and_consent(safekept, here, vau
 
 
 def test_an_exported_key_is_private_and_replaces_nothing(safekept, here, vault, tmp_path):
-    with open(here.vault_key_file) as file:
+    with open(here.places.vault_key_file) as file:
         key = file.read()
     done = safekept("vault", "key", "export")
     assert done.stdout == key
@@ -236,7 +236,7 @@ def test_an_exported_key_is_private_and_replaces_nothing(safekept, here, vault, 
 def test_a_vault_with_a_passphrase_has_no_key_to_show(safekept, here):
     settings = {"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": "echo four words are enough"}
     assert safekept("vault", "init", env=settings).returncode == 0
-    assert not os.path.exists(here.vault_key_file)
+    assert not os.path.exists(here.places.vault_key_file)
     done = safekept("vault", "key", "export", env=settings)
     assert done.returncode == 1
     assert said(done, here) == (
@@ -263,11 +263,11 @@ def test_a_kit_replaces_only_a_kit(safekept, here, vault, tmp_path):
 
 
 def test_damage_is_said_in_plain_words_with_what_to_do(safekept, here):
-    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     assert safekept("snapshot").returncode == 0
     packs = [
         os.path.join(directory, name)
-        for directory, _, names in os.walk(os.path.join(here.vault, "data"))
+        for directory, _, names in os.walk(os.path.join(here.places.vault, "data"))
         for name in names
     ]
     biggest = max(packs, key=os.path.getsize)
@@ -287,10 +287,10 @@ def test_damage_is_said_in_plain_words_with_what_to_do(safekept, here):
 
 def test_passphrases_never_appear_in_a_usage_error_or_the_journal(safekept, here, vault):
     safekept("vault", "key", "add", "--passphrase-command", "echo four words are enough")
-    with open(os.path.join(here.data_directory, "journal.jsonl")) as file:
+    with open(os.path.join(here.places.data_directory, "journal.jsonl")) as file:
         journal = file.read()
     assert "four words" not in journal
-    with open(here.vault_key_file) as file:
+    with open(here.places.vault_key_file) as file:
         assert file.read().strip() not in journal
 
 
@@ -304,7 +304,7 @@ def test_a_share_that_is_none_is_bad_usage(safekept, here, words):
 def flip_largest_pack(here) -> None:
     packs = [
         os.path.join(directory, name)
-        for directory, _, names in os.walk(os.path.join(here.vault, "data"))
+        for directory, _, names in os.walk(os.path.join(here.places.vault, "data"))
         for name in names
     ]
     pack = max(packs, key=os.path.getsize)
@@ -317,7 +317,7 @@ def flip_largest_pack(here) -> None:
 
 
 def test_a_repair_and_a_new_snapshot_make_a_damaged_vault_whole_again(safekept, here):
-    make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     assert safekept("snapshot").returncode == 0
     flip_largest_pack(here)
     refused = safekept("vault", "repair")
@@ -333,7 +333,10 @@ def test_a_repair_and_a_new_snapshot_make_a_damaged_vault_whole_again(safekept, 
     assert safekept("snapshot").returncode == 0
     done = safekept("vault", "check", "--read-data")
     assert done.returncode == 0, done.stdout
-    assert safekept("snapshot", "restore", "2", "--into", here.user_home + "/back", "--yes").returncode == 0
+    assert (
+        safekept("snapshot", "restore", "2", "--into", here.places.user_home + "/back", "--yes").returncode
+        == 0
+    )
 
 
 def test_a_sound_vault_needs_no_repair(safekept, here, vault):

@@ -28,7 +28,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def place(here):
-    home = make_hermes_home(os.path.join(here.user_home, ".hermes"))
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     for name in ("backups", "state-snapshots"):
         shutil.rmtree(os.path.join(home, name), ignore_errors=True)
     return here.locate(home)
@@ -130,14 +130,14 @@ def test_a_dry_run_makes_no_vault(here, place):
     quick(place.home, "20260102-030405", None)
     plan = plan_adoption(here, place)
     assert [one.state for one in plan.copies] == [NEW]
-    assert not os.path.exists(here.vault) and not os.path.exists(here.vault_key_file)
+    assert not os.path.exists(here.places.vault) and not os.path.exists(here.places.vault_key_file)
     adopt(here, place)
     assert [one.state for one in plan_adoption(here, place).copies] == [PRESENT]
 
 
 def test_a_home_without_copies_needs_no_vault(here, place):
     assert adopt(here, place).copies == []
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
 
 
 def test_an_interrupted_or_damaged_copy_is_named_and_stops_no_other(here, place):
@@ -179,7 +179,7 @@ def test_a_manifest_cannot_name_anything_outside(here, place):
     (one,) = snapshots(here)
     assert sorted(content(here, one)) == ["config.yaml", "cron/jobs.json", "state.db"]
     assert label_of(one) == "x/../../../leaked"
-    assert not os.path.exists(os.path.join(here.user_home, "leaked"))
+    assert not os.path.exists(os.path.join(here.places.user_home, "leaked"))
 
 
 def test_sidecars_of_a_copied_database_are_not_taken_as_files(here, place):
@@ -233,7 +233,7 @@ def test_what_hermes_itself_wrote_is_adopted(here, place, hermes):
 
     for name in ("pipe", "gateway.sock"):
         os.unlink(os.path.join(place.home, name))
-    environment = {**os.environ, "HOME": here.user_home, "HERMES_HOME": place.home}
+    environment = {**os.environ, "HOME": here.places.user_home, "HERMES_HOME": place.home}
     for words in (
         ["--quick", "--label", "two words"],
         ["-o", os.path.join(place.home, "backups", "mine.zip")],

@@ -113,13 +113,13 @@ def test_a_snapshot_says_what_it_is(here, home):
 def test_every_profile_and_what_lies_outside_the_home_is_included(here, home):
     plant(home, {"profiles/coder/config.yaml": "b: 2\n", "profiles/coder/SOUL.md": "code\n"})
     plant(home, {"config.yaml": "memory:\n  provider: honcho\n"})
-    plant(os.path.join(here.user_home, ".honcho"), {"config.json": "{}"})
+    plant(os.path.join(here.places.user_home, ".honcho"), {"config.json": "{}"})
     result = take(here, home)
     found = stored_files(here, result.snapshot)
     assert found["profiles/coder/SOUL.md"] == b"code\n"
     assert found["_external/.honcho/config.json"] == b"{}"
     assert manifest_of(here, result.snapshot)["external"] == {
-        "_external/.honcho": os.path.join(os.path.realpath(here.user_home), ".honcho")
+        "_external/.honcho": os.path.join(os.path.realpath(here.places.user_home), ".honcho")
     }
     assert set(result.census) == {"default", "profiles/coder"}
 
@@ -323,10 +323,10 @@ def test_quick_and_full_snapshots_share_what_is_known_and_do_not_push_each_other
 
 
 def test_what_safekept_keeps_inside_a_home_is_left_out(here, home):
-    inside = replace(
-        here, data_directory=os.path.join(home, "hf-data"), cache_directory=os.path.join(home, "hf-cache")
+    inside = here.changed(
+        data_directory=os.path.join(home, "hf-data"), cache_directory=os.path.join(home, "hf-cache")
     )
-    inside = replace(inside, vault=os.path.join(here.user_home, "vault"))
+    inside = inside.changed(vault=os.path.join(here.places.user_home, "vault"))
     for _ in range(2):
         result = take(inside, home)
         assert not [path for path in stored_files(inside, result.snapshot) if path.startswith("hf-")]
@@ -355,13 +355,13 @@ def test_a_vault_that_somebody_has_to_himself_is_waited_for_and_then_named(here,
 def test_a_cache_that_cannot_be_written_is_no_error(here, home, tmp_path):
     blocked = os.path.join(tmp_path, "not a directory")
     plant(str(tmp_path), {"not a directory": "x"})
-    odd = replace(here, cache_directory="")
+    odd = here.changed(cache_directory="")
     first = take(odd, home)
     second = take(odd, home)
     assert second.reused == 0
     assert home_tree(odd, first.snapshot) == home_tree(odd, second.snapshot)
     assert os.path.isfile(blocked)
-    shutil.rmtree(here.vault)
+    shutil.rmtree(here.places.vault)
 
 
 def test_the_manifest_of_an_unchanged_home_is_stored_once(here, home, trusting):
@@ -373,10 +373,10 @@ def test_the_manifest_of_an_unchanged_home_is_stored_once(here, home, trusting):
 
 def test_a_layout_that_asks_something_else_gets_its_own_answer(here, home, trusting):
     take(here, home)
-    layout = here.layouts["hermes"]
+    layout = here.choices.layouts["hermes"]
     counts = tuple(
         replace(count, query="SELECT 7") if count.name == "messages" else count for count in layout.counts
     )
-    other = replace(here, layouts={**here.layouts, "hermes": replace(layout, counts=counts)})
+    other = here.changed(layouts={**here.choices.layouts, "hermes": replace(layout, counts=counts)})
     assert take(other, home).census["default"]["messages"] == 7
     assert take(here, home).census["default"]["messages"] == 400

@@ -70,8 +70,8 @@ def test_damage_of_the_copy_is_its_own_and_not_that_of_the_vault(here, built, tm
 
 
 def test_a_snapshot_that_only_the_copy_lost_is_found_there(here, built, tmp_path):
-    shutil.rmtree(os.path.join(here.vault, "snapshots"))
-    os.mkdir(os.path.join(here.vault, "snapshots"))
+    shutil.rmtree(os.path.join(here.places.vault, "snapshots"))
+    os.mkdir(os.path.join(here.places.vault, "snapshots"))
     assert files_of(here, "snapshots") == []
     assert drilled(here, home=built.home, destination="disk").receipt.ok
 
@@ -85,7 +85,7 @@ def test_an_archive_elsewhere_is_fetched_and_drilled(here, built, tmp_path):
     assert (done.receipt.subject, done.receipt.name, done.receipt.store) == ("destination", "b.zip", "disk")
     flip(str(place / "b.zip"), 40_000)
     assert failed(drilled(here, "b.zip", destination="disk").receipt)
-    assert os.listdir(os.path.join(here.data_directory, "scratch")) == []
+    assert os.listdir(os.path.join(here.places.data_directory, "scratch")) == []
 
 
 def test_a_destination_that_nobody_described_is_an_error(here, built):

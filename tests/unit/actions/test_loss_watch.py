@@ -28,7 +28,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    return make_hermes_home(os.path.join(here.user_home, ".hermes"), awkward=False)
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
 
 
 def jobs(home, number):

@@ -38,7 +38,7 @@ def here(tmp_path):
 
 
 def told_by(here, **targets):
-    return replace(here, notify=NotifyTargets(**{"deadline": 20.0, **targets}))
+    return here.changed(notify=NotifyTargets(**{"deadline": 20.0, **targets}))
 
 
 def journal(here) -> list:
@@ -229,7 +229,7 @@ def test_a_server_that_never_answers_costs_the_deadline_and_no_more(here):
 
 def test_an_agent_in_the_middle_of_its_work_waits_for_nobody_for_long(here):
     with WebServer(hang=True) as web:
-        agents = replace(told_by(here, webhook=f"{web.url}/x", deadline=600.0), actor="agent:hermes")
+        agents = told_by(here, webhook=f"{web.url}/x", deadline=600.0).changed(actor="agent:hermes")
         (told,) = deliver(agents, LOST)  # the test's own limit is half of the deadline
         assert told.reason == "it did not answer in time"
 
@@ -237,7 +237,7 @@ def test_an_agent_in_the_middle_of_its_work_waits_for_nobody_for_long(here):
 def test_a_program_that_never_ends_is_ended_with_whatever_it_started(here, tmp_path):
     sleeper = script(tmp_path, "sleeper", f"sleep 600 & echo $! > {tmp_path}/child; wait")
     # Long enough for a shell to start on a busy machine: without its child there is nothing to end.
-    reason = Local(here.environment, 2.0).command((sleeper,), LOST)
+    reason = Local(here.caller.environment, 2.0).command((sleeper,), LOST)
     assert reason == "it was not done in time, and was ended"
     child = int((tmp_path / "child").read_text())
     while state_of(child) not in ("gone", "Z"):  # the kernel takes its time; the test's limit is the only one
@@ -261,18 +261,18 @@ def test_a_start_is_not_waited_for(here):
 
 def test_a_journal_that_cannot_be_written_is_no_failure(here, web, tmp_path):
     (tmp_path / "file").write_text("not a directory")
-    blocked = replace(told_by(here, ntfy=f"{web.url}/t"), data_directory=str(tmp_path / "file"))
+    blocked = told_by(here, ntfy=f"{web.url}/t").changed(data_directory=str(tmp_path / "file"))
     notify(blocked, LOST)
     assert web.paths == ["/t"]
 
 
 def test_a_proxy_of_the_given_environment_is_used(here, web):
-    proxied = replace(told_by(here, ntfy="http://ntfy.example/topic"), environment={"http_proxy": web.url})
+    proxied = told_by(here, ntfy="http://ntfy.example/topic").changed(environment={"http_proxy": web.url})
     (told,) = deliver(proxied, LOST)
     assert told.ok
     assert web.paths == ["http://ntfy.example/topic"]
     direct = {"http_proxy": "http://127.0.0.1:1", "no_proxy": "example.org, 127.0.0.1"}
-    (told,) = deliver(replace(told_by(here, ntfy=f"{web.url}/t"), environment=direct), LOST)
+    (told,) = deliver(told_by(here, ntfy=f"{web.url}/t").changed(environment=direct), LOST)
     assert told.ok
 
 
@@ -295,7 +295,7 @@ def test_no_secret_of_a_url_is_in_the_journal_in_a_remark_or_in_a_repr(here, web
         aimed = told_by(here, webhook=address, ntfy=address, ping=address, deadline=0.5)
         notify(aimed, LOST, lambda event: said.append(event.text))
         said.append(repr(aimed))
-        said.extend(aimed.notify.names())
+        said.extend(aimed.choices.notify.names())
     assert len(said) == 7 * 7, said
     with open(here.journal.path, encoding="utf-8") as file:
         everything = file.read() + "\n".join(said)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from dataclasses import replace
 
 import pytest
 
@@ -25,7 +24,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def place(here):
-    return here.locate(make_hermes_home(os.path.join(here.user_home, ".hermes")))
+    return here.locate(make_hermes_home(os.path.join(here.places.user_home, ".hermes")))
 
 
 def configure(place, text: str) -> None:
@@ -70,7 +69,7 @@ def test_no_backup_wins_over_everything(here, place):
     configure(place, "updates: {pre_update_backup: full}\n")
     found = protect_before(here, place, backup=False, mode="full")
     assert (found.outcome, found.mode) == (OPTED_OUT, "off")
-    assert not os.path.exists(here.vault)
+    assert not os.path.exists(here.places.vault)
     assert states(here) == [("pre-update", "opted-out")]
 
 
@@ -88,7 +87,7 @@ def test_a_migration_is_not_switched_off_by_the_setting_for_updates(here, place)
 
 def test_a_vault_that_cannot_be_opened_is_a_failure_and_no_exception(here, place):
     protect_before(here, place)
-    os.unlink(here.vault_key_file)
+    os.unlink(here.places.vault_key_file)
     found = protect_before(here, place)
     assert (found.outcome, found.complete) == (FAILED, False)
     assert found.problems[0]["code"] == "vault-key-missing"
@@ -194,8 +193,8 @@ def test_an_incomplete_zip_pushes_none_out(here, place, tmp_path):
     assert found.outcome == DONE and not found.complete and found.rotated == ()
     assert set(whole) <= set(zips(place))
     os.unlink(os.path.join(place.home, "state.db"))
-    shutil.rmtree(here.cache_directory, ignore_errors=True)
-    found = protect_before(replace(here), place, backup=True, keep=1)
+    shutil.rmtree(here.places.cache_directory, ignore_errors=True)
+    found = protect_before(here, place, backup=True, keep=1)
     assert found.complete, found.problems
     left = [name for name in zips(place) if name.startswith("pre-update-2") and "2026-06-01" not in name]
     assert left == [os.path.basename(found.zip.written.path)]

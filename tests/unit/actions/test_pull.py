@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -36,7 +35,7 @@ def here(tmp_path):
 @pytest.fixture
 def bare(here, tmp_path):
     """Another machine that has the key from the kit and nothing else."""
-    made = throwaway(tmp_path / "bare", destinations=here.destinations)
+    made = throwaway(tmp_path / "bare", destinations=here.choices.destinations)
     os.makedirs(os.path.dirname(made.places.vault_key_file))
     shutil.copy(here.places.vault_key_file, made.places.vault_key_file)
     return made
@@ -50,16 +49,16 @@ def everything(here):
 
 def test_a_bare_machine_gets_its_vault_back_in_its_usual_place(here, bare):
     result = pull(bare, PullRequest("disk"))
-    assert result.path == bare.vault
+    assert result.path == bare.places.vault
     assert result.opens is True
     assert everything(bare) == everything(here)
     assert [entry.state for entry in bare.journal.read() if entry.verb == "pull"] == ["done"]
 
 
 def test_without_the_key_it_comes_all_the_same_and_that_is_said(bare):
-    os.unlink(bare.vault_key_file)
+    os.unlink(bare.places.vault_key_file)
     assert pull(bare, PullRequest("disk")).opens is False
-    assert os.path.exists(os.path.join(bare.vault, "config"))
+    assert os.path.exists(os.path.join(bare.places.vault, "config"))
 
 
 def test_a_vault_that_is_here_is_never_touched(here, tmp_path):
@@ -83,7 +82,7 @@ def test_a_directory_with_other_things_is_refused(bare, tmp_path):
 
 
 def test_a_vault_is_not_fetched_into_a_home(bare):
-    home = os.path.join(bare.user_home, ".hermes")
+    home = os.path.join(bare.places.user_home, ".hermes")
     os.makedirs(home)
     with pytest.raises(VaultInsideHome):
         pull(bare, PullRequest("disk", into=os.path.join(home, "vault")))
@@ -98,7 +97,7 @@ def test_a_pull_that_is_cut_is_no_vault_yet_and_goes_on_where_it_ended(bare, tmp
         with pytest.raises(SafekeptError) as raised:
             pull(bare, PullRequest("disk"))
         assert raised.value.code == "place-unreachable"
-        assert not os.path.exists(os.path.join(bare.vault, "config"))
+        assert not os.path.exists(os.path.join(bare.places.vault, "config"))
         with pytest.raises(SafekeptError):
             open_vault(bare)
     monkeypatch.undo()
@@ -110,8 +109,8 @@ def test_parts_of_another_vault_are_not_mixed_in(bare, tmp_path):
     other = with_disk(machine(tmp_path / "other"), tmp_path / "second")
     push(other, PushRequest("disk"))
     pull(bare, PullRequest("disk"))
-    os.chmod(os.path.join(bare.vault, "config"), 0o600)
-    os.unlink(os.path.join(bare.vault, "config"))
+    os.chmod(os.path.join(bare.places.vault, "config"), 0o600)
+    os.unlink(os.path.join(bare.places.vault, "config"))
     with pytest.raises(PullTargetTaken) as raised:
         pull(bare, PullRequest(f"file:{tmp_path}/second"))
     assert "parts of another vault" in raised.value.what
@@ -121,7 +120,7 @@ def test_an_empty_place_has_no_vault(bare, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(NoSuchVault):
         pull(bare, PullRequest(f"file:{tmp_path}/empty"))
-    assert not os.path.exists(bare.vault)
+    assert not os.path.exists(bare.places.vault)
 
 
 # Mending
@@ -131,7 +130,7 @@ def damage(here, kind, how):
     with open_vault(here) as repository:
         names = sorted(name for name, _ in repository.storage.list(kind))
     name = names[0]
-    path = os.path.join(here.vault, kind.value, name[:2] if kind is FileKind.PACK else "", name)
+    path = os.path.join(here.places.vault, kind.value, name[:2] if kind is FileKind.PACK else "", name)
     path = os.path.normpath(path)
     os.chmod(path, 0o600)
     if how == "gone":
@@ -194,10 +193,10 @@ def test_a_copy_is_read_where_it_is_without_a_trace_there_or_here(here, bare, tm
 
     before = listing(tmp_path / "disk")
     for place in ("disk", f"file:{tmp_path}/disk", str(tmp_path / "disk")):
-        with open_vault(replace(bare, source_vault=place)) as copy:
+        with open_vault(bare.changed(source_vault=place)) as copy:
             assert len(read_all(copy)) == 2
     assert listing(tmp_path / "disk") == before
-    assert not os.path.exists(bare.vault)
+    assert not os.path.exists(bare.places.vault)
 
 
 def test_a_vault_can_live_behind_a_url(tmp_path):

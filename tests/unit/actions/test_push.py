@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -81,7 +80,7 @@ def test_a_push_makes_a_copy_that_opens_with_only_the_key(here, tmp_path):
     assert result.mirrored.snapshots == 2
     assert sorted(os.listdir(tmp_path / "disk")) == sorted([MARKER, vault_id(here)[:16]])
     assert proven_copy(here, "disk") == 2
-    bare = throwaway(tmp_path / "bare", destinations=here.destinations, source_vault="disk")
+    bare = throwaway(tmp_path / "bare", destinations=here.choices.destinations, source_vault="disk")
     with pytest.raises(KeyMissing):
         open_vault(bare)
     os.makedirs(os.path.dirname(bare.places.vault_key_file))
@@ -95,7 +94,7 @@ def test_no_lock_is_written_there_and_none_is_left_here(here, tmp_path):
     push(here, PushRequest("disk"))
     proven_copy(here, "disk")
     assert not [name for name in files_below(tmp_path / "disk") if "/locks/" in name]
-    assert os.listdir(os.path.join(here.vault, "locks")) == []
+    assert os.listdir(os.path.join(here.places.vault, "locks")) == []
 
 
 def test_a_prune_cannot_run_while_a_push_reads(here, in_memory):
@@ -104,7 +103,7 @@ def test_a_prune_cannot_run_while_a_push_reads(here, in_memory):
     class Watching(MemoryObjects):
         def write(self, name, content, *, replace=False):
             if "/data/" in name:
-                held.append(os.listdir(os.path.join(here.vault, "locks")))
+                held.append(os.listdir(os.path.join(here.places.vault, "locks")))
             super().write(name, content, replace=replace)
 
     in_memory(Watching())
@@ -192,7 +191,7 @@ def test_the_kit_names_each_copy_as_restic_does(here, url, options, restic):
     setting = DestinationSetting("far", url, options=options)
     assert restic_name(setting, "ID") == restic
     with open_vault(here) as repository:
-        page = as_text(make_kit(replace(here, destinations=(setting,)), repository))
+        page = as_text(make_kit(here.changed(destinations=(setting,)), repository))
     assert f"{url} (for restic: VAULT=" in page
     assert restic.replace("ID", repository.id[:16]) in page
 
@@ -238,7 +237,7 @@ def test_the_first_use_refuses_the_disk_of_the_system(here, tmp_path):
 
 
 def test_a_home_is_no_place_for_its_own_copies(here):
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     os.makedirs(home)
     here = with_disk(here, f"{home}/copies")
     with pytest.raises(DestinationInsideHome) as raised:
@@ -255,7 +254,7 @@ def test_a_real_other_disk_needs_no_word(here, small_filesystem):
 
 
 def test_a_server_that_was_emptied_is_not_filled_anew_unasked(here, in_memory):
-    here = replace(here, destinations=(DestinationSetting("nas", "sftp://nas/srv/backups"),))
+    here = here.changed(destinations=(DestinationSetting("nas", "sftp://nas/srv/backups"),))
     objects = in_memory(MemoryObjects())
     push(here, PushRequest("nas"))
     objects.objects.clear()
@@ -267,11 +266,11 @@ def test_a_server_that_was_emptied_is_not_filled_anew_unasked(here, in_memory):
 
 
 def test_a_place_that_is_itself_a_vault_is_no_destination(here):
-    here = with_disk(here, here.vault)
-    before = files_below(here.vault)
+    here = with_disk(here, here.places.vault)
+    before = files_below(here.places.vault)
     with pytest.raises(DestinationIsVault):
         push(here, PushRequest("disk"))
-    assert files_below(here.vault) == before
+    assert files_below(here.places.vault) == before
 
 
 def test_a_directory_with_the_config_of_another_vault_is_refused(here, tmp_path):
@@ -305,7 +304,7 @@ def test_two_vaults_in_one_destination_keep_apart_and_are_told_apart(here, tmp_p
     assert len([name for name in os.listdir(tmp_path / "disk") if len(name) == 16]) == 2
     assert proven_copy(here, "disk") == 2
     assert proven_copy(other, "disk") == 2
-    bare = throwaway(tmp_path / "bare", destinations=here.destinations, source_vault="disk")
+    bare = throwaway(tmp_path / "bare", destinations=here.choices.destinations, source_vault="disk")
     with pytest.raises(SeveralVaults) as raised:
         open_vault(bare)
     assert vault_id(here)[:16] in raised.value.what
@@ -325,7 +324,7 @@ def test_a_fault_at_some_calls_of_a_whole_push_is_success_or_a_clear_error(here,
         objects = MemoryObjects()
         faulty = in_memory(FaultyObjects(objects, at, fault))
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(here.data_directory, "destinations.json"))
+            os.unlink(os.path.join(here.places.data_directory, "destinations.json"))
         try:
             seen.add(push(here, PushRequest("disk")).state)
         except SafekeptError as error:
@@ -405,7 +404,7 @@ def test_a_dry_run_writes_nothing_anywhere(here, tmp_path):
 def test_what_cannot_be_sent_makes_the_push_incomplete_and_is_in_the_journal(here, tmp_path):
     with open_vault(here) as repository:
         name, _ = next(iter(repository.storage.list(FileKind.PACK)))
-    path = os.path.join(here.vault, "data", name[:2], name)
+    path = os.path.join(here.places.vault, "data", name[:2], name)
     os.chmod(path, 0o600)
     with open(path, "r+b") as file:
         file.write(b"rot")

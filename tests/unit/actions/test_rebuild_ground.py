@@ -20,7 +20,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def home(here):
-    place = os.path.join(os.path.realpath(here.user_home), ".hermes")
+    place = os.path.join(os.path.realpath(here.places.user_home), ".hermes")
     os.makedirs(os.path.join(place + ".safekept", "landings"))
     os.mkdir(place)
     write(place, "old")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -63,7 +62,7 @@ def test_what_is_no_receipt_is_passed_over(here):
         with open(os.path.join(directory, name), "w", encoding="ascii") as file:
             file.write(text)
     assert len(read_receipts(here)) == 1
-    assert read_receipts(replace(here, data_directory="/nonexistent")) == []
+    assert read_receipts(here.changed(data_directory="/nonexistent")) == []
 
 
 def test_a_receipt_that_contradicts_its_rows_is_not_believed(here):

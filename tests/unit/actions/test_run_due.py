@@ -139,7 +139,7 @@ def test_a_week_of_sleep_is_made_up_for_with_one_run_and_no_alarm(night):
 
 
 def test_only_one_run_works_at_a_time(night):
-    lock = os.path.join(night.here.data_directory, "schedule", "lock")
+    lock = os.path.join(night.here.places.data_directory, "schedule", "lock")
     with process_lock(lock, "another run"), pytest.raises(AlreadyRunning, match="at work here"):
         night.run()
     assert night.called == []
@@ -170,7 +170,7 @@ def test_a_plan_says_what_is_due_without_doing_it(night):
     ((task, moment),) = plan_due(night.here, RunRequest(), night.now)
     assert task.name == f"snapshot:{night.home}"
     assert moment <= night.now
-    assert not os.path.exists(night.here.data_directory)
+    assert not os.path.exists(night.here.places.data_directory)
 
 
 def test_a_clock_that_was_never_set_dates_nothing(night):
@@ -322,7 +322,7 @@ def test_work_that_is_done_in_part_is_done_for_tonight_but_no_success(night):
 
 
 def test_a_state_that_cannot_be_written_is_said_and_the_work_is_done(night):
-    place = os.path.join(night.here.data_directory, "schedule")
+    place = os.path.join(night.here.places.data_directory, "schedule")
     os.makedirs(os.path.join(place, "state.json"))  # a directory where the file should be
     assert night.run().state == "done"
     assert any(text.startswith("Note: what was done cannot be remembered in") for text in night.said)
@@ -403,8 +403,7 @@ def test_a_disk_that_is_not_plugged_in_is_no_failure_and_gets_its_push_when_it_i
 def listened(night):
     """The same with somebody who hears: (night, titles, pings)."""
     with WebServer() as web:
-        night.here = replace(
-            night.here,
+        night.here = night.here.changed(
             notify=NotifyTargets(ntfy=f"{web.url}/n", ping=f"{web.url}/p", deadline=60.0),
             destinations=(NAS,),
         )
@@ -540,7 +539,7 @@ def test_a_destination_that_is_taken_out_of_the_settings_is_nobodys_worry(night)
     night.ends["push:nas"] = [Solid()]
     night.run()
     assert len(open_alarms(night.here)) == 1
-    night.here = replace(night.here, destinations=())
+    night.here = night.here.changed(destinations=())
     night.go_on(hours=1)
     night.run()
     assert open_alarms(night.here) == ()
@@ -550,7 +549,7 @@ def test_a_destination_that_is_taken_out_of_the_settings_is_nobodys_worry(night)
 def test_a_dead_monitor_neither_fails_nor_stops_a_run(night):
     with WebServer() as gone:
         address = gone.url
-    night.here = replace(night.here, notify=NotifyTargets(ping=f"{address}/5ecret", deadline=60.0))
+    night.here = night.here.changed(notify=NotifyTargets(ping=f"{address}/5ecret", deadline=60.0))
     assert night.run().state == "done"
     assert "5ecret" not in "\n".join(night.said)
 

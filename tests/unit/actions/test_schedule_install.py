@@ -177,7 +177,7 @@ def test_what_nothing_remembers_any_more_is_found_and_removed(tmp_path, here, ho
     before = everything_below(tmp_path)
     host.table = "0 1 * * * true\n"
     install(here, plan_installation(one, kind, CALL, 1000), host.run)
-    shutil.rmtree(here.data_directory)
+    shutil.rmtree(here.places.data_directory)
     assert installed(here) is None
     found = rediscovered(plan_installation(one, kind, Call(("safekept",)), 1000), host.run)
     remove(here, found, host.run)

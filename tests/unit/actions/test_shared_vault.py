@@ -30,7 +30,7 @@ def first(tmp_path):
 
 
 def home_of(here, soul):
-    home = os.path.join(here.user_home, ".hermes")
+    home = os.path.join(here.places.user_home, ".hermes")
     os.makedirs(home)
     for name, text in (("SOUL.md", soul), ("config.yaml", "model: x\n")):
         with open(os.path.join(home, name), "w") as file:
@@ -40,21 +40,21 @@ def home_of(here, soul):
 
 def test_two_hosts_store_into_one_vault_and_both_are_seen(first, tmp_path, monkeypatch):
     second = throwaway(tmp_path / "second")
-    joined = join_vault(second, first.vault, opens_with=first.vault_key_file)
+    joined = join_vault(second, first.places.vault, opens_with=first.places.vault_key_file)
     assert joined.key and os.stat(second.places.vault_key_file).st_mode & 0o777 == 0o600
     with open(first.places.vault_key_file) as one, open(second.places.vault_key_file) as other:
         assert one.read() != other.read(), "a key of its own"
-    second = second.changed(vault=first.vault)
+    second = second.changed(vault=first.places.vault)
     take(first, home_of(first, "be kind\n"))
     own = Identity.of_this_process()
     monkeypatch.setattr(Identity, "of_this_process", classmethod(lambda cls: replace(own, hostname="iris")))
     take(second, home_of(second, "be quick\n"))
     monkeypatch.undo()
-    fleet = look_at_fleet(first, FleetRequest(first.vault))
+    fleet = look_at_fleet(first, FleetRequest(first.places.vault))
     assert sorted(home.host for home in fleet.homes) == sorted([os.uname().nodename, "iris"])
     with open_vault(second) as repository:
         assert check(repository, read_data=1.0).damage == [] and len(repository.list_keys()) == 2
-    again = join_vault(second, first.vault)
+    again = join_vault(second, first.places.vault)
     assert again.key == "", "it has one already"
 
 
@@ -62,8 +62,8 @@ def test_the_passphrase_opens_it_this_once(first, tmp_path):
     with open_vault(first) as repository:
         repository.add_key(Secret("four words are enough", generated=True))
     second = throwaway(tmp_path / "second", vault_secret=lambda: Secret("four words are enough"))
-    assert join_vault(second, first.vault).key
-    open_vault(second.changed(vault=first.vault, vault_secret=None)).close()
+    assert join_vault(second, first.places.vault).key
+    open_vault(second.changed(vault=first.places.vault, vault_secret=None)).close()
 
 
 def test_without_a_key_nothing_is_added_and_no_key_file_is_left(first, tmp_path):
@@ -71,7 +71,7 @@ def test_without_a_key_nothing_is_added_and_no_key_file_is_left(first, tmp_path)
     wrong = tmp_path / "wrong.key"
     wrong.write_text("AAAA-BBBB\n")
     with pytest.raises(WrongKey):
-        join_vault(second, first.vault, opens_with=str(wrong))
+        join_vault(second, first.places.vault, opens_with=str(wrong))
     assert not os.path.exists(second.places.vault_key_file)
     with open_vault(first) as repository:
         assert len(repository.list_keys()) == 1
@@ -81,12 +81,12 @@ def test_a_host_with_a_vault_or_a_key_of_its_own_keeps_it(first, tmp_path):
     second = throwaway(tmp_path / "second")
     make_vault(second).close()
     with pytest.raises(VaultExists):
-        join_vault(second, first.vault, opens_with=first.vault_key_file)
+        join_vault(second, first.places.vault, opens_with=first.places.vault_key_file)
     shutil.rmtree(second.places.vault)
     with open(second.places.vault_key_file) as file:
         before = file.read()
     with pytest.raises(Exception, match="holds the key of another vault"):
-        join_vault(second, first.vault, opens_with=first.vault_key_file)
+        join_vault(second, first.places.vault, opens_with=first.places.vault_key_file)
     with open(second.places.vault_key_file) as file:
         assert file.read() == before
     with open_vault(first) as repository:
@@ -96,26 +96,26 @@ def test_a_host_with_a_vault_or_a_key_of_its_own_keeps_it(first, tmp_path):
 def test_a_copy_in_a_destination_is_not_shared(first, tmp_path):
     with open_vault(first) as repository:
         copy = tmp_path / "disk" / repository.id[:16]
-    shutil.copytree(first.vault, copy)
+    shutil.copytree(first.places.vault, copy)
     (tmp_path / "disk" / "safekept-destination").write_text("{}")
     second = throwaway(tmp_path / "second")
     for place in (str(copy), f"file:{copy}"):
         with pytest.raises(VaultIsCopy, match="is the copy of a vault that a machine pushes"):
-            join_vault(second, place, opens_with=first.vault_key_file)
+            join_vault(second, place, opens_with=first.places.vault_key_file)
 
 
 def test_it_is_asked_first_and_says_what_to_set(first, tmp_path, monkeypatch):
     user = tmp_path / "third"
     user.mkdir()
     say = spoken(monkeypatch, str(user))
-    words = ("vault", "init", "--from", first.vault, "--key-file", first.vault_key_file)
+    words = ("vault", "init", "--from", first.places.vault, "--key-file", first.places.vault_key_file)
     refused = say(*words)
     assert (
         refused.code == 1 and "every host that shares a vault can read what the others stored" in refused.err
     )
     done = say(*words, "--yes")
     assert done.code == 0, done.err
-    assert f'    path = "{first.vault}"\n' in done.out
+    assert f'    path = "{first.places.vault}"\n' in done.out
     assert done.out.endswith("Every host that has a key to it can read everything in it\n")
     assert json.loads(say(*words, "--yes", "--json").out)["key"] is None
     assert say("vault", "init", "--yes").code == 2

@@ -143,14 +143,14 @@ def test_a_cache_of_another_vault_or_home_is_not_used(here, home, trusting, tmp_
 def test_a_stale_cache_stores_what_changed_since(here, home, trusting, tmp_path):
     take(here, home)
     kept = os.path.join(tmp_path, "kept")
-    shutil.copytree(here.cache_directory, kept)
+    shutil.copytree(here.places.cache_directory, kept)
     plant(home, {"SOUL.md": "be bold\n", "skills/a/new.md": "new\n"})
     os.unlink(os.path.join(home, "skills/b/SKILL.md"))
     with closing(sqlite3.connect(os.path.join(home, "state.db"))) as connection, connection:
         connection.execute("insert into messages(text) values ('later')")
     now = take(here, home)
     drop_cache(here)
-    shutil.copytree(kept, here.cache_directory)
+    shutil.copytree(kept, here.places.cache_directory)
     again = take(here, home)
     assert home_tree(here, now.snapshot) == home_tree(here, again.snapshot)
     found = stored_files(here, again.snapshot)
@@ -207,9 +207,9 @@ def test_a_lost_index_file_makes_what_it_named_be_stored_again(here, home, trust
 
 
 def drop_index_cache(here) -> None:
-    for name in os.listdir(here.cache_directory):
+    for name in os.listdir(here.places.cache_directory):
         if name.startswith("index-"):
-            os.unlink(os.path.join(here.cache_directory, name))
+            os.unlink(os.path.join(here.places.cache_directory, name))
 
 
 def all_indexed(repository, tree: bytes) -> bool:
