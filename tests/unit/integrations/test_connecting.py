@@ -87,7 +87,7 @@ def loaded(content: bytes) -> dict:
 
 
 def place_of(user, host) -> str:
-    return os.path.join(user.user_home, JSON_HOSTS[host.name])
+    return os.path.join(user.places.user_home, JSON_HOSTS[host.name])
 
 
 # ── there and back ─────────────────────────────────────────────────────────────────────────────────
@@ -225,21 +225,21 @@ def test_our_handler_that_somebody_moved_into_their_own_group_is_not_doubled(use
 def test_what_connecting_made_is_gone_after_disconnecting(user, tmp_path, name):
     host, program = HOSTS[name], program_in(tmp_path)
     if name == "hermes":
-        write(os.path.join(user.user_home, ".hermes", "SOUL.md"), b"I am")
-    before = tree(user.user_home)
+        write(os.path.join(user.places.user_home, ".hermes", "SOUL.md"), b"I am")
+    before = tree(user.places.user_home)
     connect(user, host, program)
     first = {
-        path: read(os.path.join(user.user_home, path))
-        for path in tree(user.user_home)
-        if ".local" not in path and os.path.isfile(os.path.join(user.user_home, path))
+        path: read(os.path.join(user.places.user_home, path))
+        for path in tree(user.places.user_home)
+        if ".local" not in path and os.path.isfile(os.path.join(user.places.user_home, path))
     }
     disconnect(user, host)
-    left = {path: what for path, what in tree(user.user_home).items() if not path.startswith(".local")}
+    left = {path: what for path, what in tree(user.places.user_home).items() if not path.startswith(".local")}
     assert left == before
     connect(user, host, program)
     for path, content in first.items():
-        if not os.path.isdir(os.path.join(user.user_home, path)):
-            assert read(os.path.join(user.user_home, path)) == content
+        if not os.path.isdir(os.path.join(user.places.user_home, path)):
+            assert read(os.path.join(user.places.user_home, path)) == content
 
 
 # ── how it is written ──────────────────────────────────────────────────────────────────────────────
@@ -308,7 +308,7 @@ def test_two_places_of_settings_have_two_records(user, tmp_path):
 
 
 def test_a_record_that_cannot_be_read_is_put_aside(user, host, tmp_path):
-    record = os.path.join(user.data_directory, "integrations", "connections.json")
+    record = os.path.join(user.places.data_directory, "integrations", "connections.json")
     write(record, b'{"connections": [{"host"')
     write(place_of(user, host), b"{}")
     connect(user, host, program_in(tmp_path))
@@ -330,7 +330,7 @@ def test_without_its_copy_only_our_entries_are_taken_out(user, host, tmp_path):
     path = place_of(user, host)
     write(path, b'{\n  "a": 1\n}\n')
     connect(user, host, program_in(tmp_path))
-    copies = os.path.join(user.data_directory, "integrations", "copies")
+    copies = os.path.join(user.places.data_directory, "integrations", "copies")
     for name in os.listdir(copies):
         os.unlink(os.path.join(copies, name))
     disconnect(user, host)

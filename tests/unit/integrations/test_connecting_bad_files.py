@@ -62,7 +62,7 @@ def left_alone(user, host, program, why: str) -> SettingsLeftAlone:
 @pytest.mark.parametrize("name", sorted(BAD))
 def test_a_file_that_is_not_what_it_should_be_is_left_alone(user, host, tmp_path, name):
     content, why = BAD[name]
-    path = os.path.join(user.user_home, JSON_HOSTS[host.name])
+    path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     write(path, content)
     left_alone(user, host, program_in(tmp_path), why)
     assert read(path) == content
@@ -70,14 +70,14 @@ def test_a_file_that_is_not_what_it_should_be_is_left_alone(user, host, tmp_path
 
 def test_an_event_that_is_no_list_is_left_alone(user, tmp_path):
     host = HOSTS["claude-code"]
-    path = os.path.join(user.user_home, JSON_HOSTS["claude-code"])
+    path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])
     write(path, b'{"hooks": {"Stop": {"command": "x"}}}')
     why = "is not as its host would write it: `hooks.Stop` in it is not a list"
     left_alone(user, host, program_in(tmp_path), why)
 
 
 def test_what_lies_in_the_place_of_the_file_is_left_alone(user, host, tmp_path):
-    path = os.path.join(user.user_home, JSON_HOSTS[host.name])
+    path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     program = program_in(tmp_path)
     os.makedirs(path)
     left_alone(user, host, program, "is a directory")
@@ -99,14 +99,14 @@ def test_what_lies_in_the_place_of_the_file_is_left_alone(user, host, tmp_path):
 
 
 def test_a_read_only_file_is_left_alone_even_by_root(user, host, tmp_path):
-    path = os.path.join(user.user_home, JSON_HOSTS[host.name])
+    path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     write(path, b"{}", 0o444)
     left_alone(user, host, program_in(tmp_path), "is read-only")
     assert read(path) == b"{}"
 
 
 def test_a_file_of_two_names_is_left_alone(user, host, tmp_path):
-    path = os.path.join(user.user_home, JSON_HOSTS[host.name])
+    path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     write(path, b"{}")
     os.link(path, path + ".other")
     why = "has another name (a hard link), and a new file would part the two"
@@ -114,7 +114,7 @@ def test_a_file_of_two_names_is_left_alone(user, host, tmp_path):
 
 
 def test_a_dangling_link_is_written_through_where_its_directory_is(user, host, tmp_path):
-    path = os.path.join(user.user_home, JSON_HOSTS[host.name])
+    path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     os.makedirs(os.path.dirname(path))
     os.symlink(str(tmp_path / "elsewhere.json"), path)
     connect(user, host, program_in(tmp_path))
@@ -122,7 +122,7 @@ def test_a_dangling_link_is_written_through_where_its_directory_is(user, host, t
 
 
 def test_a_file_that_broke_while_connected_is_left_alone_when_disconnecting(user, host, tmp_path):
-    path = os.path.join(user.user_home, JSON_HOSTS[host.name])
+    path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     write(path, b"{}")
     connect(user, host, program_in(tmp_path))
     broken = read(path)[:-3]
@@ -138,7 +138,7 @@ def test_a_file_that_broke_while_connected_is_left_alone_when_disconnecting(user
 
 
 def test_a_plugin_of_opencode_that_is_not_ours_is_left_alone(user, tmp_path):
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    path = os.path.join(user.places.user_home, ".config", "opencode", "plugins", "safekept.js")
     write(path, b"export const Mine = async () => ({})\n")
     with pytest.raises(SettingsLeftAlone, match="is there already and is not ours"):
         plan_connect(user, HOSTS["opencode"], program_in(tmp_path))
@@ -146,12 +146,12 @@ def test_a_plugin_of_opencode_that_is_not_ours_is_left_alone(user, tmp_path):
 
 
 def test_settings_of_hermes_that_are_broken_are_left_alone_with_the_lines(user, tmp_path):
-    path = os.path.join(user.user_home, ".hermes", "config.yaml")
+    path = os.path.join(user.places.user_home, ".hermes", "config.yaml")
     write(path, b"model: [1,\nplugins: }\n")
-    before = tree(user.user_home)
+    before = tree(user.places.user_home)
     host = HOSTS["hermes"]
     with pytest.raises(SettingsLeftAlone) as caught:
         plan_connect(user, host, program_in(tmp_path), host.scope(user))
     assert "is not valid YAML" in caught.value.what
     assert caught.value.facts["lines"] == "plugins:\n  enabled:\n    - safekept"
-    assert tree(user.user_home) == before
+    assert tree(user.places.user_home) == before

@@ -58,7 +58,7 @@ def told(tmp_path, javascript: str, user, script: str) -> tuple[list[dict], dict
     with open(program.words[0], "w", encoding="utf-8") as file:
         file.write(script.replace("LOG", str(tmp_path / "log")))
     connect(user, HOSTS["opencode"], program)
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    path = os.path.join(user.places.user_home, ".config", "opencode", "plugins", "safekept.js")
     copy = tmp_path / "safekept.mjs"  # node asks for the ending, bun does not
     copy.write_bytes(read(path) or b"")
     driver = tmp_path / "driver.mjs"
@@ -110,7 +110,7 @@ def test_a_safekept_that_is_gone_does_not_stop_a_tool(tmp_path, javascript, user
     program = program_in(tmp_path)
     connect(user, HOSTS["opencode"], program)
     os.unlink(program.words[0])
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    path = os.path.join(user.places.user_home, ".config", "opencode", "plugins", "safekept.js")
     copy, driver = tmp_path / "safekept.mjs", tmp_path / "driver.mjs"
     copy.write_bytes(read(path) or b"")
     driver.write_text(DRIVER)
@@ -120,18 +120,18 @@ def test_a_safekept_that_is_gone_does_not_stop_a_tool(tmp_path, javascript, user
 
 def test_the_file_is_renewed_where_safekept_moved_and_goes_again(tmp_path, user):
     host = HOSTS["opencode"]
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    path = os.path.join(user.places.user_home, ".config", "opencode", "plugins", "safekept.js")
     connect(user, host, program_in(tmp_path, "old"))
     assert connect(user, host, program_in(tmp_path, 'new "place"')).changes is True
     text = (read(path) or b"").decode()
     assert "old/safekept" not in text and 'new \\"place\\"/safekept' in text
     disconnect(user, host)
-    assert not os.path.exists(os.path.join(user.user_home, ".config"))
+    assert not os.path.exists(os.path.join(user.places.user_home, ".config"))
 
 
 def test_the_file_has_one_export_and_throws_nothing_as_far_as_can_be_read(tmp_path, user):
     connect(user, HOSTS["opencode"], program_in(tmp_path))
-    path = os.path.join(user.user_home, ".config", "opencode", "plugins", "safekept.js")
+    path = os.path.join(user.places.user_home, ".config", "opencode", "plugins", "safekept.js")
     text = (read(path) or b"").decode()
     assert text.count("export ") == 1 and "throw " not in text
     for opened, closed in ("{}", "()", "[]"):

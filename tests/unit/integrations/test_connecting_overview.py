@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -39,7 +38,7 @@ def connected(request, user, tmp_path):
     """A host that is connected, its settings file, and the program that it calls."""
     host, program = HOSTS[request.param], program_in(tmp_path)
     if host.name == "hermes":
-        write(os.path.join(user.user_home, ".hermes", "config.yaml"), b"model: x\n")
+        write(os.path.join(user.places.user_home, ".hermes", "config.yaml"), b"model: x\n")
     connect(user, host, program)
     place = host.files(user, host.scope(user))[-1].path
     return host, place, program
@@ -68,7 +67,7 @@ def test_a_connected_host_is_well(user, connected):
 
 def test_without_the_record_the_entries_still_tell_that_it_is_connected(user, connected):
     host, _, _ = connected
-    os.unlink(os.path.join(user.data_directory, "integrations", "connections.json"))
+    os.unlink(os.path.join(user.places.data_directory, "integrations", "connections.json"))
     assert status_of(user, host.name).connected and troubles(user, host.name) == []
 
 
@@ -98,7 +97,7 @@ def test_a_program_that_is_gone_is_said(user, connected):
 def test_entries_that_are_not_complete_are_said(user, tmp_path):
     host = HOSTS["claude-code"]
     connect(user, host, program_in(tmp_path))
-    path = os.path.join(user.user_home, ".claude", "settings.json")
+    path = os.path.join(user.places.user_home, ".claude", "settings.json")
     document = json.loads(read(path))
     del document["hooks"]["PreToolUse"]
     write(path, json.dumps(document).encode())
@@ -113,14 +112,16 @@ def test_entries_that_are_not_complete_are_said(user, tmp_path):
 
 def test_a_last_call_that_failed_is_said_and_forgotten_with_the_next_good_one(user, connected):
     host, _, _ = connected
-    record_host_call(user.data_directory, host.name, kept=False, failure="the disk is full", when=1000.0)
+    record_host_call(
+        user.places.data_directory, host.name, kept=False, failure="the disk is full", when=1000.0
+    )
     mend = "`safekept checkpoints status`"  # to connect once more would change nothing
     assert troubles(user, host.name) == [
         ("failed", f"the last call of {host.title} failed: the disk is full", mend)
     ]
     verdict = look(user, hosts=host_statuses(user)).verdict
     assert "connection-failed" in [one.code for one in verdict.reasons]
-    record_host_call(user.data_directory, host.name, kept=True, when=1001.0)
+    record_host_call(user.places.data_directory, host.name, kept=True, when=1001.0)
     assert troubles(user, host.name) == []
 
 
@@ -157,7 +158,7 @@ OFF = [
 
 @pytest.mark.parametrize(("name", "file", "document", "what"), OFF)
 def test_a_switch_of_the_host_itself_is_said_plainly(user, tmp_path, name, file, document, what):
-    path = os.path.join(user.user_home, file)
+    path = os.path.join(user.places.user_home, file)
     write(path, json.dumps(document).encode())
     connect(user, HOSTS[name], program_in(tmp_path))
     title = HOSTS[name].title
@@ -174,7 +175,7 @@ def test_a_switch_of_the_host_itself_is_said_plainly(user, tmp_path, name, file,
 
 @pytest.mark.parametrize("flag", ["hooks", "codex_hooks"])
 def test_codex_switched_off_in_its_toml_is_said(user, tmp_path, flag):
-    path = os.path.join(user.user_home, ".codex", "config.toml")
+    path = os.path.join(user.places.user_home, ".codex", "config.toml")
     write(path, f"model = 'x'\n[features]\n{flag} = false\n".encode())
     connect(user, HOSTS["codex"], program_in(tmp_path))
     ((kind, text, _),) = troubles(user, "codex")
@@ -183,7 +184,7 @@ def test_codex_switched_off_in_its_toml_is_said(user, tmp_path, flag):
 
 
 def test_hermes_with_the_plugin_disabled_by_name_is_switched_off(user, tmp_path):
-    path = os.path.join(user.user_home, ".hermes", "config.yaml")
+    path = os.path.join(user.places.user_home, ".hermes", "config.yaml")
     write(path, b"model: x\n")
     connect(user, HOSTS["hermes"], program_in(tmp_path))
     write(path, (read(path) or b"") + b"  disabled:\n    - safekept\n")
@@ -192,7 +193,7 @@ def test_hermes_with_the_plugin_disabled_by_name_is_switched_off(user, tmp_path)
 
 
 def test_settings_that_cannot_be_read_are_no_proof_of_anything(user, tmp_path):
-    path = os.path.join(user.user_home, ".claude", "settings.json")
+    path = os.path.join(user.places.user_home, ".claude", "settings.json")
     write(path, b"{broken")
     assert not status_of(user, "claude-code").places
     write(path, b"{}")
@@ -204,7 +205,7 @@ def test_settings_that_cannot_be_read_are_no_proof_of_anything(user, tmp_path):
 
 
 def test_a_host_that_is_here_and_not_connected_is_advice_and_no_reason(user):
-    os.makedirs(os.path.join(user.user_home, ".claude"))
+    os.makedirs(os.path.join(user.places.user_home, ".claude"))
     hosts = host_statuses(user)
     verdict = look(user, hosts=hosts).verdict
     assert not [one for one in verdict.reasons if "onnect" in one.code]
@@ -214,16 +215,16 @@ def test_a_host_that_is_here_and_not_connected_is_advice_and_no_reason(user):
 
 
 def test_of_one_home_nothing_is_said_of_agents(user):
-    os.makedirs(os.path.join(user.user_home, ".claude"))
-    home = os.path.join(user.user_home, ".hermes")
+    os.makedirs(os.path.join(user.places.user_home, ".claude"))
+    home = os.path.join(user.places.user_home, ".hermes")
     write(os.path.join(home, "SOUL.md"), b"x")
     assert look(user, home, hosts=host_statuses(user)).hosts == ()
 
 
 def test_another_environment_of_whoever_looks_makes_no_trouble(user, tmp_path):
-    write(os.path.join(user.user_home, ".hermes", "config.yaml"), b"model: x\n")
+    write(os.path.join(user.places.user_home, ".hermes", "config.yaml"), b"model: x\n")
     connect(user, HOSTS["hermes"], program_in(tmp_path))
-    elsewhere = replace(user, environment={**user.environment, "XDG_CACHE_HOME": "/tmp/x"})
+    elsewhere = user.changed(environment={**user.caller.environment, "XDG_CACHE_HOME": "/tmp/x"})
     assert troubles(elsewhere, "hermes") == []
 
 
@@ -245,7 +246,7 @@ def test_no_fifo_in_the_place_of_settings_makes_anybody_wait(user, tmp_path):
         ".gemini/settings.json",
         ".codex/config.toml",
     ):
-        for above in (user.user_home, project):
+        for above in (user.places.user_home, project):
             os.makedirs(os.path.dirname(os.path.join(above, name)), exist_ok=True)
             os.mkfifo(os.path.join(above, name))
     for host in HOSTS.values():
@@ -255,7 +256,7 @@ def test_no_fifo_in_the_place_of_settings_makes_anybody_wait(user, tmp_path):
 
 
 def test_hooks_that_codex_has_in_its_toml_are_mentioned(user):
-    path = os.path.join(user.user_home, ".codex", "config.toml")
+    path = os.path.join(user.places.user_home, ".codex", "config.toml")
     write(path, b"[hooks.state]\na = 1\n")
     assert len(HOSTS["codex"].notes(user, "")) == 1
     write(path, b"[[hooks.Stop]]\nmatcher = 'x'\n")
