@@ -13,6 +13,7 @@ import pytest
 
 from homes import differences, make_hermes_home, tree_facts
 from kill_points import count_steps, run_killed
+from unprivileged import nobodys  # noqa: F401 - a fixture
 
 #: The home directory itself is the user's: its own time changes whenever something in it does.
 ROOT = (".",)
@@ -338,14 +339,16 @@ def test_an_ordinary_user_can_back_up_and_import(tmp_path, launcher_environment)
     assert differences(before, tree_facts(home, skip=ROOT)) == []
 
 
-def test_what_root_writes_into_a_home_belongs_to_the_homes_owner(tmp_path, safekept):
+def test_what_root_writes_into_a_home_belongs_to_the_homes_owner(nobodys, tmp_path, safekept):  # noqa: F811
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
+    home = make_hermes_home(os.path.join(nobodys, ".hermes"))
+    for folder, folders, files in os.walk(nobodys):
+        for name in [".", *folders, *files]:
+            os.chown(os.path.join(folder, name), 65534, 65534, follow_symlinks=False)
     archive = str(tmp_path / "out.zip")
     assert safekept("backup", "--home", home, "-o", archive).returncode == 0
     shutil.rmtree(os.path.join(home, "skills"))
-    os.chown(home, 65534, 65534)
     assert safekept("import", archive, "--home", home, "--force").returncode == 0
     owners = {
         os.lstat(os.path.join(folder, name)).st_uid

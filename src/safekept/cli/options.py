@@ -36,6 +36,29 @@ def common_options(function: Command) -> Command:
     return function
 
 
+#: What root can do with a home of somebody else: all its work there is done by a child that is the owner.
+FOR_OTHERS = frozenset(
+    [
+        "backup",
+        "drill",
+        "import",
+        "log",
+        "push",
+        "restore",
+        "snapshot",
+        "snapshot create",
+        "snapshot forget",
+        "snapshot list",
+        "snapshot pin",
+        "snapshot prune",
+        "snapshot restore",
+        "snapshot show",
+        "snapshot unpin",
+        "status",
+        "undo",
+        "vault prune",
+    ]
+)
 #: Where the context of a command keeps the vault that `--vault` or `--destination` named.
 _SOURCE = "safekept.source_vault"
 #: A printed command that reads a vault, up to its closing backtick; one that names a place is left alone.
@@ -168,4 +191,10 @@ def start(as_json: bool) -> tuple[Settings, UserContext, Console]:
     settings = load_settings(os.environ)
     console = Console(as_json=as_json, program=program())
     context = context_from(settings, can_ask=console.can_ask(), source=source_vault())
-    return settings, context, console
+    return settings, context.changed(only_own_homes=_words() not in FOR_OTHERS), console
+
+
+def _words() -> str:
+    """The command that runs, without the name of the program: `snapshot restore`."""
+    running = click.get_current_context(silent=True)
+    return running.command_path.partition(" ")[2] if running is not None else ""

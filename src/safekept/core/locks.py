@@ -6,6 +6,7 @@ The kernel lets go of them when it dies, so no leftover can wedge anything, what
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 
 from .errors import SafekeptError
 from .files import private_directory
+from .owner import ours
 
 #: Bytes for the name of whoever holds a lock.
 _HOLDER = 200
@@ -21,6 +23,10 @@ _HOLDER = 200
 
 class AlreadyRunning(SafekeptError):
     code, exit_code, retry = "already-running", 11, True
+
+
+class LockNotOurs(SafekeptError):
+    code = "lock-not-ours"
 
 
 @contextlib.contextmanager
@@ -33,7 +39,7 @@ def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = Fal
     """
     private_directory(os.path.dirname(path))
     deadline = time.monotonic() + wait
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _open_own(path)
     try:
         while True:
             try:
@@ -42,7 +48,7 @@ def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = Fal
                     break
                 os.close(descriptor)
                 descriptor = -1
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = _open_own(path)
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise _held(descriptor, path) from None
@@ -65,10 +71,35 @@ def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = Fal
             os.close(descriptor)
 
 
+def _open_own(path: str) -> int:
+    """The lock's file, made where there is none. It is written into, so it must be nobody else's: no link,
+    no second name of another file, no pipe."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _not_ours(path) from error
+        raise
+    if not ours(descriptor):
+        os.close(descriptor)
+        raise _not_ours(path)
+    return descriptor
+
+
+def _not_ours(path: str) -> LockNotOurs:
+    return LockNotOurs(
+        f"`{path}` is not a lock of ours: it is a link, no plain file, or somebody else can write it",
+        kept="It was neither written nor followed, and nothing was changed",
+        next_steps=("Find out who put it there, move it away, then run the command again",),
+        lock=path,
+    )
+
+
 def _is_named(descriptor: int, path: str) -> bool:
     """Whether an open file is still the one of that name."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
 
@@ -102,7 +133,7 @@ def _held(descriptor: int, path: str) -> AlreadyRunning:
 def lock_is_held(path: str) -> bool:
     """Whether a living process holds the lock on this file; asking changes nothing, and makes no file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

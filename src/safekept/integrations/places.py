@@ -51,7 +51,10 @@ class Place:
         except SafekeptError as error:
             troubles = (error,)
             # A user whom nobody knows owns no places: those of whoever runs this are as good as any.
-            own = {name: value for name, value in environment.items() if name != SYSTEM_USER}
+            # As root, what belongs to somebody else is not ours to obey; root's own is.
+            others = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+            left = (SYSTEM_USER, *(others if error.code == "places-of-another" else ()))
+            own = {name: value for name, value in environment.items() if name not in left}
             settings = default_settings(own)
             context = context_of(settings, actor="agent")
         try:

@@ -11,11 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from safekept.core.errors import SafekeptError
+from safekept.core.owner import foreign_owner
+
 from .checking import bad, checked, parsed
 from .table import SETTINGS
 
 if TYPE_CHECKING:
     from safekept.actions.offsite.destination import DestinationSetting
+
+
+class PlacesOfAnother(SafekeptError):
+    code = "places-of-another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +115,27 @@ def default_settings(environment: Mapping[str, str]) -> Settings:
     if owner := environment.get(SYSTEM_USER):
         user_home = _home_of(owner)
         config, data, cache = (os.path.join(place, owner) for place in SYSTEM_PLACES)
+    _refuse_others(config, data, cache)
     values = {setting.name: setting.default for setting in SETTINGS}
     return Settings(values, user_home, config, data, cache, environment)
+
+
+def _refuse_others(*places: str) -> None:
+    """As root: settings are obeyed and records acted on, so nobody else may be able to write them."""
+    for place in places:
+        if (owner := foreign_owner(place)) is not None:
+            raise PlacesOfAnother(
+                f"`{place}` belongs to `{owner.name}`, and this command runs as root",
+                kept="Nothing of it was read or changed",
+                next_steps=(
+                    f"Run it as that user: `sudo -u {owner.name} safekept status`",
+                    "Or with places of root's own: `sudo HOME=/root safekept status`",
+                    "Or with the stores of the system: "
+                    f"`sudo SAFEKEPT_SYSTEM_USER={owner.name} safekept status`",
+                ),
+                path=place,
+                owner=owner.name,
+            )
 
 
 def _from_file(path: str) -> dict[str, object]:

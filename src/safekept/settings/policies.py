@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.owner import foreign_owner
 
 from .checking import is_kind, parsed
 from .loading import Settings
@@ -88,7 +89,8 @@ def policy_from(
     """What holds: ours, and where ours is silent what the Hermes home's own file says."""
     try:
         place = context.locate(home, layout, existing=False)
-        home = place.home if place.layout.name == "hermes" else ""
+        own = foreign_owner(place.home) is None  # as root, nothing in a home of somebody else is read
+        home = place.home if place.layout.name == "hermes" and own else ""
     except SafekeptError:
         home = ""
     return checkpoint_policy(settings, home)

@@ -26,6 +26,28 @@ class UnknownLayout(SafekeptError):
     code, exit_code = "unknown-layout", 2
 
 
+class HomeLeadsElsewhere(SafekeptError):
+    code = "home-leads-elsewhere"
+
+
+class HomeOfAnother(SafekeptError):
+    code = "home-of-another"
+
+
+def home_of_another(home: str, owner: str) -> HomeOfAnother:
+    """The refusal of a command that root cannot leave to the owner of a home."""
+    return HomeOfAnother(
+        f"the home `{home}` belongs to `{owner}`, and this command runs as root",
+        kept="Nothing there was read or changed",
+        next_steps=(
+            f"Run it as that user: put `sudo -u {owner}` in front of it",
+            "What root can do with such a home: backup, snapshot, import, undo, drill, status and schedule",
+        ),
+        home=home,
+        owner=owner,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class HomeRef:
     """One home and the layout that describes it."""
@@ -86,6 +108,9 @@ class Caller:
     ask_passphrase: Callable[[str, bool], str] | None = None
     #: Whether that answers without a person.
     passphrase_is_given: bool = False
+    #: Root's work in a home of somebody else is done by a child that is its owner. This is about commands
+    #: that cannot be done that way: they refuse such a home.
+    only_own_homes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +155,8 @@ class UserContext:
         from safekept.home.layout import check_home, find_home, locate_home, recognise_home
 
         home = home or self.choices.default_home
+        if os.geteuid() == 0 and (found := self._as_owner(home, layout, existing)) is not None:
+            return found
         if not home:
             chosen = self.layout(layout or self.choices.default_layout)
             find = find_home if existing else locate_home
@@ -143,3 +170,32 @@ class UserContext:
         if existing:
             check_home(home, chosen)
         return HomeRef(home, chosen)
+
+    def _as_owner(self, home: str, layout: str, existing: bool) -> HomeRef | None:
+        """As root: the same, found by the user whose place it is; None where it is root's own."""
+        from safekept.home.layout import named_home
+        from safekept.home.owner import worker_for
+
+        user_home, layouts = self.places.user_home, dict(self.choices.layouts)
+        if home == "~" or home.startswith("~/"):
+            home = user_home + home[1:]
+        usual = None if home else self.layout(layout or self.choices.default_layout)
+        variables = {one.variable for one in layouts.values()}
+        environment = {name: said for name, said in self.caller.environment.items() if name in variables}
+        named = home or (named_home(usual, environment, user_home) if usual is not None else "")
+        worker = worker_for(named) if named else None
+        if worker is None:
+            return None
+        if self.caller.only_own_homes:
+            raise home_of_another(named, worker.owner.name)
+        chosen = usual or (self.layout(layout) if layout else None)
+        found, name = worker.do("locate", home, chosen, layouts, environment, user_home, existing)
+        resolved = worker_for(str(found))
+        if resolved is None or resolved.owner != worker.owner:
+            raise HomeLeadsElsewhere(
+                f"`{named}` belongs to `{worker.owner.name}` and leads to `{found}`, which does not",
+                kept="Nothing there was read or changed",
+                next_steps=("Name the home itself with `--home PATH`",),
+                home=named,
+            )
+        return HomeRef(str(found), self.layout(str(name)))

@@ -18,6 +18,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import Record, new_id
 
+from ..base.brought_code import brought_code
 from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from .advice import RESTORE, STORE, advice, is_damage
@@ -215,8 +216,15 @@ class _Work:
     def _look(self, subject: Subject, restored: Restored, place: DrillPlace) -> None:
         """Every check, from the bytes to the agent; those that open databases after those that hash."""
         live = subject.home if os.path.isdir(subject.home) else ""
-        environment = self.context.caller.environment
-        self.bytes = look_at_everything(restored, place.path, live, environment, self.findings, self.listener)
+        self.bytes = look_at_everything(
+            restored,
+            place.path,
+            live,
+            self.context.caller.environment,
+            self.findings,
+            self.listener,
+            brought_code(self.context, live),
+        )
 
     def _receipt(self, subject: Subject | None) -> Receipt:
         ordered = in_order(self.findings)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, free_bytes, private_directory
+from safekept.core.owner import foreign_owner
 from safekept.home.landing import discard
 
 from ..base.context import UserContext
@@ -143,6 +144,8 @@ def _unusable(context: UserContext, base: str, homes: Sequence[str], *, make: bo
             private_directory(base)
     if not os.path.isdir(base):
         return "there is no such directory"
+    if (owner := foreign_owner(base)) is not None:
+        return f"it belongs to `{owner.name}`"
     real = os.path.realpath(base)
     for home in (*homes, *known_homes(context)):
         if home and within(real, os.path.realpath(home)):

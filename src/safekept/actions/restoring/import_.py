@@ -20,6 +20,7 @@ from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, pl
 from safekept.home.layout import recognise
 
 from ..archives.sealing import identity_of
+from ..base.brought_code import FACT, code_files
 from ..base.context import HomeRef, UserContext
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording_failure
@@ -131,6 +132,7 @@ class PreparedImport:
             "archive": os.path.abspath(self.request.file),
             "exact": self.request.exact,
             "only": list(self.request.only),
+            FACT: code_files(self.plan),
         }
         record(self.context, Record(operation, "import", "begun", facts=facts), listener)
         with recording_failure(self.context, operation, "import", facts, listener):

@@ -6,6 +6,8 @@ import os
 import shlex
 import shutil
 
+from safekept.core.owner import foreign_owner
+
 from ..base.context import HomeRef, UserContext
 from .wrappers import profiles_of
 
@@ -14,6 +16,8 @@ def starting_hints(place: HomeRef) -> list[str]:
     """What a backup does not hold, and the commands that bring it."""
     layout, home = place.layout, place.home
     hints = []
+    if foreign_owner(home) is not None:
+        return []
     if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
         hints.append(f"The agent's own code is not part of a backup; bring it with `{layout.code_hint}`")
     if layout.service_hint:

@@ -14,6 +14,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from safekept.core.owner import foreign_owner
+
 from ..base.context import HomeRef, UserContext
 
 
@@ -45,6 +47,8 @@ def made_anew(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
 def take_back_wrappers(facts: Mapping[str, object]) -> dict[str, object]:
     """Remove what an operation made and make again what it removed; what was done, in the same form."""
     gone, back = [], []
+    if any(foreign_owner(one["path"]) is not None for one in _listed(facts.get("wrappers"))):
+        return {}
     for one in _listed(facts.get("wrappers")):
         with contextlib.suppress(OSError):
             if _text(one["path"]) == one["text"]:
@@ -71,6 +75,8 @@ def _text(path: str) -> str:
 def profiles_of(place: HomeRef) -> list[str]:
     """The names of the profiles in a home that are more than an empty directory."""
     layout = place.layout
+    if foreign_owner(place.home) is not None:
+        return []  # root looks into nobody's home, and makes no commands for others
     folder = os.path.join(place.home, layout.profiles)
     if not layout.profiles or not layout.wrapper_command or not os.path.isdir(folder):
         return []

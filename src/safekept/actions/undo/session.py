@@ -42,8 +42,11 @@ class SessionUndone:
 
 
 def undo_session(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
-    """Take it out, or where that was undone, bring it back from the same snapshot."""
-    place = context.locate(change.home)
+    """Take it out, or where that was undone, bring it back from the same snapshot.
+
+    A live database is written: in a home of somebody else, that is not for root to do.
+    """
+    place = context.changed(only_own_homes=True).locate(change.home)
     if change.verb == "undo-session":
         return _again(context, place, change, request, listener)
     return _take_out(context, place, change, request, listener)

@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, private_directory
 from safekept.core.locks import process_lock
+from safekept.core.owner import owned_by_us
 
+from ..owner import worker_for
 from .swap.moving import discard
 
 SUFFIX = ".safekept"
@@ -39,6 +41,10 @@ _NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 class LandingNotPermitted(SafekeptError):
     code = "landing-not-permitted"
+
+
+class AreaNotOurs(SafekeptError):
+    code = "area-not-ours"
 
 
 def not_permitted(error: OSError, home: str, kept: str) -> LandingNotPermitted | None:
@@ -101,7 +107,7 @@ class LandingDirectory:
     def state(self) -> str:
         """The record that is there: INTENT, LANDED, TAKEN_BACK, or empty before any of them."""
         for name in (LANDED, TAKEN_BACK, INTENT):
-            if os.path.exists(os.path.join(self.path, name)):
+            if os.path.lexists(os.path.join(self.path, name)):
                 return name
         return ""
 
@@ -142,6 +148,8 @@ class Area:
         """A fresh directory for one landing."""
         landings = os.path.join(self.path, "landings")
         private_directory(landings)
+        if not _ours(landings):
+            raise _not_ours(landings)
         directory = LandingDirectory(os.path.join(landings, operation))
         os.mkdir(directory.path, 0o700)
         os.mkdir(directory.staged, 0o700)
@@ -155,11 +163,11 @@ class Area:
         """Every landing, oldest first: operation ids sort by time."""
         landings = os.path.join(self.path, "landings")
         try:
-            names = sorted(os.listdir(landings))
+            names = sorted(os.listdir(landings)) if _ours(landings) else []
         except (FileNotFoundError, NotADirectoryError):
             return []
         found = [LandingDirectory(os.path.join(landings, name)) for name in names]
-        return [directory for directory in found if os.path.isdir(directory.path)]
+        return [directory for directory in found if _ours(directory.path)]
 
 
 def real_home(home: str) -> str:
@@ -169,11 +177,11 @@ def real_home(home: str) -> str:
 
 def existing_areas(home: str) -> list[Area]:
     """The areas that this home already has: none for one that never saw a landing."""
+    if (worker := worker_for(home)) is not None:
+        return [Area(str(place)) for place in worker.do("areas", home)]
     home = real_home(home)
     places = (home + SUFFIX, os.path.join(home, SUFFIX))
-    return [
-        Area(place) for place in places if _ours(place) and os.path.isdir(os.path.join(place, "landings"))
-    ]
+    return [Area(place) for place in places if _ours(place) and _ours(os.path.join(place, "landings"))]
 
 
 def open_area(home: str) -> Area:
@@ -189,6 +197,8 @@ def open_area(home: str) -> Area:
                 return Area(beside)
     inside = os.path.join(home, SUFFIX)
     private_directory(inside)
+    if not _ours(inside):
+        raise _not_ours(inside)
     _settle_in(inside, owner)
     return Area(inside)
 
@@ -221,7 +231,16 @@ def _ours(path: str) -> bool:
         facts = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(facts.st_mode) and (facts.st_uid == os.geteuid() or os.geteuid() == 0)
+    return stat.S_ISDIR(facts.st_mode) and owned_by_us(facts)
+
+
+def _not_ours(path: str) -> AreaNotOurs:
+    return AreaNotOurs(
+        f"`{path}` is a link, or belongs to somebody else, or others can write it",
+        kept="It was not used, and nothing was changed",
+        next_steps=("Find out who put it there, move it away, then run the command again",),
+        path=path,
+    )
 
 
 def _settle_in(path: str, owner: tuple[int, int]) -> None:

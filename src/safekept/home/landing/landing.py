@@ -92,6 +92,16 @@ def land(
     """
     if plan.links:
         raise through_link(plan.links)
+    if plan.owners is not None:
+        return plan.owners.land(
+            source,
+            listener,
+            operation=operation,
+            deadline=deadline,
+            allow_damaged=allow_damaged,
+            leave_lost=leave_lost,
+            without_search=without_search,
+        )
     work = Work(plan.home, operation, deadline, listener)
 
     def fill(directory: LandingDirectory) -> tuple[Wish, Staging]:

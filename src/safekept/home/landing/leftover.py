@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from safekept.core.locks import lock_is_held
 
+from ..owner import worker_for
 from .area import INTENT, existing_areas
 
 
@@ -24,6 +25,8 @@ class Leftover:
 
 def leftovers(home: str) -> list[Leftover]:
     """Landings of this home that were begun and not ended, by processes that are gone."""
+    if (worker := worker_for(home)) is not None:
+        return [Leftover(**one) for one in worker.do("leftovers", home)]
     found = []
     for area in existing_areas(home):
         begun = [one for one in area.all() if one.state in ("", INTENT)]

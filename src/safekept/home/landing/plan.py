@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from safekept.core.entries import Kind, Source
 from safekept.core.files import free_bytes
@@ -18,6 +19,7 @@ from safekept.core.spelling import shell_word
 
 from ..layout.layout import Layout
 from ..layout.places import HomeNotDirectory
+from ..owner import worker_for
 from .items import Item, collect, database_of
 from .record import Root
 from .removals import Removals, find_removals, never
@@ -26,6 +28,9 @@ from .swap.holding import describe, is_database_file, who_holds
 from .swap.mounts import mount_points, mount_sentence
 from .targets import Places, Targets
 from .tree import LandingThroughLink, StillTree, Tree
+
+if TYPE_CHECKING:
+    from ..as_owner.worker import OwnersLanding
 
 _BLOCK = 4096
 #: Room for the record, for directories, and for the filesystem's own needs.
@@ -57,6 +62,9 @@ class LandingPlan:
     removals: Removals = field(default_factory=Removals, repr=False)
     roots: list[Root] = field(default_factory=list, repr=False)
     layout: Layout | None = field(default=None, repr=False)
+    owners: OwnersLanding | None = field(
+        default=None, repr=False
+    )  # the child of the owner that carries it out
 
     @property
     def obstacles(self) -> list[str]:
@@ -107,6 +115,8 @@ def plan_landing(
     Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
     are part of the plan (`obstacles`), and refused when it is carried out.
     """
+    if (worker := worker_for(targets.home)) is not None:
+        return worker.plan_landing(source, targets, layout, exact, only, spare)
     if os.path.exists(targets.home) and not os.path.isdir(targets.home):
         raise HomeNotDirectory(
             f"`{targets.home}` is not a directory, so nothing can be restored into it",

@@ -7,17 +7,21 @@ torn last line is a note that was never made.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from json.encoder import encode_basestring_ascii as quote
+from typing import BinaryIO
 
 from safekept.core.files import durable_file, write_all
+from safekept.core.owner import ours
 
 FORMAT, VERSION = "safekept-landing", 1
 
 PUT, AWAY, MAKE, UNMAKE, POUR = "put", "away", "make", "unmake", "pour"
+_LONGEST_HEADER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def write_record(path: str, record: LandingRecord, owner: tuple[int, int] | None
 
 def append_note(path: str, note: str, step: int) -> None:
     """Add a note about one step; durable when this returns."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         write_all(descriptor, _line({"note": note, "step": step}))
         os.fsync(descriptor)
@@ -117,7 +121,7 @@ def append_note(path: str, note: str, step: int) -> None:
 def read_record(path: str) -> LandingRecord:
     """Read a record back; raises ValueError where it is not one that this version can act on."""
     record: LandingRecord | None = None
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         for raw in file:
             if not raw.endswith(b"\n"):
                 break
@@ -132,16 +136,34 @@ def read_record(path: str) -> LandingRecord:
                 record.directories.append(DirectoryBefore(**line))
     if record is None:
         raise ValueError("an empty record")
-    for step in record.steps:
-        if ".." in step.path.split("/") or ".." in step.staged.split("/"):
-            raise ValueError("a step that leaves its root")
+    from .record_check import check_record
+
+    check_record(record, os.path.basename(os.path.dirname(path)))
     return record
 
 
 def read_header(path: str) -> LandingRecord:
     """Only the header: enough for listings, whatever the length of the record."""
-    with open(path, "rb") as file:
-        return _header(json.loads(file.readline()))
+    with _opened(path) as file:
+        header = _header(json.loads(file.readline(_LONGEST_HEADER)))
+    from .record_check import check_header
+
+    check_header(header, os.path.basename(os.path.dirname(path)))
+    return header
+
+
+def _opened(path: str) -> BinaryIO:
+    """A record of ours, open; ValueError for a link, a pipe, a second name, somebody else's file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise ValueError("a record that is no plain file") from error
+        raise
+    if not ours(descriptor):
+        os.close(descriptor)
+        raise ValueError("a record that is not ours")
+    return os.fdopen(descriptor, "rb")
 
 
 def _header(line: dict[str, object]) -> LandingRecord:

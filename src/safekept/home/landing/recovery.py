@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.locks import AlreadyRunning
 
+from ..owner import worker_for
 from .area import (
     INTENT,
     LANDED,
@@ -75,6 +76,8 @@ def recover(home: str, wait: float = 30.0) -> list[Recovered]:
     nor the new. Raises AlreadyRunning after `wait` seconds, LandingNotTakenBack where something
     stands in the way, and LandingNotPermitted where the place cannot be written and must be.
     """
+    if (worker := worker_for(home)) is not None:
+        return [Recovered(**one) for one in worker.do("recover", home, wait)]
     recovered: list[Recovered] = []
     for area in existing_areas(home):
         open_ones = _unsettled(area)
@@ -136,12 +139,19 @@ def clear_away(directory: LandingDirectory) -> None:
 
 def landings(home: str) -> list[PastLanding]:
     """Every committed landing that is still known, oldest first."""
+    if (worker := worker_for(home)) is not None:
+        return [
+            PastLanding(**{**one, "directory": LandingDirectory(str(one["directory"]))})
+            for one in worker.do("landings", home)
+        ]
     found = [past for area in existing_areas(home) for past in _past(area.all())]
     return sorted(found, key=lambda past: (past.time, past.operation))
 
 
 def expire(home: str, days: float = 14) -> list[str]:
     """Forget landings, and what they replaced, that are older than `days`; returns their ids."""
+    if (worker := worker_for(home)) is not None:
+        return [str(one) for one in worker.do("expire", home, days)]
     before = time.time() - days * 86400
     gone = []
     for area in existing_areas(home):

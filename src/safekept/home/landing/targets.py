@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import Kind
 from safekept.core.errors import SafekeptError
+from safekept.core.owner import foreign_owner
 
 from .area import real_home
 from .record import Root
@@ -48,7 +49,7 @@ class Places:
         self._external: list[tuple[str, int]] = []
         for key, place in sorted(targets.external.items(), reverse=True):  # the innermost place wins
             self._external.append((key.strip("/"), len(self.roots)))
-            self.roots.append(_root(f"external-{len(self.roots)}", os.path.abspath(place)))
+            self.roots.append(_root(f"external-{len(self.roots)}", _checked(os.path.abspath(place))))
 
     def find(self, path: str) -> tuple[int, str] | None:
         """Root and path below its base; None for what may not be written."""
@@ -85,6 +86,18 @@ def refuse_outside(paths: list[str]) -> ImportOutsideHome:
         ),
         paths=paths,
     )
+
+
+def _checked(place: str) -> str:
+    """A place outside the home that root may write; with a home of its own, root writes in nobody else's."""
+    if (owner := foreign_owner(place)) is not None:
+        raise UnsafeTarget(
+            f"`{place}` belongs to `{owner.name}`, and the home does not",
+            kept="Nothing was changed",
+            next_steps=("Restore without what lies outside the home: `safekept import FILE --into DIR`",),
+            home=place,
+        )
+    return place
 
 
 def _root(label: str, place: str) -> Root:

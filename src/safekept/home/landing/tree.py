@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from safekept.core.errors import SafekeptError
+from safekept.core.owner import open_to_others
 
 #: Opens a directory for walking only: no read permission is needed on it.
-_WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_AT_ONCE = 64
 
 
@@ -42,6 +43,19 @@ def through_link(paths: list[str]) -> LandingThroughLink:
     )
 
 
+class LandingInForeignDirectory(SafekeptError):
+    code = "landing-in-foreign-directory"
+
+
+def _of_another(path: str) -> LandingInForeignDirectory:
+    return LandingInForeignDirectory(
+        f"`{path}` belongs to somebody else, and lies where others can put things",
+        kept="Nothing was written into it",
+        next_steps=("Name a directory of your own: `safekept import FILE --into DIR`",),
+        path=path,
+    )
+
+
 class Tree:
     """Access below one base directory. Paths are relative and `/`-separated; not for several threads."""
 
@@ -50,6 +64,7 @@ class Tree:
         self._make = make  # parents that are missing are made, 0700, for `owner`
         self._owner = owner
         self._root = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._crowded = open_to_others(base)  # every directory is then asked whose it is
         self._open: OrderedDict[str, int] = OrderedDict()
 
     def __enter__(self) -> Self:
@@ -145,11 +160,15 @@ class Tree:
                 if self._owner is not None:
                     os.chown(name, *self._owner, dir_fd=parent, follow_symlinks=False)
         try:
-            return os.open(name, _WALK, dir_fd=parent)
+            found = os.open(name, WALK, dir_fd=parent)
         except NotADirectoryError:
             if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 raise through_link([self.full(path)]) from None
             raise
+        if self._crowded and os.fstat(found).st_uid not in (0, os.geteuid()):
+            os.close(found)
+            raise _of_another(self.full(path))
+        return found
 
 
 class StillTree(Tree):

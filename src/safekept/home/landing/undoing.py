@@ -17,6 +17,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.sqlite import SIDECARS, is_database
 
+from ..owner import worker_for
 from .area import LandingDirectory
 from .desired_state import Wanted, Wish
 from .landing import Landed, Work
@@ -36,6 +37,8 @@ class UndoNotPossible(SafekeptError):
 
 def undo(home: str, operation: str = "", *, deadline: float = 30.0, listener: Listener = silent) -> Landed:
     """Take the last landing that was not undone back, or the named one."""
+    if (worker := worker_for(home)) is not None:
+        return worker.undo(home, operation, deadline)
     recover(home)
     past = choose(home, operation)
     record = read_record(past.directory.record)
@@ -177,6 +180,8 @@ class LandingUndo:
 
 def plan_undo(home: str, operation: str = "") -> LandingUndo:
     """What `undo` would do. Raises NothingToUndo and UndoNotPossible as that does."""
+    if (worker := worker_for(home)) is not None:
+        return LandingUndo(**worker.do("plan_undo", home, operation))
     past = choose(home, operation)
     record = read_record(past.directory.record)
     if not trusted(record, home):

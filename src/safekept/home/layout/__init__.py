@@ -7,7 +7,7 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .layout import Layout, check_home, find_home, load_layouts, locate_home, recognise
     from .patterns import BadPattern, Matcher, Pattern, parse_pattern
-    from .places import HomeNotDirectory, HomeUnknown, recognise_home
+    from .places import HomeNotDirectory, HomeUnknown, named_home, recognise_home
     from .rules import Count
 
 __getattr__ = doors(
@@ -15,7 +15,7 @@ __getattr__ = doors(
     {
         "layout": "Layout check_home find_home load_layouts locate_home recognise",
         "patterns": "BadPattern Matcher Pattern parse_pattern",
-        "places": "HomeNotDirectory HomeUnknown recognise_home",
+        "places": "HomeNotDirectory HomeUnknown named_home recognise_home",
         "rules": "Count",
     },
 )

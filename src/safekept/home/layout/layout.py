@@ -102,7 +102,9 @@ class Layout:
         return self._private.covers(path)
 
     def executable(self, path: str, mode: int = 0) -> bool:
-        """Whether the agent would run it: a plugin, a hook, a skill's script, a scheduled job."""
+        """Whether the agent would run it: its own code, a plugin, a hook, a script of a skill, a job."""
+        if self.code_path and path.startswith(self.code_path + "/"):
+            return True
         return self._executable.covers(path) or bool(mode & 0o111 and self._by_mode.covers(path))
 
     def quick(self, path: str) -> bool:

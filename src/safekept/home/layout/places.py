@@ -40,6 +40,16 @@ class HomeUnknown(SafekeptError):
     code, exit_code = "home-unknown", 2
 
 
+def named_home(layout: Layout, environment: Mapping[str, str], user_home: str) -> str:
+    """The home as the variable or the layout names it: nothing is looked at, no link resolved."""
+    value = environment.get(layout.variable, "").strip() if layout.variable else ""
+    if value == "~" or value.startswith("~/"):
+        value = user_home + value[1:]
+    if value:
+        return os.path.join(value, layout.variable_suffix).rstrip("/") or "/"
+    return os.path.join(user_home, layout.default) if layout.default else ""
+
+
 def locate_home(layout: Layout, environment: Mapping[str, str], user_home: str) -> str:
     """Where the home is or would be, links resolved; it need not exist."""
     value = environment.get(layout.variable, "").strip() if layout.variable else ""
@@ -53,9 +63,7 @@ def locate_home(layout: Layout, environment: Mapping[str, str], user_home: str) 
                 layout=layout.name,
             )
         return os.path.realpath(default)
-    if value == "~" or value.startswith("~/"):
-        value = user_home + value[1:]
-    return root_of(layout, os.path.join(value, layout.variable_suffix).rstrip("/") or "/", default)
+    return root_of(layout, named_home(layout, environment, user_home), default)
 
 
 def root_of(layout: Layout, path: str, default: str = "") -> str:

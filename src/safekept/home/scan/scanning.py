@@ -18,6 +18,7 @@ from safekept.core.events import Listener, silent
 from ..census import Census
 from ..layout.layout import Layout
 from ..layout.places import check_home
+from ..owner import worker_for
 from .external import Place, external_places
 from .headers import HeaderReader
 from .opener import Opener
@@ -227,8 +228,24 @@ def scan(
     `lean` is asked what of it need not be stored.
     `answers` are those of an earlier scan: documents that say the same are not parsed again.
     """
-    home = os.path.realpath(home)
     selection = selection or Selection()
+    if (worker := worker_for(home)) is not None:
+        # Files called like an archive of ours would be opened to be recognised, and that by root; the
+        # owner takes them for what they are: files.
+        return worker.scan(
+            home,
+            layout,
+            selection,
+            capture,
+            avoid=tuple(avoid),
+            user_home=user_home,
+            environment=dict(environment or {}),
+            check=check,
+            lean=lean,
+            answers=dict(answers or {}),
+            listener=listener,
+        )
+    home = os.path.realpath(home)
     check_home(home, layout)
     if selection.profile:
         _check_profile(home, layout, selection.profile)

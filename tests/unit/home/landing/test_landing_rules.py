@@ -9,6 +9,7 @@ from landing_support import TIME, directory, facts, file, landed, read, symlink,
 from safekept.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import landings, undo
+from unprivileged import nobodys  # noqa: F401 - a fixture
 
 
 @pytest.fixture
@@ -342,10 +343,13 @@ def test_two_landings_in_one_home_do_not_meet(home):
     assert read(f"{home}/config.yaml") == b"old: 1\n"
 
 
-def test_what_root_writes_belongs_to_the_owner_of_the_home(home):
+def test_what_root_writes_belongs_to_the_owner_of_the_home(nobodys):  # noqa: F811
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    os.chown(home, 65534, 65534)
+    home = os.path.join(nobodys, ".hermes")
+    write(f"{home}/config.yaml", "old: 1\n")
+    for path in (home, f"{home}/config.yaml"):
+        os.chown(path, 65534, 65534)
     result = landed(
         home, [file("a/b", "x"), symlink("l", "a"), file("config.yaml", "new"), directory("empty")]
     )
@@ -354,8 +358,7 @@ def test_what_root_writes_belongs_to_the_owner_of_the_home(home):
     area = home + ".safekept"
     for place, names, files in os.walk(area):
         for name in (*names, *files):
-            if name != "config.yaml":  # the replaced file keeps the owner that it had
-                assert os.lstat(os.path.join(place, name)).st_uid == 65534, name
+            assert os.lstat(os.path.join(place, name)).st_uid == 65534, name
     assert result.replaced_in.startswith(area)
 
 

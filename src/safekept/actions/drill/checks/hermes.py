@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from safekept.core.sqlite.format import connect
 from safekept.home.yaml_nodes import compose, members
 
 from ..receipts import LEFT_OUT, UNKNOWN
+from .agents_place import agents_place
+from .interpreter import USUAL_PATH, Interpreter, find_interpreter
 from .restored import Findings, Problems, Restored, plural
 from .without_secrets import blanked
 
@@ -32,7 +33,6 @@ AGENT = "agent"
 _PATIENCE = 120.0
 #: So many profiles are opened; the rest is proven like them by every other row.
 _MOST = 8
-_USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _NOT_UNDERSTOOD = ("ModuleNotFoundError", "ImportError", "AttributeError", "TypeError")
 
@@ -78,18 +78,6 @@ os._exit(0)
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
-    """A Python that has Hermes in it, and what cuts it off the network."""
-
-    python: str
-    without_network: tuple[str, ...]  # words in front of the command; empty where the kernel refuses
-
-    @property
-    def how(self) -> str:
-        return "unshare" if self.without_network else "sockets refused in its process"
-
-
 def prove_agent(
     restored: Restored,
     scratch: str,
@@ -97,16 +85,19 @@ def prove_agent(
     environment: Mapping[str, str],
     findings: Findings,
     listener: Listener,
+    brought: str = "",
 ) -> None:
-    """The row `agent`. Moves databases out of the restored copy, so it comes last of all."""
+    """The row `agent`. Moves databases out of the restored copy, so it comes last of all.
+
+    `brought`: why code that lies in the home is not run, in words; empty where it may be.
+    """
     if restored.layout.name != "hermes":
         findings.add(AGENT, LEFT_OUT, 0, f"nothing is known of how {restored.layout.title} opens its home")
         return
-    python = find_python(live_home, restored.layout.code_path, environment)
-    if not python:
-        findings.add(AGENT, LEFT_OUT, 0, f"{restored.layout.title} is not installed here")
+    interpreter = find_interpreter(live_home, restored.layout.code_path, environment, bool(brought))
+    if interpreter is None:
+        findings.add(AGENT, LEFT_OUT, 0, brought or f"{restored.layout.title} is not installed here")
         return
-    interpreter = Interpreter(python, _cut_off())
     homes = [prefix for prefix in restored.homes() if _has_something(restored, prefix)]
     if not homes:
         findings.add(AGENT, LEFT_OUT, 0, "there is neither a session store nor a configuration to open")
@@ -115,57 +106,24 @@ def prove_agent(
     unknown = ""
     for number, prefix in enumerate(homes[:_MOST]):
         listener(Event("open", number, len(homes[:_MOST]), "homes", path=prefix))
-        place = os.path.join(scratch, f"agent-{number}")
-        answer = _ask(interpreter, restored, prefix, place)
         where = prefix.rstrip("/") or "the home"
+        try:
+            with agents_place(interpreter.owner, scratch, number) as place:
+                given = _give(restored, prefix, place.path)
+                place.hand_over()
+                answer = _ask(interpreter, given)
+        except OSError as error:
+            answer = f"it could not be given to Hermes: {error.strerror or error}"
         if isinstance(answer, str):
             unknown = f"{where}: {answer}"
         else:
-            problems += [(where, why) for why in _judge(restored, prefix, place, answer)]
+            problems += [(where, why) for why in _judge(given, answer)]
     opened = plural(len(homes[:_MOST]), "home")
     text = f"Hermes opened {opened}, its network cut off ({interpreter.how})"
     if unknown and not problems:
         findings.add(AGENT, UNKNOWN, len(homes), unknown)
     else:
         findings.judge(AGENT, len(homes[:_MOST]), problems, text, "home")
-
-
-def find_python(live_home: str, code_path: str, environment: Mapping[str, str]) -> str:
-    """The interpreter that Hermes runs in: of the code in the home, else of `hermes` on the PATH."""
-    candidates = []
-    if live_home and code_path:
-        for name in ("venv", ".venv"):
-            candidates.append(os.path.join(live_home, code_path, name, "bin", "python"))
-    launcher = shutil.which("hermes", path=environment.get("PATH") or _USUAL_PATH)
-    if launcher:
-        candidates += _beside(launcher)
-    return next((path for path in candidates if os.access(path, os.X_OK)), "")
-
-
-def _beside(launcher: str) -> list[str]:
-    """What a launcher names in its first line, and what lies beside it, links resolved."""
-    found = []
-    with contextlib.suppress(OSError), open(launcher, "rb") as file:
-        first = os.fsdecode(file.readline(4096).strip())
-        words = first[2:].split() if first.startswith("#!") else []
-        if words and "python" in os.path.basename(words[0]):
-            found.append(words[0])
-    for path in (launcher, os.path.realpath(launcher)):
-        found.append(os.path.join(os.path.dirname(path), "python"))
-    return found
-
-
-def _cut_off() -> tuple[str, ...]:
-    """The words that take the network away from a command, where this kernel allows it."""
-    program = shutil.which("unshare", path=_USUAL_PATH)
-    if program is None:
-        return ()
-    words = (program, "--net") if os.geteuid() == 0 else (program, "--map-root-user", "--net")
-    try:
-        done = subprocess.run([*words, "true"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return words if done.returncode == 0 else ()
 
 
 def _has_something(restored: Restored, prefix: str) -> bool:
@@ -175,46 +133,57 @@ def _has_something(restored: Restored, prefix: str) -> bool:
     )
 
 
-def _ask(interpreter: Interpreter, restored: Restored, prefix: str, place: str) -> dict[str, Any] | str:
-    """What Hermes says of one home; a text where it could not be asked."""
+@dataclass(slots=True)
+class _Given:
+    """What the agent gets to open, and what is in it: known before it is given away."""
+
+    place: str
+    messages: int | None = None  # rows in its store; None: it gets none
+    settings: list[str] | None = None  # the sections of its configuration; None: it gets none
+    broken: bool = False  # its configuration does not parse
+
+
+def _give(restored: Restored, prefix: str, place: str) -> _Given:
+    """Copies of nothing but the database and the configuration, in a home of its own."""
     home = os.path.join(place, "home")
     os.makedirs(home, mode=0o700)
+    given = _Given(place)
     if prefix + "state.db" in restored.items and restored.there(prefix + "state.db"):
+        database = os.path.join(home, "state.db")
         # Moved, not copied: the restored tree is itself a copy, and a second one may not fit.
-        os.rename(restored.full(prefix + "state.db"), os.path.join(home, "state.db"))
+        shutil.move(restored.full(prefix + "state.db"), database)
+        with contextlib.closing(connect(database, "mode=ro")) as connection:
+            given.messages = ask(connection, "SELECT count(*) FROM messages")
     if prefix + "config.yaml" in restored.items and restored.there(prefix + "config.yaml"):
         with open(restored.full(prefix + "config.yaml"), "rb") as file:
             text = file.read().decode("utf-8", "surrogateescape")
         with open(os.path.join(home, "config.yaml"), "wb") as file:
             file.write(blanked(text).encode("utf-8", "surrogateescape"))
+        try:
+            given.settings = list(members(compose(blanked(text))) or {})
+        except ValueError:
+            given.settings, given.broken = [], True
+    return given
+
+
+def _ask(interpreter: Interpreter, given: _Given) -> dict[str, Any] | str:
+    """What Hermes says of one home; a text where it could not be asked."""
+    place, home = given.place, os.path.join(given.place, "home")
     environment = {
-        "PATH": _USUAL_PATH,
+        "PATH": USUAL_PATH,
         "HOME": place,
         "HERMES_HOME": home,
         "TMPDIR": place,
         "LC_ALL": "C.UTF-8",
         "NO_COLOR": "1",
     }
-    command = [*interpreter.without_network, interpreter.python, "-I", "-B", "-c", _SCRIPT]
     try:
-        child = subprocess.Popen(
-            command,
-            env=environment,
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        output, errors, status = interpreter.run(_SCRIPT, home, environment, _PATIENCE)
     except OSError as error:
         return f"Hermes could not be started: {error.strerror or error}"
-    try:
-        output, errors = child.communicate(timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
         return f"Hermes did not answer within {_PATIENCE:.0f} s"
-    finally:
-        _end(child)
-    for line in reversed(output.decode("utf-8", "replace").splitlines()):
+    for line in reversed(output.splitlines()):
         with contextlib.suppress(ValueError):
             answer = json.loads(line)
             if isinstance(answer, dict) and "problem" in answer:
@@ -223,46 +192,26 @@ def _ask(interpreter: Interpreter, restored: Restored, prefix: str, place: str) 
                 if problem.startswith(_NOT_UNDERSTOOD) or "disk is full" in problem:
                     return f"this Hermes cannot be asked: {problem}"
                 return answer
-    said = errors.decode("utf-8", "replace").strip().splitlines()
-    return f"Hermes gave no answer (status {child.returncode}){': ' + said[-1] if said else ''}"
+    said = errors.strip().splitlines()
+    return f"Hermes gave no answer (status {status}){': ' + said[-1] if said else ''}"
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """It and whatever it started, whatever happened to us."""
-    if child.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
-
-
-def _judge(restored: Restored, prefix: str, place: str, answer: Mapping[str, Any]) -> list[str]:
-    """What is wrong by what Hermes said, and by what is in its store afterwards."""
+def _judge(given: _Given, answer: Mapping[str, Any]) -> list[str]:
+    """What is wrong by what Hermes said, held against what it was given."""
     if answer["problem"]:
         return [f"Hermes could not open it: {answer['problem']}"]
     found = []
-    database = os.path.join(place, "home", "state.db")
-    if os.path.exists(database):
-        with contextlib.closing(connect(database, "mode=ro")) as connection:
-            rows = ask(connection, "SELECT count(*) FROM messages")
-        if answer["messages"] != rows:
-            found.append(f"Hermes sees {answer['messages']} messages where there are {rows}")
-    config = os.path.join(place, "home", "config.yaml")
-    if os.path.exists(config) and (missing := _not_loaded(config, answer.get("settings"))):
+    if given.messages is not None and answer.get("messages") != given.messages:
+        found.append(f"Hermes sees {answer.get('messages')} messages where there are {given.messages}")
+    if given.broken:
+        found.append("Hermes did not load the settings: the file does not parse")
+    elif given.settings is not None and (missing := _not_loaded(given.settings, answer.get("settings"))):
         found.append(f"Hermes did not load the settings: {', '.join(missing[:3])}")
     return found
 
 
-def _not_loaded(config: str, settings: object) -> list[str]:
+def _not_loaded(written: list[str], settings: object) -> list[str]:
     """Sections of the file that Hermes does not have: it falls back to its defaults without an error."""
-    with open(config, "rb") as file:
-        text = file.read().decode("utf-8", "replace")
-    try:
-        written = members(compose(text)) or {}
-    except ValueError:
-        return ["the file does not parse"]
-    loaded = set(settings) if isinstance(settings, list) else set()
+    loaded = {str(one) for one in settings} if isinstance(settings, list) else set()
     # An older spelling that Hermes moves to its new place is no loss.
     return [f"`{name}`" for name in written if name not in loaded and name != "max_turns"]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from safekept.core.errors import SafekeptError
+from safekept.core.owner import chosen_by
 from safekept.settings import SETTINGS, SYSTEM_USER, Settings
 
 from ...console import Console, path_text
@@ -33,6 +35,10 @@ _PLACES = (
 )
 #: Programs that a run may call; where they are must be in its PATH.
 _PROGRAMS = ("git", "ssh", "gpg", "rclone", "restic")
+
+
+class ProgramOfAnother(SafekeptError):
+    code = "program-of-another"
 
 
 @click.command("install")
@@ -104,6 +110,8 @@ def _call(settings: Settings, context: UserContext, user_name: str, home: str, l
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.plan import Plan
 
+    if user_name:
+        _refuse_program_of_another(_program(settings)[0], sys.executable, os.path.dirname(__file__))
     plan = context.choices.schedule or Plan()
     place = context.locate(home, layout)  # a schedule for a home that is not there helps nobody
     names = (*_PLACES, *(one.variable for one in context.choices.layouts.values() if one.variable))
@@ -130,6 +138,21 @@ def _call(settings: Settings, context: UserContext, user_name: str, home: str, l
     )
 
 
+def _refuse_program_of_another(*paths: str) -> None:
+    """What root runs every night must be root's, to the last directory above it."""
+    for path in paths:
+        if not chosen_by(path, 0):
+            raise ProgramOfAnother(
+                f"`{path}` can be changed by others, and root would run it every night",
+                kept="Nothing was installed",
+                next_steps=(
+                    "Install safekept where only root can write, for example below `/opt`, and run that one",
+                    "Or leave `--system` away for a schedule of your own: `safekept schedule install`",
+                ),
+                path=path,
+            )
+
+
 def _registered_home() -> str:
     """The home directory of whoever runs this, as the machine knows it; that is what a timer gets."""
     try:
@@ -152,6 +175,8 @@ def _path(settings: Settings) -> str:
     """Where programs are looked for: the usual places, and where those are that a run may need."""
     path = settings.environment.get("PATH")
     found = [os.path.dirname(place) for name in _PROGRAMS if (place := shutil.which(name, path=path))]
+    if os.geteuid() == 0:
+        found = [place for place in found if chosen_by(place, 0)]
     usual = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
     return ":".join(dict.fromkeys([*(place for place in found if place.startswith("/")), *usual]))
 

@@ -49,7 +49,7 @@ def begin(
     environment = {**os.environ, **({SYSTEM_USER: user_name} if system else {})}
     settings = load_settings(environment)
     console = Console(as_json=as_json, program=program())
-    context = context_from(settings, can_ask=console.can_ask())
+    context = context_from(settings, can_ask=console.can_ask()).changed(only_own_homes=False)
     if home:
         plan = context.choices.schedule or Plan()
         context = context.changed(schedule=replace(plan, homes=(home,)))

@@ -14,6 +14,7 @@ import stat
 from safekept.core.entries import CHUNK
 from safekept.core.files import write_all
 
+from ..tree import WALK as _WALK
 from ..tree import Tree
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -159,9 +160,7 @@ def _discard(parent: int, name: str) -> bool:
         facts = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(facts.st_mode):
             raise
-    if facts.st_mode & 0o700 != 0o700:
-        os.chmod(name, 0o700, dir_fd=parent)
-    descriptor = os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)
+    descriptor = _open_to_empty(parent, name)
     try:
         for child in os.listdir(descriptor):
             _discard(descriptor, child)
@@ -169,6 +168,18 @@ def _discard(parent: int, name: str) -> bool:
         os.close(descriptor)
     os.rmdir(name, dir_fd=parent)
     return True
+
+
+def _open_to_empty(parent: int, name: str) -> int:
+    """A directory, open, with the rights that emptying it needs; never a link that took its place."""
+    if os.geteuid() != 0:
+        walking = os.open(name, _WALK, dir_fd=parent)
+        try:
+            if os.fstat(walking).st_mode & 0o700 != 0o700:
+                os.chmod(f"/proc/self/fd/{walking}" if os.path.isdir("/proc/self/fd") else name, 0o700)
+        finally:
+            os.close(walking)
+    return os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)
 
 
 def _copy(from_parent: int, from_name: str, parent: int, name: str, share: bool = False) -> None:

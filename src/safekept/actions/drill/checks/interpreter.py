@@ -1,0 +1,147 @@
+"""The interpreter that an agent runs in: where it is, who runs it, and what keeps it off the network.
+
+What lies in a home is run by the owner of that home and by nobody else; root becomes that user first, for
+good, and gives it nothing but two pipes. What came with an import is not run at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from safekept.core.owner import Owner, chosen_by, foreign_owner
+
+USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python that has the agent in it, and how it is started."""
+
+    python: str
+    owner: Owner | None  # who runs it; None: whoever we are
+    words: tuple[str, ...]  # in front of the command: what takes network and rights away
+    becomes: bool = False  # the words do not change the user, so whoever starts it has to
+
+    @property
+    def how(self) -> str:
+        return "unshare" if self.words else "sockets refused in its process"
+
+    def run(
+        self, script: str, place: str, environment: Mapping[str, str], patience: float
+    ) -> tuple[str, str, int]:
+        """What the script said on its two streams, and its status. Raises OSError and TimeoutExpired."""
+        child = subprocess.Popen(
+            [*self.words, self.python, "-I", "-B", "-c", script],
+            env=dict(environment),
+            cwd=place if self.owner is None else "/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            user=self.owner.uid if self.becomes and self.owner else None,
+            group=self.owner.gid if self.becomes and self.owner else None,
+            extra_groups=self.owner.groups if self.becomes and self.owner else None,
+        )
+        try:
+            output, errors = child.communicate(timeout=patience)
+        finally:
+            _end(child)
+        return output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), child.returncode
+
+
+def find_interpreter(
+    live_home: str, code_path: str, environment: Mapping[str, str], brought: bool = False
+) -> Interpreter | None:
+    """The one to run for this home. `brought`: what lies in the home came with an import, and is not run."""
+    owner = foreign_owner(live_home) if live_home else None
+    python = find_python(live_home, code_path, environment, owner, brought)
+    if not python:
+        return None
+    words = _without_network(owner)
+    if owner is not None and not words:
+        return Interpreter(python, owner, (), becomes=True)
+    return Interpreter(python, owner, words)
+
+
+def find_python(
+    live_home: str,
+    code_path: str,
+    environment: Mapping[str, str],
+    owner: Owner | None = None,
+    brought: bool = False,
+) -> str:
+    """The interpreter that Hermes runs in: of the code in the home, else of `hermes` on the PATH."""
+    uid = owner.uid if owner is not None else os.geteuid()
+    candidates = []
+    if live_home and code_path:
+        for name in ("venv", ".venv"):
+            candidates.append(os.path.join(live_home, code_path, name, "bin", "python"))
+    launcher = shutil.which("hermes", path=environment.get("PATH") or USUAL_PATH)
+    if launcher and chosen_by(launcher, uid):
+        candidates += _beside(launcher)
+    usable = [path for path in candidates if not (brought and _lies_in(path, live_home))]
+    return next((path for path in usable if os.access(path, os.X_OK) and chosen_by(path, uid)), "")
+
+
+def _lies_in(path: str, home: str) -> bool:
+    """By its name, or by where its directory really is. The program itself is a link in every venv."""
+    home = home.rstrip("/") + "/"
+    directory = os.path.realpath(os.path.dirname(path)) + "/"
+    return path.startswith(home) or directory.startswith(os.path.realpath(home).rstrip("/") + "/")
+
+
+def _beside(launcher: str) -> list[str]:
+    """What a launcher names in its first line, and what lies beside it, links resolved."""
+    found = []
+    with contextlib.suppress(OSError), open(launcher, "rb") as file:
+        first = os.fsdecode(file.readline(4096).strip())
+        words = first[2:].split() if first.startswith("#!") else []
+        if words and "python" in os.path.basename(words[0]):
+            found.append(words[0])
+    for path in (launcher, os.path.realpath(launcher)):
+        found.append(os.path.join(os.path.dirname(path), "python"))
+    return found
+
+
+def _without_network(owner: Owner | None) -> tuple[str, ...]:
+    """The words that take the network away from a command, and root's rights; none where that is refused."""
+    unshare = shutil.which("unshare", path=USUAL_PATH)
+    if unshare is None:
+        return ()
+    if owner is None:
+        mapped = () if os.geteuid() == 0 else ("--map-root-user",)
+        words: tuple[str, ...] = (unshare, *mapped, "--net")
+        return words if _works(words) else ()
+    setpriv = shutil.which("setpriv", path=USUAL_PATH)
+    if setpriv is None:
+        return ()
+    groups = ",".join(map(str, owner.groups))
+    others = ("--groups", groups) if groups else ("--clear-groups",)
+    drop = ("--reuid", str(owner.uid), "--regid", str(owner.gid), *others, "--no-new-privs")
+    words = (unshare, "--net", setpriv, *drop, "--inh-caps=-all", "--bounding-set=-all")
+    return words if _works(words) else ()
+
+
+def _works(words: Sequence[str]) -> bool:
+    try:
+        done = subprocess.run([*words, "true"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """It and whatever it started, whatever happened to us."""
+    if child.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -1,0 +1,29 @@
+"""Root works in nobody's home: a child that has become its owner does, and speaks over two pipes."""
+
+from typing import TYPE_CHECKING
+
+from safekept.core.doors import doors
+
+if TYPE_CHECKING:
+    from .child import (
+        OwnerChild,
+        OwnerChildFailed,
+        OwnerNotPermitted,
+        become,
+        child_of,
+        raised_from,
+        remark_from,
+        said_of,
+    )
+    from .line import Line
+    from .whose import Owner, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
+
+__getattr__ = doors(
+    __name__,
+    {
+        "child": "OwnerChild OwnerChildFailed OwnerNotPermitted become child_of raised_from remark_from "
+        "said_of",
+        "line": "Line",
+        "whose": "Owner chosen_by foreign_owner open_to_others ours owned_by_us",
+    },
+)

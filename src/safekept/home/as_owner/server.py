@@ -1,0 +1,249 @@
+"""The child's side: it has become the owner of the home, and does there what root asks for.
+
+Everything is loaded before the rights are given away; from then on each look, read and write is the
+owner's own. It ends when root's end of the pipes is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import pkgutil
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import asdict, replace
+from importlib import import_module
+from typing import Any
+
+from safekept.core.entries import Entry, Remark
+from safekept.core.events import Event
+from safekept.core.owner import Line, become, raised_from, said_of
+from safekept.core.sqlite import CaptureOptions
+
+from ..landing.plan import LandingPlan
+from ..landing.targets import Targets
+from ..layout.layout import Layout
+from ..scan.scanning import Scan, Selection
+from .plans import plan_out
+from .wire import Contents, entry_in, entry_out, facts_in, remarks_out
+
+_TOGETHER = 500
+#: What is loaded only when it is needed, and can no longer be found once the rights are gone.
+_NEEDED = ("safekept.core", "safekept.home")
+_ALSO = (
+    "ctypes",
+    "sqlite3",
+    "hashlib",
+    "tomllib",
+    "select",
+    "encodings.idna",
+    "ruamel.yaml",
+    "pwd",
+    "grp",
+)
+_LEFT_ALONE = ("safekept.core.objects", "safekept.core.foreground")
+
+
+class Session:
+    """One scan or one landing."""
+
+    def __init__(self) -> None:
+        self.contents = Contents()
+        self.entries: dict[int, Entry] = {}
+        self.scan: Scan | None = None
+        self.groups: Generator[list[Entry]] | None = None
+        self.plan: LandingPlan | None = None
+        self.source: RootSource | None = None
+
+
+class RootSource:
+    """What root gives to be landed: entries in turn, their bytes as they are asked for."""
+
+    def __init__(self, line: Line, session: int, ordered: bool) -> None:
+        self._line, self._session, self.ordered = line, session, ordered
+        self.remarks: list[Remark] = []
+
+    def __iter__(self) -> Iterator[Entry]:
+        self._line.ask("begin", self._session)
+        while True:
+            said, _ = self._line.ask("more", self._session)
+            for one in said:
+                yield entry_in(one, self._line.ask, self._session)
+            if not said:
+                return
+
+
+class Server:
+    """What root may ask for."""
+
+    def __init__(self, line: Line, scratch: str) -> None:
+        self.line, self.scratch = line, scratch
+        self.sessions: dict[int, Session] = {}
+        self.count = 0
+
+    def handlers(self) -> dict[str, Any]:
+        return {name[3:]: getattr(self, name) for name in dir(self) if name.startswith("on_")}
+
+    def tell(self, event: Event) -> None:
+        self.line.tell(asdict(event))
+
+    def on_do(self, function: str, arguments: list[Any], named: Mapping[str, Any]) -> tuple[Any, bytes]:
+        """One of the plain functions: paths and numbers in, plain values out."""
+        from .plain import FUNCTIONS
+
+        return FUNCTIONS[function](*arguments, **named), b""
+
+    def on_scan(
+        self,
+        home: str,
+        layout: Layout,
+        selection: Selection,
+        options: CaptureOptions,
+        fields: dict[str, Any],
+    ) -> tuple[Any, bytes]:
+        from ..scan.scanning import scan
+
+        session, number = self._new()
+        asks = {name: fields.pop(name) for name in ("check", "lean")}
+        options = replace(options, scratch=self.scratch, isolated=False)
+        session.scan = scan(
+            home,
+            layout,
+            selection,
+            capture=options,
+            check=(lambda path: bool(self.line.ask("check", path)[0])) if asks["check"] else None,
+            lean=(lambda path: self.line.ask("lean", path)[0]) if asks["lean"] else None,
+            listener=self.tell,
+            **fields,
+        )
+        return [number, session.scan.home], b""
+
+    def on_next(self, number: int, first: bool) -> tuple[Any, bytes]:
+        """Some more directories; nothing and the remarks where there are no more."""
+        session = self.sessions[number]
+        assert session.scan is not None
+        if first:
+            session.contents.close_all()
+            session.entries, session.groups = {}, session.scan.groups()
+        assert session.groups is not None
+        found: list[list[Any]] = []
+        while sum(map(len, found)) < _TOGETHER and (group := next(session.groups, None)) is not None:
+            start = len(session.entries)
+            session.entries.update(enumerate(group, start))
+            found.append([entry_out(entry, start + place) for place, entry in enumerate(group)])
+        return {"groups": found, "remarks": [] if found else remarks_out(session.scan.remarks)}, b""
+
+    def on_open(self, number: int, entry: int) -> tuple[Any, bytes]:
+        session = self.sessions[number]
+        return session.contents.open(session.entries[entry])
+
+    def on_read(self, number: int, content: int) -> tuple[Any, bytes]:
+        return self.sessions[number].contents.read(content)
+
+    def on_close(self, number: int, content: int) -> tuple[Any, bytes]:
+        return self.sessions[number].contents.close(content)
+
+    def on_known(self, number: int, entry: int, facts: Any) -> tuple[Any, bytes]:
+        known = self.sessions[number].entries[entry].known
+        return known is None or known(facts_in(facts)), b""
+
+    def on_census(self, number: int) -> tuple[Any, bytes]:
+        return self._scan(number).census(), b""
+
+    def on_answers(self, number: int) -> tuple[Any, bytes]:
+        return self._scan(number).answers(), b""
+
+    def on_external(self, number: int) -> tuple[Any, bytes]:
+        return self._scan(number).external(), b""
+
+    def on_measure(self, number: int) -> tuple[Any, bytes]:
+        return list(self._scan(number).measure()), b""
+
+    def on_plan(
+        self, ordered: bool, targets: Targets, layout: Layout, exact: bool, only: tuple[str, ...]
+    ) -> tuple[Any, bytes]:
+        from ..landing.plan import plan_landing
+
+        session, number = self._new()
+        session.source = RootSource(self.line, number, ordered)
+        plan = plan_landing(
+            session.source,
+            targets,
+            layout,
+            exact=exact,
+            only=only,
+            spare=lambda path: bool(self.line.ask("spare", number, path)[0]),
+        )
+        session.plan = plan
+        return [number, plan_out(plan)], b""
+
+    def on_land(self, number: int, named: Mapping[str, Any]) -> tuple[Any, bytes]:
+        from ..landing.landing import land
+
+        session = self.sessions[number]
+        assert session.source is not None and session.plan is not None
+        return land(session.source, session.plan, listener=self.tell, **named).as_dict(), b""
+
+    def on_done(self, number: int) -> tuple[Any, bytes]:
+        if (session := self.sessions.pop(number, None)) is not None:
+            session.contents.close_all()
+        return None, b""
+
+    def _scan(self, number: int) -> Scan:
+        scan = self.sessions[number].scan
+        assert scan is not None
+        return scan
+
+    def _new(self) -> tuple[Session, int]:
+        self.count += 1
+        self.sessions[self.count] = session = Session()
+        return session, self.count
+
+
+def main(uid: int, gid: int, *groups: int) -> None:
+    """The whole life of the child."""
+    reading, writing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    load_everything()
+    become(uid, gid, groups)
+    os.chdir("/")
+    line = Line(
+        reading,
+        writing,
+        encode=lambda value: json.dumps(value).encode(),
+        decode=lambda data: pickle.loads(data),  # noqa: S301 - from root, who needs no tricks to command us
+        failure=said_of,
+        raised=_raised,
+    )
+    scratch = tempfile.mkdtemp(prefix="safekept-", dir="/var/tmp" if os.access("/var/tmp", os.W_OK) else None)  # noqa: S108
+    try:
+        line.serve(Server(line, scratch).handlers())
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(scratch)
+
+
+def _raised(said: dict[str, Any]) -> BaseException:
+    """What root's side said went wrong; an error that we have no class for is one of the system."""
+    try:
+        return raised_from(said)
+    except KeyError:
+        return OSError(str(said.get("unexpected") or said["error"]["what"]))
+
+
+def load_everything() -> None:
+    """What may be needed later, while it can still be read."""
+    for name in _NEEDED:
+        package = import_module(name)
+        for found in pkgutil.walk_packages(package.__path__, name + "."):
+            if not found.name.startswith(_LEFT_ALONE) and found.name != __name__:
+                with contextlib.suppress(ImportError):
+                    import_module(found.name)
+    for name in _ALSO:
+        with contextlib.suppress(ImportError):
+            import_module(name)

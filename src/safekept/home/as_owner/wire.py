@@ -1,0 +1,189 @@
+"""Entries, contents and plans as plain data, for the way between root and the child that is the owner.
+
+What comes from the child is checked on arrival: root takes it for what a stranger says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from safekept.core.entries import ZEROS, Content, DatabaseFacts, Entry, Kind, Remark
+from safekept.core.owner import remark_from
+
+#: Asks the other side: a name and arguments in, a plain value and bytes out.
+Ask = Callable[..., tuple[Any, bytes]]
+
+
+class BadWord(ValueError):
+    """The other side said something that it cannot have meant."""
+
+
+def status_out(status: os.stat_result | None) -> list[int] | None:
+    if status is None:
+        return None
+    return [*status[:7], status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def status_in(said: Any) -> os.stat_result | None:
+    if said is None:
+        return None
+    numbers = [int(one) for one in said]
+    if len(numbers) != 10:
+        raise BadWord("a status of another length")
+    times = numbers[7:]
+    named = dict(zip(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), times, strict=True))
+    return os.stat_result((*numbers[:7], *(one // 1_000_000_000 for one in times)), named)
+
+
+def entry_out(entry: Entry, number: int) -> list[Any]:
+    return [
+        number,
+        entry.path,
+        entry.kind.value,
+        entry.mode,
+        entry.mtime_ns,
+        entry.size,
+        entry.target,
+        entry.sha256,
+        entry.database,
+        entry.left_out,
+        status_out(entry.status),
+        [status_out(one) for one in entry.beside],
+        entry.known is not None,
+    ]
+
+
+def entry_in(said: Any, ask: Ask, session: int) -> Entry:
+    number, path, kind, mode, mtime_ns, size, target, digest, database, left_out, status, beside, known = said
+    number, path = int(number), str(path)
+    _check_name(path)
+    return Entry(
+        path,
+        Kind(kind),
+        int(mode) & 0o7777,
+        int(mtime_ns),
+        max(int(size), 0),
+        str(target),
+        str(digest),
+        bool(database),
+        lambda: RemoteContent(ask, session, number),
+        status_in(status),
+        tuple(status_in(one) for one in beside),
+        int(left_out),
+        (lambda facts: bool(ask("known", session, number, facts_out(facts))[0])) if known else None,
+    )
+
+
+def _check_name(path: str) -> None:
+    """A name that leads nowhere else. The home itself is the empty one."""
+    if path and (path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/"))):
+        raise BadWord(f"a name that leads elsewhere: {path!r}")
+
+
+def facts_out(facts: DatabaseFacts | None) -> dict[str, Any] | None:
+    if facts is None:
+        return None
+    return {one.name: getattr(facts, one.name) for one in fields(DatabaseFacts)}
+
+
+def facts_in(said: Any) -> DatabaseFacts | None:
+    if said is None:
+        return None
+    counts = {str(name): None if one is None else int(one) for name, one in said["counts"].items()}
+    lean = said["lean"] if isinstance(said["lean"], dict) else None
+    state, method, detail = (str(said[name]) for name in ("state", "method", "detail"))
+    return DatabaseFacts(state, method, detail, int(said["page_size"]), counts, lean)
+
+
+class RemoteContent(Content):
+    """Bytes that the other side reads out piece by piece, as they are asked for."""
+
+    def __init__(self, ask: Ask, session: int, number: int) -> None:
+        super().__init__()
+        self._ask, self._session = ask, session
+        said, self._first = ask("open", session, number)
+        self._content = int(said["content"])
+        self._ended = False
+        self.size, self.mtime_ns = int(said["size"]), int(said["mtime_ns"])
+        self.database = facts_in(said["database"])
+        self._zeros = int(said["zeros"])
+        self._note_end(said)
+
+    def chunks(self) -> Iterator[bytes]:
+        left, zeros, piece = self.size, self._zeros, self._first
+        self._first, self._zeros = b"", 0
+        while True:
+            if zeros:
+                piece = ZEROS if zeros == len(ZEROS) else bytes(min(zeros, len(ZEROS)))
+            left -= len(piece)
+            if left < 0:
+                raise BadWord("more bytes than were announced")
+            if piece:
+                yield piece
+            if self._ended:
+                return
+            said, piece = self._ask("read", self._session, self._content)
+            zeros = int(said["zeros"])
+            self._note_end(said)
+
+    def close(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._ask("close", self._session, self._content)
+
+    def _note_end(self, said: Mapping[str, Any]) -> None:
+        if said["ended"]:
+            self._ended = True
+            self.remarks += [remark_from(one) for one in said["remarks"]]
+            self.database = facts_in(said["database"])
+
+
+class Contents:
+    """The side that reads: open contents by number, each given out in pieces."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[Content, Iterator[bytes]]] = {}
+        self._count = 0
+
+    def open(self, entry: Entry) -> tuple[dict[str, Any], bytes]:
+        content = entry.open()
+        self._count += 1
+        number = self._count
+        self._open[number] = (content, content.chunks())
+        said, piece = self.read(number)
+        size, mtime_ns = content.size, content.mtime_ns
+        if not said["ended"] and max(len(piece), said["zeros"]) >= size:
+            # Most files are one piece: that it was the last one need not be asked for.
+            said = {**self.read(number)[0], "zeros": said["zeros"]}
+        return {**said, "content": number, "size": size, "mtime_ns": mtime_ns}, piece
+
+    def read(self, number: int) -> tuple[dict[str, Any], bytes]:
+        content, chunks = self._open[number]
+        try:
+            piece = next(chunks, None)
+        except BaseException:
+            self.close(number)
+            raise
+        zeros = len(piece) if piece is ZEROS else 0
+        said: dict[str, Any] = {"ended": piece is None, "zeros": zeros, "remarks": []}
+        if piece is None:
+            said["remarks"] = [remark.as_dict() for remark in content.remarks]
+            self.close(number)
+        said["database"] = facts_out(content.database)
+        return said, b"" if piece is None or zeros else bytes(piece)
+
+    def close(self, number: int) -> tuple[None, bytes]:
+        if (found := self._open.pop(number, None)) is not None:
+            found[0].close()
+        return None, b""
+
+    def close_all(self) -> None:
+        for number in list(self._open):
+            self.close(number)
+
+
+def remarks_out(remarks: list[Remark]) -> list[dict[str, object]]:
+    return [remark.as_dict() for remark in remarks]

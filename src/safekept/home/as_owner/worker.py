@@ -1,0 +1,124 @@
+"""Root's side: the doors of the home room, each as a question to the child that is the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from safekept.core.entries import Entry, Source
+from safekept.core.events import Listener, silent
+from safekept.core.owner import Owner, child_of
+
+from ..layout.layout import Layout
+from .scanned import OwnersScan
+from .wire import Contents, entry_out
+
+if TYPE_CHECKING:
+    from safekept.core.sqlite import CaptureOptions
+
+    from ..landing.landing import Landed
+    from ..landing.plan import LandingPlan
+    from ..landing.targets import Targets
+    from ..scan.scanning import Selection
+
+_SERVER = "safekept.home.as_owner.server"
+_TOGETHER = 500
+
+
+class Worker:
+    """The child of one owner."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self._child = child_of(owner, _SERVER)
+
+    def do(self, function: str, *arguments: object, **named: object) -> Any:
+        """One of the functions in `plain.py`."""
+        return self._child.ask("do", function, list(arguments), named)[0]
+
+    def scan(
+        self, home: str, layout: Layout, selection: Selection, options: CaptureOptions, **fields: Any
+    ) -> OwnersScan:
+        return OwnersScan(self._child, home, layout, selection, options, **fields)
+
+    def plan_landing(
+        self,
+        source: Source,
+        targets: Targets,
+        layout: Layout,
+        exact: bool,
+        only: Sequence[str],
+        spare: Callable[[str], bool],
+    ) -> LandingPlan:
+        from .plans import plan_in
+
+        given = _Given(source)
+        handlers = {**given.handlers, "spare": lambda session, path: (spare(path), b"")}
+        arguments = (source.ordered, targets, layout, exact, tuple(only))
+        (number, said), _ = self._child.ask("plan", *arguments, handlers=handlers)
+        plan = plan_in(said, exact, layout)
+        plan.owners = OwnersLanding(self, int(number))
+        return plan
+
+    def undo(self, home: str, operation: str, deadline: float) -> Landed:
+        from .plans import landed_in
+
+        return landed_in(self.do("undo", home, operation, deadline))
+
+    def land(self, number: int, source: Source, listener: Listener, named: Mapping[str, Any]) -> Landed:
+        from .plans import landed_in
+
+        given = _Given(source)
+        try:
+            said, _ = self._child.ask("land", number, dict(named), handlers=given.handlers, listener=listener)
+        finally:
+            given.contents.close_all()
+        self._child.ask("done", number)
+        return landed_in(said)
+
+
+class OwnersLanding:
+    """A plan that the owner's child made and will carry out."""
+
+    def __init__(self, worker: Worker, number: int) -> None:
+        self.worker, self.number = worker, number
+
+    def land(self, source: Source, listener: Listener = silent, **named: Any) -> Landed:
+        return self.worker.land(self.number, source, listener, named)
+
+
+class _Given:
+    """Gives a source of root's to the child: entries in turn, bytes as they are asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.contents = source, Contents()
+        self._entries: dict[int, Entry] = {}
+        self._coming: Iterator[Entry] = iter(())
+        self._count = 0
+        self._together = 1 if source.ordered else _TOGETHER
+
+    @property
+    def handlers(self) -> dict[str, Any]:
+        return {
+            "begin": self._begin,
+            "more": self._more,
+            "open": lambda session, number: self.contents.open(self._entries[number]),
+            "read": lambda session, content: self.contents.read(content),
+            "close": lambda session, content: self.contents.close(content),
+        }
+
+    def _begin(self, session: int) -> tuple[Any, bytes]:
+        self._entries, self._coming = {}, iter(self.source)
+        return None, b""
+
+    def _more(self, session: int) -> tuple[Any, bytes]:
+        found = []
+        if self.source.ordered:
+            self._entries = {}
+        for entry in self._coming:
+            self._count += 1
+            self._entries[self._count] = entry
+            found.append(entry_out(entry, self._count))
+            if len(found) >= self._together:
+                break
+        return found, b""

@@ -1,0 +1,25 @@
+"""Who does what is to be done in a home: we, or a child that is its owner.
+
+As root, whatever happens in somebody's home happens as that somebody. So every door of this room that
+looks into a home or writes into one (`scan`, `plan_landing`, `land`, `recover`, `undo` and their like) asks
+here first, and none of its callers has to think of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from safekept.core.owner import foreign_owner
+
+if TYPE_CHECKING:
+    from .as_owner import Worker
+
+
+def worker_for(path: str) -> Worker | None:
+    """The child that works there; None: we do. Costs everybody but root one comparison."""
+    owner = foreign_owner(path)
+    if owner is None:
+        return None
+    from .as_owner import Worker
+
+    return Worker(owner)
