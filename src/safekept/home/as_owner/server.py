@@ -32,14 +32,13 @@ from .wire import Contents, entry_in, entry_out, facts_in, remarks_out
 
 _TOGETHER = 500
 #: What is loaded only when it is needed, and can no longer be found once the rights are gone.
-_NEEDED = ("safekept.core", "safekept.home")
+_NEEDED = ("safekept.core", "safekept.home", "encodings")
 _ALSO = (
     "ctypes",
     "sqlite3",
     "hashlib",
     "tomllib",
     "select",
-    "encodings.idna",
     "ruamel.yaml",
     "pwd",
     "grp",
