@@ -70,17 +70,17 @@ def test_hermes_gets_no_credentials_no_plugins_and_no_network(built, tmp_path, h
     put(home, "config.yaml", "model:\n  api_key: sk-very-secret\n  default: some/model\ntools: {}\n")
     take(here, home)
     seen = {}
-    honest = hermes_proof._judge
+    honest = hermes_proof._ask
 
-    def look(restored, prefix, place, answer):
-        if not prefix:
-            for directory, _, names in os.walk(place):
-                for name in names:
-                    with open(os.path.join(directory, name), "rb") as file:
-                        seen[name] = file.read()
-        return honest(restored, prefix, place, answer)
+    def look(interpreter, given):
+        answer = honest(interpreter, given)
+        for directory, _, names in os.walk(given.place):
+            for name in names:
+                with open(os.path.join(directory, name), "rb") as file:
+                    seen.setdefault(name, file.read())
+        return answer
 
-    monkeypatch.setattr(hermes_proof, "_judge", look)
+    monkeypatch.setattr(hermes_proof, "_ask", look)
     # It tries to reach somebody, and says what came of it.
     script = hermes_proof._SCRIPT.replace(
         'if (home / "state.db").exists():',

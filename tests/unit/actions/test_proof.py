@@ -10,7 +10,7 @@ import pytest
 from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
 from safekept.actions.drill import landing as drill_landing
 from safekept.actions.drill.checks.essentials import _brackets_match
-from safekept.actions.drill.checks.hermes import find_python
+from safekept.actions.drill.checks.interpreter import find_python
 from safekept.actions.drill.checks.without_secrets import blanked
 from safekept.actions.drill.source import LocalDamage, choose_small
 from safekept.actions.drill.subject import is_archive
@@ -227,6 +227,7 @@ def test_a_user_without_rights_drills_what_is_closed_even_to_himself(built, tmp_
     """Directories that cannot be written and a database that is read-only come back, are proven, and go."""
     drilled(with_copied_vault(built, str(tmp_path)), home=built.home)  # what is imported late is imported now
 
+    os.chown(nobodys, os.getuid(), os.getgid())  # it is made ready first, and his afterwards
     here, home = with_copied_home(built, nobodys)
     os.chmod(os.path.join(home, "state.db"), 0o400)
     os.chmod(os.path.join(home, "skills", "keeper"), 0o500)
