@@ -255,8 +255,12 @@ def test_a_home_that_leads_to_what_is_roots_is_refused(world: World):
     codes = everything(world, "snapshot", "backup", "restore", "schedule")
     assert guarded(world) == before
     assert codes[0] != 0 and codes[1] != 0
-    listed = world.system("mallory", "snapshot", "list", "--json")
-    assert "root's soul" not in listed.stdout and '"snapshots": []' in listed.stdout.replace("\n", "")
+    said = answer(world.system("mallory", "snapshot", "create", "--json"))["error"]
+    assert isinstance(said, dict) and said["code"] == "home-unreadable", "mallory may not read it"
+    said = answer(world.system("mallory", "snapshot", "list", "--json"))["error"]
+    assert isinstance(said, dict) and said["code"] == "home-leads-elsewhere"
+    assert said["what"] == f"`{HOME}` belongs to `mallory` and leads to `/srv/precious`, which does not"
+    assert not os.path.exists(world.outside("/var/lib/safekept/mallory/vault")), "nothing was stored"
 
 
 AGENT = """#!/bin/sh

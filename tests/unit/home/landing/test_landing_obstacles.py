@@ -218,7 +218,7 @@ def mounted(home, tmp_path):
 @pytest.mark.parametrize("known", [False, True])
 def test_a_file_that_is_a_mount_point_is_named_and_nothing_changes(home, mounted, monkeypatch, exact, known):
     if not known:  # a system that does not list its mounts: the kernel's refusal is understood
-        for name in ("plan", "wish"):
+        for name in ("plan", "desired_state"):
             monkeypatch.setattr(f"safekept.home.landing.{name}.mount_points", frozenset)
     before = facts(home)
     entries = [file("SOUL.md", "new"), file("notes/e", "new")]
