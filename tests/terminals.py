@@ -56,6 +56,19 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def interrupt(self) -> int:
+        """Ctrl-C at a question, and the exit code.
+
+        Python loses one that comes in the very moment before it waits for a key, and takes note of it at
+        the next. Where nothing comes of it for ten seconds it is pressed once more, as a person would.
+        """
+        for _ in range(6):
+            self.type("\x03")
+            while select.select([self._master], [], [], 10)[0]:
+                if not self._read():
+                    return self.process.wait(60)
+        raise AssertionError(f"Ctrl-C does nothing after {self.seen!r}")
+
     def end(self) -> int:
         """Read to the end; the exit code, negative for a signal."""
         while self._read():

@@ -18,6 +18,7 @@ from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage, MemoryStorage
 from safekept.vault.storage.base import FileKind
+from servers import wait_until
 from vaults import SECRET, new_vault, read_files, some_files
 
 #: Saves one snapshot after the other and says each one's id and seed once it is stored.
@@ -104,21 +105,31 @@ def test_several_processes_may_save_at_once(tmp_path):
     assert os.listdir(os.path.join(path, "locks")) == []
 
 
-class SlowStorage(MemoryStorage):
-    """A pack takes a while; whoever deletes or reports meanwhile does so under its feet."""
+class InterruptedStorage(MemoryStorage):
+    """Ctrl-C while a pack is being written and waited for, and once more while that is being answered."""
 
     def write(self, kind, name, data):
         if kind is FileKind.PACK:
-            time.sleep(0.6)
+            for where in ("flush", "close"):
+                wait_until(lambda where=where: where in main_thread_is_in())
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)  # whoever leaves now leaves too early
         super().write(kind, name, data)
+
+
+def main_thread_is_in() -> set[str]:
+    """The functions that the main thread is in."""
+    frame, names = sys._current_frames()[threading.main_thread().ident], set()
+    while frame is not None:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
 
 
 def test_an_interrupt_waits_for_the_pack_that_is_being_stored_and_names_it():
     """Ctrl-C, and once more while the first is being answered: the thread that writes is not left behind."""
-    storage = SlowStorage()
+    storage = InterruptedStorage()
     with new_vault(storage) as vault:
-        for delay in (0.15, 0.3):
-            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt), vault.saver(None) as saver:
             blob = saver.save(BlobKind.DATA, b"under way")
             saver.flush()

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 
@@ -202,14 +203,14 @@ def test_json_is_never_mixed_with_a_question(tmp_path, launcher_environment):
 
 
 def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environment):
+    """While it waits for a database that somebody has locked: it is not done before Ctrl-C comes."""
     import pty
     import signal
-    import time
 
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
-    with open(os.path.join(home, "noise.bin"), "wb") as file:
-        for _ in range(150):
-            file.write(os.urandom(1 << 20))
+    locked = sqlite3.connect(os.path.join(home, "state.db"), isolation_level=None)
+    locked.execute("pragma locking_mode=exclusive")
+    locked.execute("begin exclusive")
     parent, child = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "safekept", "backup", "-o", str(tmp_path / "iris.zip")],
@@ -225,13 +226,14 @@ def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environ
     with contextlib.suppress(OSError):
         while True:
             screen += os.read(parent, 4096)
-            if not sent and b"\x1b[?25l" in screen:
-                time.sleep(0.1)
+            if not sent and b"waiting for" in screen:
                 process.send_signal(signal.SIGINT)
                 sent = True
     os.close(parent)
-    assert process.wait(30) == 130
-    assert sent and screen.rfind(b"\x1b[?25h") > screen.rfind(b"\x1b[?25l"), "the cursor stayed hidden"
+    locked.close()
+    assert process.wait(60) == 130
+    assert sent and b"\x1b[?25l" in screen
+    assert screen.rfind(b"\x1b[?25h") > screen.rfind(b"\x1b[?25l"), "the cursor stayed hidden"
     assert b"Interrupted; nothing is left half done" in screen
 
 

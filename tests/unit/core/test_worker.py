@@ -9,8 +9,15 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 from safekept.core.worker import Worker
 finished = []
+def waits():
+    frame, names = sys._current_frames()[threading.main_thread().ident], set()
+    while frame:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return "wait_whatever_comes" in names
 def work():
-    time.sleep(0.2)
+    while not waits():
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGINT)   # reaches the main thread in the middle of its wait
     time.sleep(0.5)
     finished.append(True)
