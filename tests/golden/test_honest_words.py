@@ -227,7 +227,7 @@ def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environ
         while True:
             screen += os.read(parent, 4096)
             if not sent and b"waiting for" in screen:
-                process.send_signal(signal.SIGINT)
+                os.killpg(process.pid, signal.SIGINT)  # as a terminal does
                 sent = True
     os.close(parent)
     locked.close()
