@@ -11,7 +11,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: name -> (module, one line for --help). The module has a click command called `command`.
+#: name -> (module, one line for --help). The module has a click command called `command`, or another one
+#: that stands behind a colon.
 Table = Mapping[str, tuple[str, str]]
 
 
@@ -29,7 +30,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return None
-        found = import_module(self.table[cmd_name][0]).command
+        module, _, name = self.table[cmd_name][0].partition(":")
+        found = getattr(import_module(module), name or "command")
         assert isinstance(found, click.Command)
         return found
 

@@ -12,7 +12,7 @@ TABLE = {
     "check": ("safekept.cli.commands.vault.check", "Prove that everything stored can be given back."),
     "repair": ("safekept.cli.commands.vault.repair", "Keep every sound piece of a damaged vault."),
     "stats": ("safekept.cli.commands.vault.stats", "What it holds and what that costs."),
-    "key": ("safekept.cli.commands.vault.key", "The keys and passphrases that open it."),
+    "key": ("safekept.cli.commands.vault.keys", "The keys and passphrases that open it."),
     "kit": ("safekept.cli.commands.vault.kit", "Write the page that opens it on a bare machine."),
     "unlock": ("safekept.cli.commands.vault.unlock", "Remove locks that were left behind."),
     "prune": ("safekept.cli.commands.vault.prune", "Give the room of forgotten snapshots back."),

@@ -1,4 +1,4 @@
-"""`safekept notify test`: a message to everybody who is set up, so that it is known to arrive."""
+"""`safekept notify`: who hears of it when something is wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import click
 
 from safekept.core.errors import SafekeptError
 
-from ....options import start
+from ...groups import LazyGroup
+from ...options import start
 
 
 class NobodyToNotify(SafekeptError):
@@ -18,7 +19,7 @@ class NobodyToNotify(SafekeptError):
 @click.command("test")
 @click.option("--dry-run", is_flag=True, help="Say who would be told; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(dry_run: bool, as_json: bool) -> int:
+def test_command(dry_run: bool, as_json: bool) -> int:
     """Send a test message to everybody who is set up, and say how it went with each.
 
     Exit code 0: all were reached; 3: some were not; 1: none was. The whole URL of a target is never shown.
@@ -49,3 +50,16 @@ def command(dry_run: bool, as_json: bool) -> int:
     for one in told:
         console.item(f"{one.target}: {'reached' if one.ok else one.reason}")
     return 0 if len(reached) == len(told) else 3 if reached else 1
+
+
+COMMANDS = {
+    "test": (
+        "safekept.cli.commands.status.notify:test_command",
+        "Send a message to everybody who is set up.",
+    ),
+}
+
+
+@click.group("notify", cls=LazyGroup, table=COMMANDS)
+def command() -> None:
+    """Who hears of it when something is wrong: the settings `notify.*`."""

@@ -1,0 +1,175 @@
+"""`safekept sessions …`: one conversation out of an older state.db, without touching the others."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from safekept.actions.snapshots.sessions import (
+    Compared,
+    list_sessions,
+    read_session,
+    restore_session,
+    stored_chats,
+)
+
+from ...console import count_text, path_text
+from ...groups import LazyGroup
+from ...options import common_options, source_options, start
+from ...words.snapshots import named_home, session_options
+
+
+@click.command("list")
+@session_options
+@source_options
+@common_options
+def list_command(word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
+    """See the conversations in a snapshot's state.db: id, start, messages there and here, title.
+
+    `here` counts the messages that the live database has of the same session; `–` means that it has none.
+    """
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
+        found = list_sessions(stored)
+        console.finish()
+        chosen = stored.opened.chosen
+        console.document(
+            {
+                "snapshot": chosen.as_dict(),
+                "database": stored.database,
+                "sessions": [one.as_dict() for one in found],
+            }
+        )
+        console.heading(f"{len(found):,} sessions in {path_text(stored.database)} of snapshot {chosen.short}")
+        width = max((len(one.stored.id) for one in found), default=2)
+        if found:
+            console.line(f"  {'ID':<{width}}  {'STARTED':<16}  {'THERE':>6}  {'HERE':>6}  TITLE")
+        for one in found:
+            console.line(_line(one, width))
+        gone = next((one for one in found if one.live_messages is None), None)
+        if gone is not None:
+            words = ("sessions", "restore", gone.stored.id, "--from", chosen.short)
+            options = (*(("--profile", profile) if profile else ()), *named_home(home, layout))
+            console.line(f"Bring one back: `{console.command(*words, *options)}`")
+    return 0
+
+
+def _line(one: Compared, width: int) -> str:
+    stored, live = one.stored, one.live_messages
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(stored.started)) if stored.started else "–"
+    here = "–" if live is None else "?" if live < 0 else f"{live:,}"
+    title = path_text(stored.title) or path_text(stored.source)
+    return f"  {path_text(stored.id):<{width}}  {started:<16}  {stored.messages:>6,}  {here:>6}  {title}"
+
+
+@click.command("show")
+@click.argument("session")
+@session_options
+@source_options
+@common_options
+def show_command(session: str, word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
+    """Read one conversation of a snapshot. SESSION is its id, the start of one, or its title."""
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
+        found, messages = read_session(context, stored, session, console.listener())
+        console.finish()
+        console.document(
+            {
+                "snapshot": stored.opened.chosen.as_dict(),
+                "database": stored.database,
+                **found.as_dict(),
+                "said": [message.as_dict() for message in messages],
+            }
+        )
+        said = count_text(found.messages, "message")
+        console.heading(f"{path_text(found.title or found.id)} ({path_text(found.id)}, {said})")
+        for message in messages:
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message.time)) if message.time else ""
+            tool = f" {path_text(message.tool)}" if message.tool else ""
+            console.line(f"{path_text(message.role)}{tool}  {when}", bold=True)
+            console.line("  " + message.text.replace("\n", "\n  "))
+    return 0
+
+
+@click.command("restore")
+@click.argument("session")
+@click.option("--as", "new_id", metavar="NEWID", default="", help="Bring it back under another id.")
+@session_options
+@source_options
+@common_options
+def restore_command(
+    session: str, new_id: str, word: str, profile: str, home: str, layout: str, as_json: bool
+) -> int:
+    """Bring one conversation of a snapshot back into the live state.db, while the agent runs.
+
+    It comes with its messages and with the parent sessions that are missing, and can be searched as
+    before. Nothing that is there is overwritten: a session with the same id and other messages is
+    refused, and messages whose ids are taken get new ones.
+    """
+    settings, context, console = start(as_json)
+    place = context.locate(home, layout)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
+        done = restore_session(
+            context,
+            place,
+            stored,
+            session,
+            new_name=new_id,
+            deadline=settings.number("database.deadline"),
+            listener=console.listener(),
+        )
+        chosen = stored.opened.chosen
+    console.finish()
+    returned = done.returned
+    undo = ""
+    if done.undo_point.id and not returned.already:
+        words = ("snapshot", "restore", done.undo_point.id[:8], stored.database)
+        undo = console.command(*words, *named_home(home, layout))
+    console.document(
+        {
+            "operation": done.operation,
+            "snapshot": chosen.as_dict(),
+            "database": done.database,
+            **returned.as_dict(),
+            "undo_point": done.undo_point.id,
+            "undo": undo,
+        }
+    )
+    if returned.already:
+        console.heading(f"Session {path_text(returned.session)} is there already; nothing was changed")
+    else:
+        console.heading(f"Session {path_text(returned.session)} is back in {path_text(done.database)}")
+        console.fact("Messages", f"{returned.messages:,}")
+    if returned.title:
+        console.fact("Title", path_text(returned.title))
+    if returned.parents:
+        names = ", ".join(map(path_text, returned.parents))
+        console.fact("Parents", f"{count_text(len(returned.parents), 'session')} came with it: {names}")
+    for note in returned.notes:
+        console.fact("Note", path_text(note))
+    if undo:
+        console.fact("Before", f"kept as snapshot {done.undo_point.id[:8]}")
+        console.line(f"To have the whole database as it was before, later messages lost: `{undo}`")
+    return 0
+
+
+#: name -> (module, one line for --help); each is loaded only when called.
+TABLE = {
+    "list": (
+        "safekept.cli.commands.snapshots.sessions:list_command",
+        "See the conversations that a snapshot holds.",
+    ),
+    "show": ("safekept.cli.commands.snapshots.sessions:show_command", "Read one of them."),
+    "restore": (
+        "safekept.cli.commands.snapshots.sessions:restore_command",
+        "Bring one back into the live database.",
+    ),
+}
+
+
+@click.group("sessions", cls=LazyGroup, table=TABLE)
+def command() -> None:
+    """Bring one conversation back out of an older state.db, and leave every other as it is."""

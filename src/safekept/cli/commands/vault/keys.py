@@ -1,0 +1,149 @@
+"""`safekept vault key …`: the keys and passphrases that open the vault."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.vault.keys.keys import (
+    add_passphrase,
+    export_key,
+    key_to_remove,
+    listed_keys,
+    remove_key,
+    write_exported_key,
+)
+from safekept.actions.vault.opening import open_vault
+
+from ...console import count_text, path_text
+from ...groups import LazyGroup
+from ...options import source_options, start
+from .options import json_option, new_passphrase, passphrase_options
+
+
+@click.command("list")
+@source_options
+@json_option
+def list_command(as_json: bool) -> int:
+    """See which keys open the vault. None of them is shown itself."""
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        found = listed_keys(repository)
+    console.document({"vault": context.places.reads_from, "keys": [key.as_dict() for key in found]})
+    console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(context.places.reads_from)}")
+    for key in found:
+        mark = "*" if key.current else " "
+        text = key.reason or f"{key.kind:<20}  {key.created[:16].replace('T', ' ')}  {key.person}"
+        console.line(f"{mark} {key.id[:8]}  {path_text(text)}")
+    console.line("* opened the vault just now")
+    if not any(key.kind != "generated key" for key in found if not key.reason):
+        console.line("No passphrase opens it yet; add one for bad days: `safekept vault key add --recovery`")
+    return 0
+
+
+@click.command("add")
+@click.option("--recovery", is_flag=True, help="Call it the recovery passphrase in lists.")
+@passphrase_options
+@json_option
+def add_command(
+    recovery: bool,
+    passphrase_fd: int | None,
+    passphrase_file: str,
+    passphrase_command: str,
+    as_json: bool,
+) -> int:
+    """Add a passphrase that opens the vault too. It is asked for at a terminal.
+
+    A recovery passphrase is for the day on which the key file is gone: remember it, or keep it on
+    paper somewhere else. It is never written anywhere by safekept.
+    """
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        what = "New recovery passphrase" if recovery else "New passphrase"
+        secret = new_passphrase(console, passphrase_command, passphrase_file, passphrase_fd, what)
+        added = add_passphrase(context, repository, secret, recovery=recovery)
+    console.document({"vault": context.places.vault, "key": added, "recovery": recovery})
+    name = "recovery passphrase" if recovery else "passphrase"
+    console.heading(f"The vault {path_text(context.places.vault)} opens with this {name} too")
+    console.fact("Key", added[:8])
+    console.line(f"Take it away again with: `{console.command('vault', 'key', 'remove', added[:8])}`")
+    return 0
+
+
+@click.command("remove")
+@click.argument("id")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show which key would go; remove nothing.")
+@json_option
+def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Take away the key that starts with ID, so that it opens the vault no more.
+
+    Never the one that the vault was opened with. Whoever copied the vault before can still open
+    that copy with it.
+    """
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        key = key_to_remove(repository, id)
+        named = f"{key.id[:8]} ({key.kind or 'unreadable'}, {key.person})"
+        if dry_run:
+            console.document({"dry_run": True, "key": key.as_dict()})
+            console.line(f"Would remove the key {path_text(named)}; nothing was changed")
+            return 0
+        if not yes:
+            if not console.can_ask():
+                raise ConsentNeeded(
+                    f"removing the key {named} needs your consent",
+                    kept="No key was removed",
+                    next_steps=(f"Agree to it: `safekept vault key remove {key.id[:8]} --yes`",),
+                )
+            if not console.ask(f"Remove the key {path_text(named)}?"):
+                raise click.Abort
+        remove_key(context, repository, key.id)
+    console.document({"removed": key.as_dict()})
+    console.heading(f"Removed the key {path_text(named)}")
+    return 0
+
+
+@click.command("export")
+@click.option("-o", "--output", metavar="FILE", default="", help="Write it there (0600), not to the screen.")
+@json_option
+def export_command(output: str, as_json: bool) -> int:
+    """Show the key in the key file, proven to open the vault, or write it to FILE.
+
+    Whoever has it can read everything in the vault. restic takes it as its password.
+    """
+    _, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        secret = export_key(context, repository)
+    if output:
+        path = os.path.abspath(output)
+        write_exported_key(path, secret.text)
+        console.document({"vault": context.places.vault, "written": path})
+        console.heading(f"Wrote the key of the vault {path_text(context.places.vault)}")
+        console.fact("File", path_text(path))
+        console.line("Whoever has this file can read everything in the vault")
+        return 0
+    console.document({"vault": context.places.vault, "key": secret.text})
+    if not as_json:
+        console.say("Whoever has this key can read everything in the vault; it is also your restic password")
+    console.line(secret.text)
+    return 0
+
+
+#: name -> (module, one line for --help); each is loaded only when called.
+TABLE = {
+    "list": ("safekept.cli.commands.vault.keys:list_command", "See which keys open the vault."),
+    "add": ("safekept.cli.commands.vault.keys:add_command", "Add a passphrase that opens it too."),
+    "remove": (
+        "safekept.cli.commands.vault.keys:remove_command",
+        "Take a key away; never the last one in use.",
+    ),
+    "export": ("safekept.cli.commands.vault.keys:export_command", "Show the key, or write it to a file."),
+}
+
+
+@click.group("key", cls=LazyGroup, table=TABLE)
+def command() -> None:
+    """The keys and passphrases that open the vault."""
