@@ -29,6 +29,8 @@ _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from importlib import import_module; import_module(sys.argv[1]).main(*map(int, sys.argv[2:]))"
 )
+#: Seconds for a child to take a landing back; one that needs longer is ended, and the next command does it.
+_PATIENCE = 60.0
 _USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -68,7 +70,7 @@ class OwnerChild:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._line.broken and self._process.poll() is None
 
     def ask(
         self,
@@ -95,15 +97,19 @@ class OwnerChild:
                 owner=self.owner.name,
                 path=error.filename,
             ) from error
+        except BaseException:
+            if self._line.broken:  # Ctrl-C, or the time is over
+                self.end()  # it takes back what it began, and that is waited for
+            raise
 
     def end(self) -> None:
-        """Let go of the pipes: a child without them ends by itself; one that does not is ended."""
+        """Let go of the pipes: a child without them takes back what it began and ends by itself."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
         try:
-            self._process.wait(5)
+            self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -44,28 +44,41 @@ class Line:
         self._encode, self._decode, self._failure, self._raised = encode, decode, failure, raised
         self._turn, self._pen = threading.RLock(), threading.Lock()
         self._answers: list[Mapping[str, Handler]] = []
+        self.broken = False
         self.told: Callable[[Any], None] = lambda value: None
 
     def ask(
         self, name: str, *arguments: object, handlers: Mapping[str, Handler] | None = None
     ) -> tuple[Any, bytes]:
-        """Ask, and answer with `handlers` whatever the other side wants to know before it can answer."""
+        """Ask, and answer with `handlers` whatever the other side wants to know before it can answer.
+
+        Ctrl-C or an end of the time may come in the middle of a word. The line is then `broken`: nobody
+        can say any more which answer belongs to which question.
+        """
         with self._turn:
+            if self.broken:
+                raise LineClosed
+            self.broken = True
             self._answers.append(handlers or {})
             try:
                 self._send(ASK, [name, list(arguments)], b"")
-                while True:
-                    kind, head, body = self._receive()
-                    if kind == ANSWER:
-                        return head, body
-                    if kind == FAILED:
-                        raise self._raised(head)
-                    if kind == TOLD:
-                        self.told(head)
-                    else:
-                        self._answer(head)
+                kind, head, body = self._until_answered()
             finally:
                 self._answers.pop()
+            self.broken = False
+        if kind == FAILED:
+            raise self._raised(head)
+        return head, body
+
+    def _until_answered(self) -> tuple[int, Any, bytes]:
+        while True:
+            kind, head, body = self._receive()
+            if kind in (ANSWER, FAILED):
+                return kind, head, body
+            if kind == TOLD:
+                self.told(head)
+            else:
+                self._answer(head)
 
     def tell(self, value: object) -> None:
         """Say something that wants no answer."""
@@ -89,9 +102,9 @@ class Line:
             if known is None:
                 raise ValueError(f"nobody here answers `{name}`")
             answer, body = known[name](*arguments)
-        except (KeyboardInterrupt, SystemExit):
+        except LineClosed:
             raise
-        except BaseException as error:
+        except Exception as error:
             self._send(FAILED, self._failure(error), b"")
         else:
             self._send(ANSWER, answer, body)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from homes import make_hermes_home
+from homes import differences, make_hermes_home, tree_facts
 from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
 from safekept.core.owner import Line, OwnerChildFailed
 from safekept.core.owner.child import OwnerNotPermitted, raised_from, said_of
@@ -165,6 +165,30 @@ def test_a_child_that_ends_is_an_error_with_a_way_on(home):
     assert caught.value.what == "the process that works as `nobody` failed: it ended without an answer"
     again, other = child_of(home)
     assert other != pid and again.do("is_directory", home) is True
+
+
+class TimeIsOver(BaseException):
+    """As a scheduled run ends a step."""
+
+
+@pytest.mark.parametrize("told", [KeyboardInterrupt, SystemExit, TimeIsOver])
+def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told):
+    before = tree_facts(home, databases="bytes")
+    _, pid = child_of(home)
+
+    def stop():
+        raise told
+
+    source = entries("first.md")
+    source.entries.append(Entry("second.md", Kind.FILE, 0o644, 1_000_000_000, 3, open=stop))
+    plan = plan_landing(source, Targets(home=home), LAYOUT)
+    with pytest.raises(told):
+        land(source, plan, operation="x1")
+    assert differences(before, tree_facts(home, databases="bytes")) == []
+    assert not os.path.exists(f"/proc/{pid}"), "it has ended, and nothing of it is left at work"
+    assert os.listdir(home + ".safekept/landings") == []
+    again, _ = child_of(home)
+    assert again.do("is_directory", home) is True
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../b", "a//b", "a/", "a\0b", "."])
