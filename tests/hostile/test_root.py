@@ -306,6 +306,15 @@ def test_settings_that_somebody_else_wrote_are_not_obeyed(world: World):
     assert guarded(world) == before
 
 
+def test_root_writes_no_archive_into_a_directory_of_somebody_else(world: World):
+    world.hermes_home("mallory")
+    os.mkfifo(world.outside("/home/mallory/hermes-backup-2026-01-01-000000.zip"))
+    for words in (("backup",), ("backup", "-o", "/home/mallory/x.zip"), ("backup", "-o", "/home/mallory/d/")):
+        said = answer(world.system("mallory", *words, "--json"))["error"]
+        assert isinstance(said, dict) and said["code"] == "output-of-another", said
+    assert sorted(os.listdir(world.outside("/home/mallory")))[-1].startswith("hermes-backup-2026-01-01")
+
+
 SWAPPER = """
 import os, sys, time
 area = sys.argv[1]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from safekept.archive.sealing import Seal, unsealed_name
 from safekept.core.errors import SafekeptError
+from safekept.core.owner import foreign_owner
 
 from ..base.context import HomeRef, UserContext
 
@@ -56,6 +57,10 @@ class OutputTaken(SafekeptError):
     code = "output-taken"
 
 
+class OutputOfAnother(SafekeptError):
+    code = "output-of-another"
+
+
 def output_path(
     context: UserContext,
     place: HomeRef,
@@ -70,6 +75,7 @@ def output_path(
     stamp = time.strftime("%Y-%m-%d-%H%M%S", time.localtime(now or None))
     name = f"{place.layout.archive_prefix}-{stamp}{suffix}"
     output = os.path.expanduser(named) if named else context.places.user_home
+    _refuse_place_of_another(output)
     if not names_a_file(output):
         return os.path.join(os.path.abspath(output), name)
     output = os.path.abspath(output)
@@ -82,6 +88,21 @@ def output_path(
             next_steps=("Name another file with `safekept backup -o PATH`",),
         )
     return output
+
+
+def _refuse_place_of_another(output: str) -> None:
+    """As root: what is in a directory of somebody else is looked at and written by nobody but that user."""
+    if (owner := foreign_owner(output)) is not None:
+        raise OutputOfAnother(
+            f"`{output}` belongs to `{owner.name}`, and this command runs as root",
+            kept="Nothing was written",
+            next_steps=(
+                "Name a directory of root's: `safekept backup -o /var/backups/`",
+                f"Or run it as that user: put `sudo -u {owner.name}` in front of it",
+            ),
+            path=output,
+            owner=owner.name,
+        )
 
 
 def names_a_file(output: str) -> bool:
