@@ -96,14 +96,6 @@ class LandingDirectory:
         return os.path.join(self.path, "set-aside")
 
     @property
-    def owner(self) -> tuple[int, int] | None:
-        """Who the landing belongs to, where we are root and have to say so; else None."""
-        if os.geteuid() != 0:
-            return None
-        facts = os.stat(self.path)
-        return facts.st_uid, facts.st_gid
-
-    @property
     def state(self) -> str:
         """The record that is there: INTENT, LANDED, TAKEN_BACK, or empty before any of them."""
         for name in (LANDED, TAKEN_BACK, INTENT):
@@ -137,14 +129,10 @@ class Area:
     @contextlib.contextmanager
     def lock(self, doing: str, wait: float = 0.0) -> Iterator[None]:
         """One landing per home at a time; raises AlreadyRunning, naming the holder."""
-        path = os.path.join(self.path, "lock")
-        with process_lock(path, doing, wait):
-            if os.geteuid() == 0:  # the owner of the home must be able to take it later
-                facts = os.stat(self.path)
-                os.chown(path, facts.st_uid, facts.st_gid, follow_symlinks=False)
+        with process_lock(os.path.join(self.path, "lock"), doing, wait):
             yield
 
-    def begin(self, operation: str, owner: tuple[int, int] | None) -> LandingDirectory:
+    def begin(self, operation: str) -> LandingDirectory:
         """A fresh directory for one landing."""
         landings = os.path.join(self.path, "landings")
         private_directory(landings)
@@ -154,9 +142,6 @@ class Area:
         os.mkdir(directory.path, 0o700)
         os.mkdir(directory.staged, 0o700)
         os.mkdir(directory.replaced, 0o700)
-        if owner is not None:
-            for path in (self.path, landings, directory.path, directory.staged, directory.replaced):
-                os.chown(path, *owner, follow_symlinks=False)
         return directory
 
     def all(self) -> list[LandingDirectory]:
@@ -186,20 +171,19 @@ def existing_areas(home: str) -> list[Area]:
 
 def open_area(home: str) -> Area:
     """The area for a new landing, made where it is missing; on the home's filesystem."""
-    owner = owner_of(home)
     home = real_home(home)
     beside = home + SUFFIX
     if _beside_is_possible(home):
         with contextlib.suppress(PermissionError):
             private_directory(beside)
             if _ours(beside):
-                _settle_in(beside, owner)
+                _close(beside)
                 return Area(beside)
     inside = os.path.join(home, SUFFIX)
     private_directory(inside)
     if not _ours(inside):
         raise _not_ours(inside)
-    _settle_in(inside, owner)
+    _close(inside)
     return Area(inside)
 
 
@@ -231,7 +215,7 @@ def _ours(path: str) -> bool:
         facts = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(facts.st_mode) and owned_by_us(facts)
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and owned_by_us(facts)
 
 
 def _not_ours(path: str) -> AreaNotOurs:
@@ -243,17 +227,7 @@ def _not_ours(path: str) -> AreaNotOurs:
     )
 
 
-def _settle_in(path: str, owner: tuple[int, int]) -> None:
-    """Closed to others, and the home's owner's own even where root made it."""
-    if os.geteuid() == 0:
-        os.chown(path, *owner, follow_symlinks=False)
+def _close(path: str) -> None:
+    """Nobody else may look into it."""
     if stat.S_IMODE(os.lstat(path).st_mode) != 0o700:
         os.chmod(path, 0o700)
-
-
-def foreign_owner(home: str) -> tuple[int, int] | None:
-    """Whom root must give what it writes; None where files belong to the right one by themselves."""
-    if os.geteuid() != 0:
-        return None
-    owner = owner_of(home)
-    return None if owner == (0, os.getegid()) else owner

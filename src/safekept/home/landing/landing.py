@@ -19,7 +19,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, free_bytes, sync_filesystem
 
-from .area import INTENT, LANDED, Area, LandingDirectory, foreign_owner, not_permitted, open_area, place_of
+from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, Steps, Unchanged, Wanted, Wish
 from .landing_trees import Ground
 from .plan import SPARE, LandingPlan, existing
@@ -107,7 +107,7 @@ def land(
     def fill(directory: LandingDirectory) -> tuple[Wish, Staging]:
         _check_room(plan)
         work.clock("stage")
-        staging = stage(source, plan, directory.staged, work.owner, listener, prover(plan.items))
+        staging = stage(source, plan, directory.staged, listener, prover(plan.items))
         if any(staged.lean is not None for staged in staging.things.values()):
             work.clock("rebuild")
             rebuild_lean(staging, without_search, listener)
@@ -124,7 +124,6 @@ class Work:
 
     def __init__(self, home: str, operation: str, deadline: float, listener: Listener) -> None:
         self.home, self.operation, self.deadline, self.listener = home, operation, deadline, listener
-        self.owner = foreign_owner(home)
         self.timings: dict[str, float] = {}
         self.started = time.monotonic()
         self._last: tuple[str, float] = ("", self.started)
@@ -164,7 +163,7 @@ class Work:
         undoes: LandingDirectory | None,
     ) -> Landed:
         settle(area, self.home)
-        directory = area.begin(self.operation, self.owner)
+        directory = area.begin(self.operation)
         try:
             wish, staging = fill(directory)
             self.clock("sync")
@@ -185,8 +184,8 @@ class Work:
                     steps.directories,
                     steps.steps,
                 )
-                write_record(os.path.join(directory.path, INTENT), record, self.owner)
-                swap(ground, record, steps, self.owner, self.deadline, self.listener)
+                write_record(os.path.join(directory.path, INTENT), record)
+                swap(ground, record, steps, self.deadline, self.listener)
                 landed = self._landed(ground, record, steps, kept, wanted_bytes, staging)
         except BaseException:
             self._abandon(directory)

@@ -18,7 +18,6 @@ class Ground:
     def __init__(self, directory: LandingDirectory, roots: list[Root]) -> None:
         self.directory = directory
         self.roots = roots
-        self._owner = directory.owner  # what root makes here belongs to whom the area belongs
         self._stack = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
             self.targets = [stack.enter_context(Tree(root.base)) for root in roots]
@@ -59,6 +58,4 @@ class Ground:
         for made in (place, path):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(made, 0o700)
-                if self._owner is not None:
-                    os.chown(made, *self._owner, follow_symlinks=False)
-        return stack.enter_context(Tree(path, make=True, owner=self._owner))
+        return stack.enter_context(Tree(path, make=True))

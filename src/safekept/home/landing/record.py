@@ -84,7 +84,7 @@ class LandingRecord:
         return f".safekept-tmp-{self.process}-{self.operation}-{step.number}"
 
 
-def write_record(path: str, record: LandingRecord, owner: tuple[int, int] | None) -> None:
+def write_record(path: str, record: LandingRecord) -> None:
     """Write the intent, durable and whole when this returns."""
     header = {
         "format": FORMAT,
@@ -99,8 +99,6 @@ def write_record(path: str, record: LandingRecord, owner: tuple[int, int] | None
     }
     with durable_file(path) as file:
         descriptor = file.fileno()
-        if owner is not None:
-            os.fchown(descriptor, *owner)
         write_all(descriptor, _line(header))
         for batch in _batches([_directory_line(item) for item in record.directories]):
             write_all(descriptor, batch)

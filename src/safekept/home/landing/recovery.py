@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from safekept.core.locks import AlreadyRunning
+from safekept.core.owner import foreign_owner
 
 from ..owner import worker_for
 from .area import (
@@ -21,7 +22,6 @@ from .area import (
     LandingDirectory,
     existing_areas,
     not_permitted,
-    owner_of,
     real_home,
 )
 from .record import LandingRecord, read_header
@@ -211,8 +211,8 @@ def _unreadable(directory: LandingDirectory) -> LandingNotTakenBack:
 def _check_trust(directory: LandingDirectory, home: str) -> None:
     """Refuse a record that does not belong to this home.
 
-    As root we act on records that an ordinary user could have written: they may name this home,
-    and places outside it that belong to the same user, and no others.
+    Its area is ours, so nobody else wrote it; but a home can be moved or copied with its area. What it
+    names outside the home may, as root, be nobody else's.
     """
     header = read_header(directory.record)
     if not trusted(header, home):
@@ -228,10 +228,7 @@ def trusted(record: LandingRecord, home: str) -> bool:
     first = record.roots[0]
     if os.path.join(first.base, first.name) != real_home(home):
         return False
-    if os.geteuid() != 0:
-        return True
-    owner = owner_of(home)
-    return all(os.stat(root.base).st_uid == owner[0] for root in record.roots[1:])
+    return all(foreign_owner(os.path.join(root.base, root.name)) is None for root in record.roots[1:])
 
 
 def _past(directories: list[LandingDirectory]) -> list[PastLanding]:
@@ -240,7 +237,7 @@ def _past(directories: list[LandingDirectory]) -> list[PastLanding]:
         if directory.state == LANDED:
             try:
                 headers.append((directory, read_header(directory.record)))
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, KeyError, TypeError):
                 continue
     undone = {header.undoes: header.operation for _, header in headers if header.undoes}
     return [

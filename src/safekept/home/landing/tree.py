@@ -59,10 +59,9 @@ def _of_another(path: str) -> LandingInForeignDirectory:
 class Tree:
     """Access below one base directory. Paths are relative and `/`-separated; not for several threads."""
 
-    def __init__(self, base: str, make: bool = False, owner: tuple[int, int] | None = None) -> None:
+    def __init__(self, base: str, make: bool = False) -> None:
         self.base = base
-        self._make = make  # parents that are missing are made, 0700, for `owner`
-        self._owner = owner
+        self._make = make  # parents that are missing are made, 0700
         self._root = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._crowded = open_to_others(base)  # every directory is then asked whose it is
         self._open: OrderedDict[str, int] = OrderedDict()
@@ -157,8 +156,6 @@ class Tree:
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
-                if self._owner is not None:
-                    os.chown(name, *self._owner, dir_fd=parent, follow_symlinks=False)
         try:
             found = os.open(name, WALK, dir_fd=parent)
         except NotADirectoryError:

@@ -1,6 +1,6 @@
 """Staging: everything that will land is first written, whole, on the home's own filesystem.
 
-Files are created 0600 and get their final mode, time and owner here, so that the swap is nothing
+Files are created 0600 and get their final mode and time here, so that the swap is nothing
 but renames. Names in `staged/` are numbers: no name of the source can matter before it was judged.
 There is no fsync per file; one sync of the filesystem follows before the first change of the home.
 """
@@ -74,10 +74,8 @@ class Staging:
 class Stager:
     """Writes entries into one directory; each thread has its own."""
 
-    def __init__(
-        self, staging: Staging, name: str, owner: tuple[int, int] | None, tell: Callable[[int, str], None]
-    ):
-        self.staging, self.name, self.owner, self.tell = staging, name, owner, tell
+    def __init__(self, staging: Staging, name: str, tell: Callable[[int, str], None]):
+        self.staging, self.name, self.tell = staging, name, tell
         self.count = 0
         self.untold = 0
         path = os.path.join(staging.directory, name)
@@ -102,8 +100,6 @@ class Stager:
 
     def _link(self, item: Item, name: str) -> None:
         os.symlink(item.target, name, dir_fd=self.directory)
-        if self.owner is not None:
-            os.chown(name, *self.owner, dir_fd=self.directory, follow_symlinks=False)
         os.utime(name, ns=(item.mtime_ns, item.mtime_ns), dir_fd=self.directory, follow_symlinks=False)
 
     def _file(self, item: Item, entry: Entry, name: str, staged: Staged) -> None:
@@ -118,8 +114,6 @@ class Stager:
                     self._look_at(content, staged)
             except EntryLost as lost:
                 staged.wrong, staged.lost = lost.remark.reason, lost.remark
-            if self.owner is not None:
-                os.fchown(descriptor, *self.owner)
             if item.mode != 0o600:
                 os.fchmod(descriptor, item.mode)
             os.utime(descriptor, ns=(item.mtime_ns, item.mtime_ns))
@@ -186,7 +180,6 @@ def stage(
     source: Source,
     plan: LandingPlan,
     directory: str,
-    owner: tuple[int, int] | None,
     listener: Listener,
     ready: Callable[[Staging, Staged], None],
 ) -> Staging:
@@ -214,7 +207,7 @@ def stage(
             return True
 
         if source.ordered:
-            stager = Stager(staging, "0", owner, tell)
+            stager = Stager(staging, "0", tell)
             try:
                 for entry in source:
                     if landable(entry):
@@ -224,19 +217,18 @@ def stage(
                 stager.close()
         else:
             work = [(items[entry.path], entry) for entry in source if landable(entry)]
-            _by_two(work, staging, owner, tell, ready)
+            _by_two(work, staging, tell, ready)
     return staging
 
 
 def _by_two(
     work: list[tuple[Item, Entry]],
     staging: Staging,
-    owner: tuple[int, int] | None,
     tell: Callable[[int, str], None],
     ready: Callable[[Staging, Staged], None],
 ) -> None:
     shared = Shared(work)
-    small, large = Stager(staging, "0", owner, tell), Stager(staging, "1", owner, tell)
+    small, large = Stager(staging, "0", tell), Stager(staging, "1", tell)
 
     def take_large() -> None:
         try:

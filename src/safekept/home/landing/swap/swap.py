@@ -39,11 +39,10 @@ class Swap:
         ground: Ground,
         record: LandingRecord,
         finish: dict[Place, tuple[int, int | None]],
-        owner: tuple[int, int] | None,
         deadline: float,
     ) -> None:
         self.ground, self.record, self.finish = ground, record, finish
-        self.owner, self.deadline = owner, deadline
+        self.deadline = deadline
         self.remarks: list[Remark] = []
         self._do: dict[str, Callable[[Step], None]] = {
             PUT: self._put,
@@ -175,8 +174,6 @@ class Swap:
         parent, name = self.ground.target(step).parent(step.path)
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
-            if self.owner is not None:
-                os.chown(name, *self.owner, dir_fd=parent, follow_symlinks=False)
 
     def _unmake(self, step: Step) -> None:
         target = self.ground.target(step)
@@ -211,11 +208,10 @@ def swap(
     ground: Ground,
     record: LandingRecord,
     steps: Steps,
-    owner: tuple[int, int] | None,
     deadline: float,
     listener: Listener,
 ) -> None:
     """Carry out a record that is already durable on disk."""
-    work = Swap(ground, record, steps.finish, owner, deadline)
+    work = Swap(ground, record, steps.finish, deadline)
     work.carry_out(listener)
     steps.remarks.extend(work.remarks)
