@@ -45,6 +45,12 @@ def link(name: str, target: str) -> tarfile.TarInfo:
     return info
 
 
+def directory(name: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.DIRTYPE
+    return info
+
+
 def rename_in_place(path: str, old: bytes, new: bytes) -> str:
     """Patch a name of the same length in local and central headers: what no honest writer makes."""
     assert len(old) == len(new)

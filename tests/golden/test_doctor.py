@@ -247,7 +247,8 @@ def test_locks_of_dead_processes_are_removed_by_fix_and_no_others(here, home):
     assert not os.path.exists(f"/proc/{dead}")
     with opened(here) as repository:
         lock_of(repository, pid=dead)
-        lock_of(repository, pid=1, hostname="elsewhere", time_ns=time.time_ns() - 7200 * 10**9)
+        long_ago = time.time_ns() - 7200 * 10**9
+        lock_of(repository, pid=1, hostname="elsewhere", boot="another", time_ns=long_ago)
         living = lock_of(repository, exclusive=False)
     (one,) = found(here, "stale-lock")
     assert one.text == "2 locks were left behind on the vault" and commands(one) == ["safekept vault unlock"]

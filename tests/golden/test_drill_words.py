@@ -15,6 +15,7 @@ from drills import flip, place_of_file, put
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.actions.status.status import look
+from safekept.core.process import process_space
 from snapshots import take
 
 
@@ -195,7 +196,9 @@ def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
 
 
 def test_what_a_killed_drill_left_is_mentioned(say, here, home):
-    left = os.path.join(here.places.data_directory, "scratch", "safekept-drill-999999999-aa")
+    left = os.path.join(
+        here.places.data_directory, "scratch", f"safekept-drill-999999999-{process_space()}-aa"
+    )
     os.makedirs(os.path.join(left, "home"))
     done = say("drill", "--home", home)
     assert done.code == 0

@@ -18,6 +18,7 @@ from safekept.core.files import sweep_temporaries
 from .container.container import SMALL, Container, read_whole, record_of, unreadable
 from .container.lanes import LargeLane
 from .container.manifest import PREFIX, Record, make_head, readme
+from .container.names import beyond_bounds
 from .container.output import Output, Target
 from .proof import prove
 from .sealing.seal import Seal
@@ -162,6 +163,10 @@ def _add(entry: Entry, container: Container, lane: LargeLane, ordered: bool) -> 
     if path.startswith(PREFIX) or path == PREFIX[:-1]:
         reason = "the name is reserved for the manifest of an archive"
         container.account.remark(Remark(path, Outcome.EXCLUDED, reason, bytes=entry.size))
+        return
+    if reason := beyond_bounds(path):
+        words = f"not stored: {reason}, which is more than an archive holds"
+        container.account.remark(Remark(path, Outcome.UNREADABLE, words, bytes=entry.size))
         return
     if entry.kind is not Kind.FILE:
         record = Record(path, entry.kind, entry.mode & 0o7777, entry.mtime_ns, target=entry.target)

@@ -126,6 +126,7 @@ class Content(ABC):
 
     size: int
     mtime_ns: int
+    holes: int = 0  # bytes that the filesystem keeps nothing for; they come as ZEROS
 
     def __init__(self) -> None:
         self.remarks: list[Remark] = []
@@ -179,6 +180,7 @@ class Entry:
     #: Whether an open file holds exactly these bytes, where the store can tell without giving them; None
     #: where it cannot tell.
     equals: Callable[[int], bool | None] | None = None
+    holes: int = 0  # of a stored sparse file: bytes of it that take no room when it lands
 
     def as_dict(self) -> dict[str, object]:
         return {

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .errors import SafekeptError
+from .process import left_behind, owner_mark
 
 if TYPE_CHECKING:
     import ctypes
@@ -30,8 +31,8 @@ class NoRoom(SafekeptError):
 
 
 def temporary_name(directory: str) -> str:
-    """A name beside the final one, owned by this process: `.safekept-tmp-<pid>-<random>`."""
-    return os.path.join(directory, f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(6)}")
+    """A name beside the final one, owned by this process: `.safekept-tmp-<pid>-<space>-<random>`."""
+    return os.path.join(directory, f"{TEMPORARY_PREFIX}{owner_mark()}-{secrets.token_hex(6)}")
 
 
 def fsync_directory(path: str) -> None:
@@ -182,17 +183,6 @@ def private_directory(path: str) -> None:
             os.mkdir(path, 0o700)
 
 
-def process_alive(pid: int) -> bool:
-    """Whether a process of that number exists; one we may not signal exists too."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
 def sweep_temporaries(directory: str) -> list[str]:
     """Remove temporary files whose process is gone. Only names of our own making are looked at."""
     swept = []
@@ -200,9 +190,9 @@ def sweep_temporaries(directory: str) -> list[str]:
         for item in listing:
             if not item.name.startswith(TEMPORARY_PREFIX):
                 continue
-            owner = item.name.removeprefix(TEMPORARY_PREFIX).split("-")[0]
-            if owner.isdigit() and not process_alive(int(owner)) and item.is_file(follow_symlinks=False):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                owner = item.name.removeprefix(TEMPORARY_PREFIX)
+                if item.is_file(follow_symlinks=False) and left_behind(owner, item.stat().st_mtime):
                     os.unlink(item.path)
                     swept.append(item.path)
     return swept
@@ -233,3 +223,13 @@ def link_once(temporary: str, place: str) -> None:
         os.rename(temporary, place)
     else:
         os.unlink(temporary)
+
+
+def kind_of_filesystem(device: int) -> str:
+    """`ext4`, `nfs4`, … for a device number; "" where the system does not say."""
+    wanted = b"%d:%d" % (os.major(device), os.minor(device))
+    with contextlib.suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
+        for line in file:
+            if line.split(b" ", 3)[2] == wanted:
+                return line.partition(b" - ")[2].split(b" ", 1)[0].decode()
+    return ""

@@ -9,6 +9,18 @@ import re
 import shlex
 from collections.abc import Iterable
 
+#: What a person may write for yes and no, in a variable or on a command line.
+FLAGS = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
 
 def shown(name: str) -> str:
     """Control characters and stray bytes as escapes."""
@@ -48,4 +60,7 @@ def _plain(quoted: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    # "surrogatepass" for those that stand for no byte: JSON can carry them, a file name cannot.
+    stray = "\ud800" <= character <= "\udfff" and not "\udc80" <= character <= "\udcff"
+    raw = character.encode("utf-8", "surrogatepass" if stray else "surrogateescape")
+    return "".join(f"\\x{byte:02x}" for byte in raw)

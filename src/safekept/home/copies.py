@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.events import Listener, silent
+from safekept.core.regular import read_regular, read_start
 
 from .census import Census
 from .layout.layout import Layout
@@ -119,8 +120,7 @@ def _zip(home: str, path: str, below: str) -> Copy:
 
 def _read_manifest(path: str) -> dict[str, Any] | None:
     try:
-        with open(os.path.join(path, MANIFEST), "rb") as file:
-            found = json.loads(file.read(_LARGEST_MANIFEST))
+        found = json.loads(read_regular(os.path.join(path, MANIFEST), _LARGEST_MANIFEST))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -227,7 +227,6 @@ class QuickSource:
 
 def _is_database(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return file.read(len(HEADER)) == HEADER
+        return read_start(path, len(HEADER)) == HEADER
     except OSError:
         return False

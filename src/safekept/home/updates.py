@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.regular import read_regular
+
 from .yaml_nodes import compose, members
 
 QUICK, FULL, OFF = "quick", "full", "off"
@@ -34,8 +36,7 @@ class UpdateSettings:
 def read_updates(home: str) -> UpdateSettings:
     """The section `updates` of a home's `config.yaml`; what is missing or unreadable is the default."""
     try:
-        with open(os.path.join(home, "config.yaml"), "rb") as file:
-            data = file.read(_LARGEST)
+        data = read_regular(os.path.join(home, "config.yaml"), _LARGEST)
         if b"updates" not in data:  # most do not say: loading a parser would cost more than the answer
             return UpdateSettings()
         section = members((members(compose(_text(data))) or {}).get("updates")) or {}

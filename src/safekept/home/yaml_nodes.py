@@ -8,14 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
+#: No settings of an agent come near this. Reading YAML is slow: a megabyte of it takes half a minute.
+LONGEST, MOST_NODES, MOST_BRACKETS = 128 << 10, 10_000, 4_000
+
 
 def compose(text: str) -> Any:
-    """The root node of a document, or None where it is empty. Raises ValueError if it is not YAML."""
+    """The root node of a document, or None where it is empty.
+
+    Raises ValueError if it is not YAML, or more of it than anybody's settings are.
+    """
     from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
     from ruamel.yaml.error import YAMLError
 
+    if len(text) > LONGEST:
+        raise ValueError(f"not read: {len(text):,} characters are more than settings have")
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise ValueError(f"not read: more than {MOST_BRACKETS:,} lists")
+    left = MOST_NODES
+
+    class Counting(Composer):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise ValueError(f"not read: more than {MOST_NODES:,} values")
+            return super().compose_node(parent, index)
+
+    reader = YAML(typ="safe", pure=True)
+    reader.Composer = Counting
     try:
-        return YAML(typ="safe").compose(text)
+        return reader.compose(text)
     except (YAMLError, RecursionError) as error:
         raise ValueError(f"not YAML: {error}") from error
 

@@ -6,12 +6,27 @@ done about it is the same for all of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 #: before: a tool is about to run. after: one tool ended. turn: the user said something. end: the turn
 #: ended. nothing: the host told something that asks for nothing.
 KINDS = ("before", "after", "turn", "end", "session-start", "session-end", "nothing")
+
+
+#: Paths up to this length need no second look.
+SHORT = 1024
+#: Bytes of the longest path that Linux takes, with its end.
+_LONGEST = 4096
+
+
+def possible(path: str) -> str:
+    """The same path, without detours where it is very long; "" where no file can have it."""
+    if len(path) <= SHORT:
+        return path
+    path = os.path.normpath(path)
+    return path if len(path.encode("utf-8", "replace")) < _LONGEST else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,14 @@ class Call:
     home: str = ""  # the agent's home, where the host knows it
     out_of_reach: str = ""  # a container or a remote back end, in words
     goes_back: bool = False  # it asks safekept itself for a rollback, or to undo one
+
+    def __post_init__(self) -> None:
+        # Whatever the host said, from here on every path is one that the system could open: looking a path
+        # of 50,000 parts up, level by level, takes seconds.
+        if any(len(path) > SHORT for path in (*self.paths, self.directory)):
+            paths = (possible(path) for path in self.paths)
+            object.__setattr__(self, "paths", tuple(path for path in paths if path))
+            object.__setattr__(self, "directory", possible(self.directory))
 
     def as_dict(self) -> dict[str, object]:
         """The same for the wire; what is empty is left out."""

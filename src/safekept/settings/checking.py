@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from safekept.core.errors import SafekeptError
-from safekept.core.flags import FLAGS
+from safekept.core.spelling import FLAGS
 
 from .table import BY_NAME, Setting
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from safekept.core.errors import SafekeptError
 from safekept.core.owner import foreign_owner
+from safekept.core.regular import read_regular
 
 from .checking import bad, checked, parsed
 from .table import SETTINGS
@@ -142,8 +143,7 @@ def _from_file(path: str) -> dict[str, object]:
     if not os.path.exists(path):
         return {}
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
+        document = tomllib.loads(read_regular(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise bad(f"`{path}` cannot be read: {error}", f"Mend `{path}`, or move it away") from error
     found: dict[str, object] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.owner import foreign_owner
+from safekept.core.regular import read_regular
 
 from .checking import is_kind, parsed
 from .loading import Settings
@@ -26,8 +27,7 @@ def with_hermes(settings: Settings, home: str) -> Settings:
     from safekept.home.yaml_nodes import compose, text_at
 
     try:
-        with open(os.path.join(home, "config.yaml"), encoding="utf-8") as file:
-            document = compose(file.read())
+        document = compose(read_regular(os.path.join(home, "config.yaml")).decode("utf-8"))
     except (OSError, ValueError):
         return settings
     found: dict[str, object] = {}

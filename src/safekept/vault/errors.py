@@ -88,6 +88,19 @@ class VaultLocked(SafekeptError):
 class LockLost(SafekeptError):
     code, retry = "vault-lock-lost", True
 
+    @classmethod
+    def packs_gone(cls, place: str, count: int) -> Self:
+        """Somebody pruned while we counted on what was pruned."""
+        return cls(
+            f"The vault at `{place}` lost {count:,} packs while this command counted on them",
+            kept="No snapshot was written that needs them; the other snapshots are as they were",
+            next_steps=(
+                "Run the command again: what is missing is then stored again",
+                "See what is damaged: `safekept vault check`",
+            ),
+            place=place,
+        )
+
 
 class WrongKey(SafekeptError):
     code, exit_code = "wrong-key", 12

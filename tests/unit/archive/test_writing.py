@@ -32,6 +32,7 @@ from safekept.core.entries import (
     Remark,
 )
 from safekept.core.files import NoRoom
+from safekept.core.process import process_space
 
 GONE = EntryLost(Remark("b", Outcome.GONE, "vanished before it was read"))
 
@@ -276,8 +277,8 @@ def test_existing_archive_survives_a_failed_run(tmp_path):
 
 
 def test_leftovers_of_dead_processes_are_swept(tmp_path):
-    (tmp_path / ".safekept-tmp-999999999-abc").write_bytes(b"torn")
-    mine = tmp_path / f".safekept-tmp-{os.getpid()}-abc"
+    (tmp_path / f".safekept-tmp-999999999-{process_space()}-abc").write_bytes(b"torn")
+    mine = tmp_path / f".safekept-tmp-{os.getpid()}-{process_space()}-abc"
     mine.write_bytes(b"of a living process")
     write([file("a", b"")], tmp_path / "a.zip")
     assert sorted(os.listdir(tmp_path)) == sorted([mine.name, "a.zip"])

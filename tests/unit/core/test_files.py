@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from safekept.core.files import (
     sweep_temporaries,
 )
 from safekept.core.locks import AlreadyRunning, process_lock
+from safekept.core.process import process_space
 
 
 def names(directory):
@@ -63,13 +65,18 @@ def test_only_temporaries_of_dead_processes_are_swept(tmp_path):
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
     )
-    stale = tmp_path / f"{TEMPORARY_PREFIX}{dead.stdout.strip()}-abc"
-    mine = tmp_path / f"{TEMPORARY_PREFIX}{os.getpid()}-abc"
+    number, here = dead.stdout.strip(), process_space()
+    stale = tmp_path / f"{TEMPORARY_PREFIX}{number}-{here}-abc"
+    mine = tmp_path / f"{TEMPORARY_PREFIX}{os.getpid()}-{here}-abc"
+    # In another container that number may be alive: only time tells.
+    elsewhere = tmp_path / f"{TEMPORARY_PREFIX}{number}-0123456789ab-abc"
+    ancient = tmp_path / f"{TEMPORARY_PREFIX}{number}-0123456789ab-def"
     foreign = tmp_path / ".some-other-tmp-1-abc"
-    for path in (stale, mine, foreign):
+    for path in (stale, mine, foreign, elsewhere, ancient):
         path.write_bytes(b"x")
-    assert sweep_temporaries(str(tmp_path)) == [str(stale)]
-    assert not stale.exists() and mine.exists() and foreign.exists()
+    os.utime(ancient, (time.time() - 2 * 86_400,) * 2)
+    assert sorted(sweep_temporaries(str(tmp_path))) == sorted([str(stale), str(ancient)])
+    assert not stale.exists() and mine.exists() and foreign.exists() and elsewhere.exists()
 
 
 def test_private_directories_can_be_entered_by_their_owner_only(tmp_path):

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from contexts import throwaway
 from safekept.checkpoints import project
-from safekept.core.flags import FLAGS
+from safekept.core.spelling import FLAGS
 from safekept.integrations import entry
 from safekept.integrations.connecting.hosts import every_host as connecting
 from safekept.integrations.connecting.program import Program

@@ -7,13 +7,14 @@ import hashlib
 import os
 import stat
 import subprocess
+import time
 
 import pytest
 
 from safekept.core.files import NoRoom
+from safekept.core.process import process_space
 from safekept.vault.errors import VaultDamaged, VaultUnreachable
 from safekept.vault.storage import FileKind, LocalStorage, NotStored
-from safekept.vault.storage import local as local_module
 
 CONTENT = b"content" * 1000
 NAME = hashlib.sha256(CONTENT).hexdigest()
@@ -107,22 +108,24 @@ def test_sweeping_takes_only_what_a_dead_process_of_this_machine_left(storage, t
     assert child.returncode == 0
     dead = subprocess.Popen(["true"])
     dead.wait()
-    host = local_module._HOST
-    old = [f"{NAME}-tmp-{dead.pid}-{host}-aa", f"config-tmp-{dead.pid}-{host}-bb"]
+    here = process_space()
+    old = [f"{NAME}-tmp-{dead.pid}-{here}-aa", f"config-tmp-{dead.pid}-{here}-bb"]
+    ancient = f"{NAME}-tmp-{dead.pid}-00000000-ab"  # of somebody else, two days ago
     stay = [
-        f"{NAME}-tmp-{os.getpid()}-{host}-aa",  # alive
-        f"{NAME}-tmp-{dead.pid}-00000000-aa",  # of another machine
+        f"{NAME}-tmp-{os.getpid()}-{here}-aa",  # alive
+        f"{NAME}-tmp-{dead.pid}-00000000-aa",  # of another container, where it may be alive
         f"{NAME}-tmp-1234",  # restic's
         NAME,
     ]
-    for name in old + stay:
+    for name in [*old, ancient, *stay]:
         directory = storage.path if name.startswith("config") else os.path.join(storage.path, "index")
         path = os.path.join(directory, name)
         with open(path, "wb"):
             pass
-        os.utime(path, (0, 0))
-    fresh = os.path.join(storage.path, "index", f"{NAME}-tmp-{dead.pid}-{host}-cc")
+        when = time.time() - (2 * 86_400 if name == ancient else 3600)
+        os.utime(path, (when, when))
+    fresh = os.path.join(storage.path, "index", f"{NAME}-tmp-{dead.pid}-{here}-cc")
     with open(fresh, "wb"):
         pass
-    assert sorted(map(os.path.basename, storage.sweep())) == sorted(old)
+    assert sorted(map(os.path.basename, storage.sweep())) == sorted([*old, ancient])
     assert sorted(os.listdir(os.path.join(storage.path, "index"))) == sorted([*stay, os.path.basename(fresh)])

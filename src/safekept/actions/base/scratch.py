@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from safekept.core.events import Event, Listener
 from safekept.core.files import private_directory
+from safekept.core.process import left_behind, owner_mark
 
 from .context import UserContext
 
@@ -24,7 +25,7 @@ def scratch(context: UserContext) -> Iterator[str]:
     base = os.path.join(context.places.data_directory, "scratch")
     private_directory(base)
     _sweep(base)
-    place = os.path.join(base, f"{os.getpid()}-{secrets.token_hex(4)}")
+    place = os.path.join(base, f"{owner_mark()}-{secrets.token_hex(4)}")
     os.mkdir(place, 0o700)
     try:
         yield place
@@ -58,16 +59,7 @@ def copies_directory(context: UserContext, cache: str) -> str:
 
 def _sweep(base: str) -> None:
     for name in os.listdir(base):
-        pid = name.partition("-")[0]
-        if pid.isdigit() and not os.path.exists(f"/proc/{pid}") and not _runs(int(pid)):
-            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        place = os.path.join(base, name)
+        with contextlib.suppress(OSError):
+            if left_behind(name, os.lstat(place).st_mtime):
+                shutil.rmtree(place, ignore_errors=True)

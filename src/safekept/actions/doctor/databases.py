@@ -18,7 +18,7 @@ from safekept.home.health import Finding as Loss
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
-from safekept.vault.repo import Repository, doubt_lost_packs
+from safekept.vault.repo import Repository, find_lost_packs
 from safekept.vault.tags import proven_at
 
 from ..base.scratch import scratch
@@ -160,7 +160,7 @@ def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Lis
         return found
     try:
         with open_vault(case.context) as repository:
-            doubt_lost_packs(repository.storage, repository.index)
+            repository.index.doubt(find_lost_packs(repository.storage, repository.index))
             states = states_in(repository)
             for one in list_home(repository, home).shown:
                 known = states(one.snapshot)

@@ -11,9 +11,8 @@ from safekept.checkpoints.points import RollbackJournal
 from safekept.checkpoints.store import STALE
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
-from safekept.core.files import process_alive
 from safekept.core.locks import lock_is_held
-from safekept.vault.repo import LockFile, read_locks
+from safekept.vault.repo import read_locks
 
 from ..projects.project import checkpoint_directory
 from ..status.vault_status import OPEN
@@ -65,13 +64,6 @@ def _rollbacks(case: Case) -> Iterator[Finding]:
             )
 
 
-def dead_here(lock: LockFile) -> bool:
-    """Whether its process was of this machine and is provably gone."""
-    return bool(
-        not lock.reason and lock.hostname == os.uname().nodename and lock.pid and not process_alive(lock.pid)
-    )
-
-
 def _vault_locks(case: Case) -> Iterator[Finding]:
     if case.status.vault.state != OPEN:
         return
@@ -79,10 +71,10 @@ def _vault_locks(case: Case) -> Iterator[Finding]:
         left = [one for one in read_locks(repository.storage, repository.key) if one.stale or one.reason]
         if not left:
             return
-        dead = [one for one in left if dead_here(one)]
+        dead = [one for one in left if one.abandoned]
         evidence = [
             f"{one.holder}: that process is gone"
-            if dead_here(one)
+            if one.abandoned
             else f"{one.holder}: not refreshed for half an hour"
             for one in left
         ]

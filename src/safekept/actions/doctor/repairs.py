@@ -124,10 +124,9 @@ def _unlock(context: UserContext) -> None:
     from safekept.vault.storage import FileKind, NotStored
 
     from ..vault.opening import open_vault
-    from .interrupted import dead_here
 
     with open_vault(context) as repository:
         for lock in read_locks(repository.storage, repository.key):
-            if dead_here(lock):
+            if lock.abandoned:
                 with contextlib.suppress(NotStored):
                     repository.storage.delete(FileKind.LOCK, lock.id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import time
 
 from safekept import __version__
@@ -90,7 +91,11 @@ def _fsck(store: Store, findings: Findings, listener: Listener) -> None:
         return
     listener(Event("fsck"))
     words = ("fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-    done = run_git(git, store.repository, *words)
+    try:
+        done = run_git(git, store.repository, *words)
+    except subprocess.TimeoutExpired:
+        findings.add(FSCK, UNKNOWN, 0, "git took longer than an hour")
+        return
     said = [
         line
         for line in (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").splitlines()

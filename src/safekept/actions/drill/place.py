@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, free_bytes, private_directory
 from safekept.core.owner import foreign_owner
+from safekept.core.process import left_behind, owner_mark
 from safekept.home.landing import discard
 
 from ..base.context import UserContext
@@ -80,7 +81,7 @@ def drill_place(
     looked at, and NoScratch where a named one cannot be used.
     """
     base = choose_base(context, needed, scratch, homes)
-    path = os.path.join(base, f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
+    path = os.path.join(base, f"{PREFIX}{owner_mark()}-{secrets.token_hex(4)}")
     place: DrillPlace | None = None
     try:
         place = DrillPlace(path)
@@ -192,7 +193,8 @@ def _left_behind(path: str) -> bool:
 
 
 def _pid_is_gone(path: str) -> bool:
-    from safekept.core.files import process_alive
-
-    pid = os.path.basename(path).removeprefix(PREFIX).partition("-")[0]
-    return pid.isdigit() and not process_alive(int(pid))
+    name = os.path.basename(path).removeprefix(PREFIX)
+    try:
+        return left_behind(name, os.lstat(path).st_mtime)
+    except OSError:
+        return False

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from safekept.core.flags import FLAGS
+from safekept.core.spelling import FLAGS
 
 from .state_file import integrations_directory, read_small, write_small
 

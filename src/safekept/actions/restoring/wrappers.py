@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from safekept.core.owner import foreign_owner
+from safekept.core.regular import read_start
 
 from ..base.context import HomeRef, UserContext
 
@@ -67,8 +68,8 @@ def _listed(found: object) -> list[dict[str, str]]:
 
 
 def _text(path: str) -> str:
-    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read(1 << 16)
+    with contextlib.suppress(OSError):
+        return read_start(path, 1 << 16).decode("utf-8", "surrogateescape")
     return ""
 
 
@@ -108,8 +109,8 @@ def _wrapper(name: str, directory: str, place: HomeRef, context: UserContext) ->
 
 
 def _starts_profile(path: str, name: str) -> bool:
-    with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
-        return f"-p {name}" in file.read(4096)
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return f"-p {name}" in read_start(path, 4096).decode("utf-8")
     return False
 
 

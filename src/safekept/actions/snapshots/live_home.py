@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 
 from safekept.core.entries import Entry, EntryLost, Kind
+from safekept.core.regular import read_start
 from safekept.core.sqlite import CaptureOptions
 from safekept.core.sqlite.lean import LeanWish
 from safekept.home.scan import Selection, scan
@@ -133,8 +134,7 @@ class LiveHome:
 
     def text(self, path: str, largest: int) -> str | None:
         try:
-            with open(self.full(path), "rb") as file:
-                data = file.read(largest + 1)
+            data = read_start(self.full(path), largest + 1)
         except OSError:
             return None
         if len(data) > largest or b"\0" in data:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from safekept.core.ages import moment
-from safekept.core.files import process_alive
 from safekept.core.journal import VERSION, Record
+from safekept.core.process import process_alive
 
 #: Outcomes beside the states of the journal, of what was begun and never ended.
 RUNNING, KILLED = "running", "killed"

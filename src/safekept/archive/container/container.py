@@ -32,6 +32,18 @@ IN_FLIGHT = 6
 WHOLE = 4 << 20
 
 
+#: An archive holds every byte of a file, and its hash: a hole costs time like anything else.
+_MOST_HOLES = 64 << 30
+
+
+def _too_many_holes(entry: Entry, content: Content) -> Remark:
+    reason = (
+        f"not stored: {content.holes:,} of its {content.size:,} bytes are holes, which an archive would have "
+        "to hold one by one; a snapshot keeps it"
+    )
+    return Remark(entry.path, Outcome.UNREADABLE, reason, bytes=content.size)
+
+
 class Container(ABC):
     """One archive being written."""
 
@@ -78,6 +90,9 @@ class Container(ABC):
             self.account.remark(unreadable(entry.path, error))
             return
         with content:
+            if content.holes > _MOST_HOLES:
+                self.account.remark(_too_many_holes(entry, content))
+                return
             record = record_of(entry, content)
             if content.size <= WHOLE:
                 self._add_whole(record, content)

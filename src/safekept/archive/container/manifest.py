@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
-from safekept.core.entries import Content, DatabaseFacts, Entry, Kind, Remark
+from safekept.core.entries import CHUNK, Content, DatabaseFacts, Entry, Kind, Outcome, Remark
 
 from ..errors import ArchiveDamaged, damaged, too_large, unsupported
 
@@ -26,9 +26,17 @@ HEAD = PREFIX + "manifest.json"
 ENTRIES = PREFIX + "entries.jsonl"
 README = PREFIX + "README.txt"
 #: A head is small; a member that claims to be one and is larger than this is not read.
-HEAD_LIMIT = 64 << 20
-#: The longest line: a file of ten terabytes has a list of pieces about that long.
-_LINE_LIMIT = 64 << 20
+HEAD_LIMIT = 16 << 20
+#: What a head says of single files is cut here, so that a head always can be read back.
+_REMARKS_LIMIT = 8 << 20
+#: Parsed JSON takes many times its text: a head has no more lists, fields and values than this.
+_MOST_VALUES = 1_000_000
+#: The longest line: a file of a terabyte has a list of pieces about that long.
+_LINE_LIMIT = 8 << 20
+#: Brackets in a long line: those of its names, and a few of its own. Empty lists are a way to fill memory.
+_MOST_BRACKETS = 20_000
+#: Seconds since 1970, either way, that a file's time may be: what every system call takes.
+TIME_LIMIT = 1 << 62
 
 #: The size of the pieces that large zip members are cut into; each can be inflated on its own.
 PIECE = 1 << 20
@@ -101,6 +109,8 @@ def parse_records(archive: str, chunks: Iterable[bytes], limit: int) -> Iterator
     for chunk in chunks:
         lines, newline, rest = (rest + chunk).rpartition(b"\n")
         if newline:
+            if len(lines) > 2 * CHUNK and lines.count(b"[") + lines.count(b"{") > _MOST_BRACKETS:
+                raise _not_understood(archive)
             try:
                 # One call for thousands of lines: a quarter of the time of a call for each.
                 batch = json.loads("[" + lines.decode("ascii").replace("\n", ",") + "]")
@@ -134,6 +144,7 @@ def _record(archive: str, fields: dict[str, Any]) -> Record:
             type(path) is str
             and path
             and type(mtime_ns) is int
+            and abs(mtime_ns) < TIME_LIMIT * 1_000_000_000
             and type(size) is int
             and size >= 0
             and 0 <= mode <= 0o7777
@@ -143,7 +154,9 @@ def _record(archive: str, fields: dict[str, Any]) -> Record:
             and (database is None or type(database) is dict)
         ):
             raise ValueError(path)
-        if pieces is not None and not all(type(number) is int and number > 0 for number in pieces):
+        if pieces is not None and not (
+            len(pieces) == -(-size // PIECE) and all(type(number) is int and number > 0 for number in pieces)
+        ):
             raise ValueError(path)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise _not_understood(archive) from None
@@ -173,13 +186,30 @@ def make_head(
         "lost": lost,
         "entries": {"member": ENTRIES, "size": entries_size, "sha256": entries_sha256},
         "restore": _by_hand(form),
-        "remarks": [remark.as_dict() for remark in remarks],
+        "remarks": _bounded(remarks),
     }
     return json.dumps(head, indent=1, default=str).encode("ascii") + b"\n"
 
 
+def _bounded(remarks: list[Remark]) -> list[dict[str, object]]:
+    """Remarks for a head: what is incomplete first, and no more than can be read back."""
+    kept: list[dict[str, object]] = []
+    room = _REMARKS_LIMIT
+    for remark in sorted(remarks, key=lambda remark: not remark.incomplete):
+        fields = remark.as_dict()
+        room -= 40 + sum(len(str(value)) * 2 for value in fields.values())
+        if room < 0:
+            reason = f"and {len(remarks) - len(kept):,} more lines; the report of the backup has them all"
+            kept.append(Remark("", Outcome.NOTED, reason).as_dict())
+            break
+        kept.append(fields)
+    return kept
+
+
 def parse_head(archive: str, data: bytes) -> dict[str, object]:
     """The head as a dictionary; raises for anything that is not one of ours or too new."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > _MOST_VALUES:
+        raise damaged(archive, "its manifest holds more than one can", HEAD)
     try:
         head = json.loads(data)
     except (ValueError, RecursionError):

@@ -16,6 +16,20 @@ from ..errors import unsafe
 from .limits import Limits
 
 _DRIVE = re.compile(r"[A-Za-z]:")
+#: The longest path, the most parts of one, and the longest part: what a Linux filesystem takes.
+LONGEST, MOST_PARTS, LONGEST_PART = 4096, 255, 255
+
+
+def beyond_bounds(path: str) -> str:
+    """What is wrong with the length of a path; "" for one that can lie in an archive and on a disk."""
+    raw = path.encode("utf-8", "surrogatepass")
+    if len(raw) > LONGEST:
+        return f"a path of more than {LONGEST:,} bytes"
+    if raw.count(b"/") > MOST_PARTS - 1:
+        return f"a path of more than {MOST_PARTS} parts"
+    if len(raw) > LONGEST_PART and max(map(len, os.fsencode(path).split(b"/"))) > LONGEST_PART:
+        return f"a name of more than {LONGEST_PART} bytes"
+    return ""
 
 
 def clean_name(archive: str, raw: str, own: bool) -> str:
@@ -24,8 +38,13 @@ def clean_name(archive: str, raw: str, own: bool) -> str:
     `own`: the archive carries our manifest. A home on Linux may hold `a\\b` or `c:x`, and must get
     it back; in a foreign archive such a name is a trick played on another system.
     """
+    # Looked at before anything is taken apart: a name of 100,000 parts would cost gigabytes.
+    if len(raw) > LONGEST_PART and (reason := _bounds(raw)):
+        raise unsafe(archive, f"{raw[:80]}…", reason)
     if "\0" in raw:
         raise unsafe(archive, raw.replace("\0", "\\0"), "a name with a NUL byte")
+    if not raw.isascii() and not _is_path(raw):
+        raise unsafe(archive, raw, "a name that no file can have")
     if raw.startswith("/"):
         raise unsafe(archive, raw, "an absolute path")
     strict = not own or os.name == "nt"
@@ -40,6 +59,30 @@ def clean_name(archive: str, raw: str, own: bool) -> str:
     if ".." in parts:
         raise unsafe(archive, raw, "a path that leaves the target by `..`")
     return "/".join(parts)
+
+
+def _bounds(raw: str) -> str:
+    try:
+        return beyond_bounds(raw.rstrip("/"))
+    except UnicodeError:
+        return "a name that no file can have"
+
+
+def _is_path(raw: str) -> bool:
+    """Whether a name can be one: a lone half of a pair, as JSON can carry it, stands for no byte."""
+    try:
+        os.fsencode(raw)
+    except UnicodeError:
+        return False
+    return True
+
+
+def check_target(archive: str, name: str, target: str) -> None:
+    """Raise for a link whose target no filesystem could hold."""
+    if "\0" in target or not _is_path(target):
+        raise unsafe(archive, name, "a link whose target is no path")
+    if len(target) > LONGEST or len(os.fsencode(target)) >= LONGEST:
+        raise unsafe(archive, name, f"a link whose target has {LONGEST:,} bytes or more")
 
 
 class NameBook:

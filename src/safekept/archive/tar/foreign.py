@@ -13,7 +13,7 @@ from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
 
 from ..container.limits import Budget
 from ..container.manifest import PREFIX
-from ..container.names import NameBook, clean_name, leaves_target
+from ..container.names import NameBook, check_target, clean_name, leaves_target
 from ..errors import damaged, too_large, unsafe
 from .parser import KINDS, TarMember
 
@@ -64,8 +64,10 @@ class ForeignListing:
                 )
                 continue
             target = member.target.decode("utf-8", "surrogateescape") if kind is Kind.SYMLINK else ""
-            if kind is Kind.SYMLINK and (not target or "\0" in target):
-                raise damaged(self.path, "its link target is not one", name)
+            if kind is Kind.SYMLINK:
+                if not target:
+                    raise damaged(self.path, "its link target is not one", name)
+                check_target(self.path, name, target)
             if target and leaves_target(name, target):
                 self.remarks.append(Remark(name, Outcome.NOTED, f"a link that points outside, to {target}"))
             plain[name] = Entry(name, kind, member.mode, member.mtime_ns, target=target)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import CHUNK, Kind
 
+from ..container.manifest import TIME_LIMIT
 from ..errors import damaged, unsupported
 from .records import header_sum
 
@@ -21,7 +22,10 @@ KINDS = {b"0": Kind.FILE, b"5": Kind.DIRECTORY, b"2": Kind.SYMLINK}
 _HEADER = struct.Struct("100s8s8s8s12s12s8s1s100s8s32s32s8s8s155s12x")
 _ZERO = bytes(BLOCK)
 _EXTENDED_LIMIT = 4 << 20
-_HOLES_LIMIT = 1 << 20
+#: Of one file, and of all files of an archive together: the lists stay in memory.
+_HOLES_LIMIT, _ALL_HOLES_LIMIT = 1 << 16, 1 << 18
+#: What is read of an extended header; whatever else is in one is passed over.
+_HEEDED = ("path", "linkpath", "size", "mtime", "comment")
 _ZEROS = bytes(CHUNK)
 
 
@@ -141,6 +145,7 @@ class TarParser:
         self._left = 0  # of the body of the member last returned, padding included
         self.member = ""
         self._global: dict[str, bytes] = {}
+        self._holes = 0
 
     def next(self) -> TarMember | None:
         """The next member, or None at the end marker; what is left of the one before is passed over."""
@@ -217,6 +222,8 @@ class TarParser:
             kind = b"5"
         if size < 0:
             raise damaged(self.path, "its size is negative", shown)
+        if abs(mtime_ns) >= TIME_LIMIT * 1_000_000_000:
+            raise damaged(self.path, "its time is none that a file can have", shown)
         if kind in (b"1", b"2", b"3", b"4", b"6") and "size" not in pax:
             size = 0  # some makers put the size of the target here; there is no body
         member = TarMember(
@@ -284,7 +291,8 @@ class TarParser:
             if length <= 0 or at + length > len(data) or not equals or not value.endswith(b"\n"):
                 raise damaged(self.path, "an extended header in it is broken", self.member)
             key = keyword.decode("utf-8", "replace")
-            records[key] = value[:-1]
+            if key in _HEEDED or key.startswith("GNU.sparse."):
+                records[key] = value[:-1]
             if key in ("GNU.sparse.offset", "GNU.sparse.numbytes"):
                 sparse.append((key, value[:-1]))
             at += length
@@ -346,7 +354,9 @@ class TarParser:
             if offset < at or length < 0:
                 raise damaged(self.path, "its list of holes is broken", self.member)
             at, total = offset + length, total + length
-        if at > size or total != member.stored or len(parts) > _HOLES_LIMIT:
+        self._holes += len(parts)
+        many = len(parts) > _HOLES_LIMIT or self._holes > _ALL_HOLES_LIMIT
+        if at > size or total != member.stored or many:
             raise damaged(self.path, "its list of holes is broken", self.member)
         member.kind, member.size, member.parts = b"0", size, parts
 

@@ -27,7 +27,7 @@ from ..container.manifest import (
     parse_head,
     parse_records,
 )
-from ..container.names import NameBook, clean_name, leaves_target
+from ..container.names import NameBook, check_target, clean_name, leaves_target
 from ..errors import NOTHING_CHANGED, ArchiveDamaged, ArchiveUnknown, damaged, too_large
 from .foreign import ForeignListing
 from .parser import KINDS, Feed, TarMember, TarParser
@@ -125,7 +125,7 @@ class TarReader:
 
     def _own(self, book: NameBook) -> list[Entry]:
         budget = Budget(self.path, self.handle.size, self.limits)
-        budget.check_ratio = False
+        budget.own = True
         directories, files = [], []
         for index, record in enumerate(self._records):
             name = clean_name(self.path, record.path, own=True)
@@ -136,6 +136,7 @@ class TarReader:
             if record.kind is Kind.FILE:
                 files.append(record.file_entry(partial(self._content, index, record)))
             else:
+                check_target(self.path, name, record.target)
                 self._note_link(name, record.target)
                 entry = Entry(name, record.kind, record.mode, record.mtime_ns, target=record.target)
                 directories.append(entry)

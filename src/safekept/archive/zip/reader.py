@@ -27,14 +27,14 @@ from ..container.manifest import (
     parse_head,
     parse_records,
 )
-from ..container.names import NameBook, clean_name, leaves_target
+from ..container.names import NameBook, check_target, clean_name, leaves_target
 from ..errors import damaged, has_password, unsafe, unsupported
 from .content import MemberContent, seconds_of
 from .directory import Directory, Member, refuse_overlaps
 from .records import BZIP2, COMMENT, DEFLATED, ENCRYPTED, LZMA, STORED, STRONG
 
 _READ = 256 << 10
-_LINK_LIMIT = 64 << 10
+_LINK_LIMIT = 4095
 _IN_FLIGHT = 6
 _SPECIAL = {
     stat.S_IFSOCK: "a socket",
@@ -61,7 +61,7 @@ class ZipReader:
         budget = Budget(self.path, handle.size, limits)
         members: list[Member] = []
         own = directory.comment.startswith(COMMENT)
-        budget.check_ratio = not own
+        budget.own = own
         marked = False
         for member in directory.members():
             if member.flags & (ENCRYPTED | STRONG):
@@ -126,6 +126,7 @@ class ZipReader:
             raise damaged(self.path, "its list of entries has a name that is not plain", record.path)
         book.add(name, record.kind)
         if record.kind is Kind.SYMLINK:
+            check_target(self.path, name, record.target)
             self._note_link(name, record.target)
             return Entry(name, Kind.SYMLINK, record.mode, record.mtime_ns, target=record.target)
         if record.kind is Kind.DIRECTORY:

@@ -7,13 +7,11 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .ignore import Ignore
     from .rules import Rules
-    from .walk import kind_of_filesystem
 
 __getattr__ = doors(
     __name__,
     {
         "ignore": "Ignore",
         "rules": "Rules",
-        "walk": "kind_of_filesystem",
     },
 )

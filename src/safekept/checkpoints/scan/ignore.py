@@ -3,23 +3,32 @@
 One `git check-ignore` per pass, started only when there is something to ask: a name that was not decided
 before, below a `.gitignore`. It gets an empty repository of ours as its git directory, so that nothing
 in the project's `.git` is read or run; the project's `info/exclude` is handed to it as a file.
+
+Rule files are anybody's. Where one is a pipe, a device or longer than rules are, git is not asked about what
+lies below it, and nothing there counts as ignored. Git itself has a deadline and a bound on its memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 from collections.abc import Sequence
 
-from ..store.git import find_git, git_command, git_environment
+from safekept.core.regular import is_short, read_regular, read_start
+
+from ..store.git import bound_memory, find_git, git_command, git_environment
 
 #: Questions sent before answers are read; the answers of that many fit into a pipe.
 _AT_ONCE = 100
 _LONGEST = 16384
 #: Seconds that the question for tracked files may take, and how many are looked at.
-_LONGEST_WAIT = 10.0
+_LONGEST_WAIT = 5.0
 _MOST_TRACKED = 5000
+#: Bytes of a rule file, and of the user's index: half a million files.
+_LARGEST_RULES, _LARGEST_INDEX = 1 << 20, 128 << 20
+RULES_FILE = b".gitignore"
 
 
 class Ignore:
@@ -30,8 +39,13 @@ class Ignore:
         self.exclude_file = find_exclude_file(project)
         place = find_git_directory(project)
         self._index = os.path.join(place, b"index") if place else b""
+        if self._index and not is_short(self._index, _LARGEST_INDEX):
+            self._index = b""
         self.available = True
+        self.silent = False  # git was asked and did not answer in time
         self.found = False  # something was found to be ignored that was not known to be
+        self.unreadable: set[bytes] = set()  # rule files that are none, relative to the project
+        self._askable: dict[bytes, bool] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Ignore:
@@ -53,13 +67,19 @@ class Ignore:
         """Whether `info/exclude` says anything at all; git's own template has only comments."""
         if not self.exclude_file:
             return False
-        with contextlib.suppress(OSError), open(self.exclude_file, "rb") as file:
-            return any(line.strip() and not line.startswith(b"#") for line in file.read(1 << 20).split(b"\n"))
+        with contextlib.suppress(OSError):
+            rules = read_regular(self.exclude_file, _LARGEST_RULES).split(b"\n")
+            return any(line.strip() and not line.startswith(b"#") for line in rules)
         return False
 
     def ask(self, paths: Sequence[bytes]) -> set[bytes]:
-        """Those of the paths (relative to the project) that are ignored; none when git cannot be asked."""
+        """Those of the paths (relative to the project) that are ignored; none when git cannot be asked.
+
+        All of them lie in one directory.
+        """
         ignored: set[bytes] = set()
+        if not paths or not self._may_ask(os.path.dirname(paths[0])):
+            return ignored
         for start in range(0, len(paths), _AT_ONCE):
             batch = paths[start : start + _AT_ONCE]
             if sum(map(len, batch)) > _LONGEST and len(batch) > 1:
@@ -68,6 +88,19 @@ class Ignore:
             elif self.available:
                 ignored |= self._ask(batch)
         return ignored
+
+    def _may_ask(self, directory: bytes) -> bool:
+        """Whether git can read every rule file from the project's root down to this directory."""
+        if directory not in self._askable:
+            above = not directory or self._may_ask(os.path.dirname(directory))
+            here = os.path.join(self.project, directory, RULES_FILE)
+            # Git follows no link here, and a directory of that name holds no rules.
+            harmless = not os.path.lexists(here) or os.path.islink(here) or os.path.isdir(here)
+            sound = harmless or is_short(here, _LARGEST_RULES)
+            if not sound:
+                self.unreadable.add(os.path.join(directory, RULES_FILE))
+            self._askable[directory] = above and sound
+        return self._askable[directory]
 
     def _ask(self, paths: Sequence[bytes]) -> set[bytes]:
         ignored = set()
@@ -78,7 +111,10 @@ class Ignore:
             process.stdin.flush()
             answers, wanted = bytearray(), 4 * len(paths)
             while answers.count(b"\0") < wanted:
-                piece = process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
+                if not select.select([process.stdout], [], [], _LONGEST_WAIT)[0]:
+                    self.silent = True  # a rule file became a pipe meanwhile, say
+                    raise EOFError
+                piece = os.read(process.stdout.fileno(), 1 << 16)
                 if not piece:
                     raise EOFError
                 answers += piece
@@ -107,7 +143,7 @@ class Ignore:
         the project's. None where git cannot read it so.
         """
         git = find_git()
-        if git is None:
+        if git is None or self.unreadable or not self._may_ask(b""):
             return []
         settings = (f"core.excludesFile={os.fsdecode(self.exclude_file or os.devnull)}",)
         project, index = os.fsdecode(self.project), os.fsdecode(self._index)
@@ -143,6 +179,7 @@ class Ignore:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
+            bound_memory(self._process.pid)
         return self._process
 
     def close(self) -> None:
@@ -163,8 +200,7 @@ def find_git_directory(project: bytes) -> bytes:
     with contextlib.suppress(OSError):
         if os.path.isdir(place):
             return place
-        with open(place, "rb") as file:
-            line = file.read(4096)
+        line = read_start(place, 4096)
         if line.startswith(b"gitdir:"):
             return os.path.join(project, line[7:].strip().split(b"\n")[0])
     return b""
@@ -178,9 +214,8 @@ def find_exclude_file(project: bytes) -> bytes:
     with contextlib.suppress(OSError):
         common = os.path.join(place, b"commondir")
         if os.path.isfile(common):
-            with open(common, "rb") as file:
-                place = os.path.join(place, file.read(4096).strip())
+            place = os.path.join(place, read_start(common, 4096).strip())
         exclude = os.path.join(place, b"info", b"exclude")
-        if os.path.isfile(exclude):
+        if is_short(exclude, _LARGEST_RULES):
             return os.path.normpath(exclude)
     return b""

@@ -15,10 +15,8 @@ from array import array
 from ..store.objects import NOTHING
 from .content import log_mark, settled, sidecar_of
 from .folder import CODE_OF, DATABASE, PLAIN, STORED, SYMLINK, UNSURE, WIDTH, Folder
-from .ignore import Ignore
+from .ignore import RULES_FILE, Ignore
 from .rules import Rules
-
-RULES_FILE = b".gitignore"
 
 
 class Listing:

@@ -10,21 +10,20 @@ it had, so it is not listed again; that is trusted only on filesystems known to 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 from array import array
 
+from safekept.core.files import kind_of_filesystem
+
 from ..store.objects import NOTHING
 from .cache import Cache
 from .content import log_mark
 from .folder import ABSENT, UNSURE, WIDTH, Folder
-from .ignore import Ignore
-from .listing import RULES_FILE, Listing
+from .ignore import RULES_FILE, Ignore
+from .listing import Listing
 from .rules import Rules
-
-# What is known of a filesystem: its kind, and whether a directory's times tell of its names.
 
 #: Filesystems on which a directory's times tell whether its names changed.
 _TELLING = frozenset(
@@ -35,16 +34,6 @@ _TELLING = frozenset(
 def names_are_told(device: int) -> bool:
     """Whether a directory's times can be trusted on the filesystem with that device number."""
     return kind_of_filesystem(device) in _TELLING
-
-
-def kind_of_filesystem(device: int) -> str:
-    """`ext4`, `nfs4`, …; "" where the system does not say."""
-    wanted = b"%d:%d" % (os.major(device), os.minor(device))
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
-        for line in file:
-            if line.split(b" ", 3)[2] == wanted:
-                return line.partition(b" - ")[2].split(b" ", 1)[0].decode()
-    return ""
 
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Mapping
+
+from safekept.core.regular import read_start
 
 from ..checkpoint import Checkpoint
 from .objects import BadObject
@@ -59,7 +62,10 @@ def short_reason(reason: str) -> str:
 
 
 def git_head(project: bytes) -> str:
-    """Where the project's own repository stands: a commit, read without running git; empty if unknown."""
+    """Where the project's own repository stands: a commit, read without running git; empty if unknown.
+
+    Only what has the shape of a commit's name is ever taken out of those files, whatever they lead to.
+    """
     place = os.path.join(project, b".git")
     with contextlib.suppress(OSError):
         head = _first_line(os.path.join(place, b"HEAD"))
@@ -70,22 +76,23 @@ def git_head(project: bytes) -> str:
             place = os.path.join(project, line[7:].strip())
             head = _first_line(os.path.join(place, b"HEAD"))
         if not head.startswith(b"ref:"):
-            return head.decode("ascii", "replace")
+            return head.decode("ascii") if _COMMIT.fullmatch(head) else ""
         name = head[4:].strip()
+        if not name.startswith(b"refs/") or b".." in name:
+            return ""
         common = _first_line(os.path.join(place, b"commondir"))
         for base in (place, os.path.join(place, common)) if common else (place,):
             commit = _first_line(os.path.join(base, name))
-            if commit:
-                return f"{commit.decode('ascii', 'replace')} {name.decode('utf-8', 'replace')}"
+            if _COMMIT.fullmatch(commit):
+                return f"{commit.decode('ascii')} {name.decode('utf-8', 'replace')}"
         return name.decode("utf-8", "replace")
     return ""
 
 
+_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
 def _first_line(path: bytes) -> bytes:
     with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return os.read(descriptor, 4096).split(b"\n", 1)[0].strip()
-        finally:
-            os.close(descriptor)
+        return read_start(path, 4096, follow=False).split(b"\n", 1)[0].strip()
     return b""

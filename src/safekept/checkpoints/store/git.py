@@ -6,6 +6,7 @@ prompts, and never a repository that git looked for by itself: the project may b
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -23,6 +24,9 @@ _SETTINGS = (
     "protocol.allow=never",
     "safe.directory=*",
 )
+#: Seconds that git may take for anything at all; whoever can wait less says so.
+LONGEST = 3600.0
+_MOST_MEMORY = 1 << 30
 _PLACES = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
 
 
@@ -63,15 +67,23 @@ def git_command(git: str, *words: str, settings: tuple[str, ...] = ()) -> list[s
     return [*command, *words]
 
 
+def bound_memory(pid: int) -> None:
+    """Bound the memory of a git that reads files of a project, where the system can do that."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        resource.prlimit(pid, resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+
+
 def run_git(
     git: str,
     git_directory: str,
     *words: str,
     data: bytes = b"",
     settings: tuple[str, ...] = (),
-    timeout: float | None = None,
+    timeout: float = LONGEST,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end, with what it said. Never raises for what git thinks of it."""
+    """Run git to its end, with what it said. Never raises for what git thinks of it; TimeoutExpired."""
     return subprocess.run(
         git_command(git, *words, settings=settings),
         env=git_environment(git_directory),

@@ -135,7 +135,12 @@ class Making:
                     self.learned = True
                 self.tracked = facts.tracked
             if not ignore.available:
-                self.remarks.append("git is not on this machine: the rules of .gitignore were not applied")
+                why = "git did not answer in time" if ignore.silent else "git is not on this machine"
+                self.remarks.append(f"{why}: the rules of .gitignore were not applied")
+                fingerprint = b""
+            for rules in sorted(ignore.unreadable):
+                name = os.fsdecode(rules)
+                self.remarks.append(f"{name} is no file of rules: nothing below it counts as ignored")
                 fingerprint = b""
         self.dirty, self.files = walk.dirty, walk.files
         self.pending = {path: set(names) for path, names in walk.pending.items()}

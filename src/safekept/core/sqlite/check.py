@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..entries import DatabaseFacts
 from ..worker import Worker
-from .format import CORRUPT, NOTADB, connect, error_code
+from .format import CORRUPT, INTERRUPTED, NOTADB, connect, error_code
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,6 +30,8 @@ def examine(connection: sqlite3.Connection, pragma: str = "quick_check") -> tupl
     except sqlite3.Error as error:
         if error_code(error) in (CORRUPT, NOTADB):
             return "damaged", str(error)
+        if error_code(error) == INTERRUPTED:
+            return "unverified", "the check takes longer than a database of this size explains"
         # A module or collation that only the owner of the database has: nothing can be said.
         return "unverified", str(error)
     lines = [str(row[0]) for row in rows]

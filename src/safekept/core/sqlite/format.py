@@ -47,13 +47,18 @@ def address(path: str, parameters: str) -> str:
     return f"file:///{quoted}?{parameters}"
 
 
-def connect(path: str, parameters: str, timeout: float = 0.0) -> sqlite3.Connection:
-    """A connection in autocommit mode that any one thread at a time may use."""
-    import sqlite3
+def connect(
+    path: str, parameters: str, timeout: float = 0.0, *, only_look: bool | None = None
+) -> sqlite3.Connection:
+    """A connection in autocommit mode that any one thread at a time may use.
 
-    return sqlite3.connect(
-        address(path, parameters), uri=True, isolation_level=None, timeout=timeout, check_same_thread=False
-    )
+    Every statement on it has an end; see `bounded`. `only_look` where nothing of it is to be kept: so is
+    every connection that cannot write.
+    """
+    from .hold.bounded import bounded_connection
+
+    looking = "mode=ro" in parameters if only_look is None else only_look
+    return bounded_connection(address(path, parameters), path, timeout, only_look=looking)
 
 
 def error_code(error: BaseException) -> int:
@@ -62,4 +67,4 @@ def error_code(error: BaseException) -> int:
 
 
 #: Primary result codes that decisions are made on.
-BUSY, LOCKED, READONLY, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 11, 13, 14, 26
+BUSY, LOCKED, READONLY, INTERRUPTED, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 9, 11, 13, 14, 26

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.regular import read_start
+
 from ..census import LARGEST, count_document
 from ..layout.rules import Count
 from ..scan.content import amount
@@ -80,8 +82,7 @@ def _look(examination: Examination, path: str, counts: list[Count]) -> None:
 
 def _live(examination: Examination, path: str) -> bytes | None:
     try:
-        with open(examination.recorded.full(path), "rb") as file:
-            return file.read(LARGEST)
+        return read_start(examination.recorded.full(path), LARGEST)
     except FileNotFoundError:
         return b""
     except OSError as error:

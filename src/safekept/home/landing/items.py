@@ -52,6 +52,7 @@ class Item:
     sidecar: bool = False  # by its name: staged, and judged once its database is known
     equals: Callable[[int], bool | None] | None = None  # compares with an open file, where the source can
     left_out: int = 0  # bytes of a database that are made anew before it lands
+    holes: int = 0  # bytes that take no room
 
     @property
     def comparable(self) -> bool:
@@ -148,6 +149,7 @@ def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -
         sidecar=entry.kind is Kind.FILE and database_of(entry.path) != "",
         equals=entry.equals,
         left_out=entry.left_out,
+        holes=entry.holes,
     )
 
 

@@ -194,7 +194,7 @@ def _judge(
         return
     plan.bytes += item.size
     # An index that is made anew may take more room than the one that was left out.
-    room = -(-(item.size + item.left_out // 4) // _BLOCK) * _BLOCK
+    room = -(-(max(0, item.size - item.holes) + item.left_out // 4) // _BLOCK) * _BLOCK
     if item.sidecar and database_of(item.path) in plan.items:
         plan.needed += room
         return  # folded into its database, which is listed itself

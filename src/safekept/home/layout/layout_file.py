@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from safekept.core.errors import SafekeptError
+from safekept.core.regular import read_regular
 from safekept.core.sqlite.lean import Recipe
 
 from .patterns import Pattern, parse_pattern
@@ -139,8 +140,7 @@ def read_layout(path: str) -> dict[str, Any]:
 
 def _parse(path: str) -> Mapping[str, Any]:
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(read_regular(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadLayout(
             f"the layout file `{path}` is not TOML: {error}",

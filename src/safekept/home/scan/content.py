@@ -24,6 +24,8 @@ _ATTEMPTS = 3
 #: Clocks of filesystems tick every few milliseconds: two writes within one tick look like one.
 _TICK_NS = 20_000_000
 #: A file beyond this that takes much less room on disk is worth a line: it may fill the disk it lands on.
+#: A list of the pieces of a file must fit into memory: no more holes than this are kept of one.
+MOST_HOLES = 4 << 40
 _HUGE = 10 * 10**9
 _REPLACED = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.ESTALE)
 
@@ -71,6 +73,9 @@ class StreamedContent(PlainContent):
         self.mtime_ns = status.st_mtime_ns
         allocated = status.st_blocks * 512
         self.sparse = allocated < self.size and hasattr(os, "SEEK_DATA")
+        self.holes = max(0, self.size - allocated) if self.sparse else 0
+        if self.holes > MOST_HOLES:
+            raise EntryLost(Remark(path, Outcome.UNREADABLE, _too_many_holes(self.size, allocated)))
         if self.size > _HUGE and allocated < self.size // 2:
             reason = (
                 f"is {amount(self.size)} long and takes {amount(allocated)} on disk: most of it are holes"
@@ -78,11 +83,13 @@ class StreamedContent(PlainContent):
             self.remarks.append(Remark(path, Outcome.NOTED, reason, bytes=self.size))
 
     def chunks(self) -> Iterator[bytes]:
-        position, zeros = 0, self.expected
+        position, zeros, hole = 0, self.expected, 0
         try:
             while position < self.size:
                 wanted = min(CHUNK, self.size - position)
-                if self.sparse and self._is_hole(position, wanted):
+                if self.sparse and position + wanted > hole:
+                    hole = self._end_of_hole(position)
+                if position + wanted <= hole:
                     data = ZEROS if wanted == CHUNK else ZEROS[:wanted]
                 else:
                     data = os.pread(self.descriptor, wanted, position)
@@ -107,15 +114,15 @@ class StreamedContent(PlainContent):
                 )
             )
 
-    def _is_hole(self, position: int, length: int) -> bool:
-        """Whether the filesystem keeps nothing for these bytes, so that all of them are zeros."""
+    def _end_of_hole(self, position: int) -> int:
+        """Up to where the filesystem keeps nothing, so that all bytes are zeros."""
         try:
-            return os.lseek(self.descriptor, position, os.SEEK_DATA) >= position + length
+            return os.lseek(self.descriptor, position, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:  # a hole up to the end, unless the end has moved
-                return os.fstat(self.descriptor).st_size >= self.size
+                return self.size if os.fstat(self.descriptor).st_size >= self.size else position
             self.sparse = False  # this filesystem does not tell
-            return False
+            return position
 
     def _shorter(self, got: int) -> Remark:
         reason = f"became shorter while it was read ({got} of {self.size} bytes came)"
@@ -125,6 +132,13 @@ class StreamedContent(PlainContent):
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def _too_many_holes(size: int, allocated: int) -> str:
+    return (
+        f"not stored: it is {amount(size)} long and takes {amount(allocated)} on disk; "
+        f"more than {amount(MOST_HOLES)} of holes are not kept"
+    )
 
 
 def open_plain(base: str, relative: str, path: str, inode: int, expected: bool = False) -> PlainContent:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from safekept.core.entries import Outcome, Remark
+from safekept.core.regular import read_regular
 
 from ..layout.layout import Layout
 from ..layout.rules import External
@@ -64,8 +65,7 @@ def _roots(home: str, layout: Layout, profile: str) -> list[str]:
 def _setting(path: str, external: External) -> str | None:
     """One dotted setting out of a YAML file; None where there is none or it cannot be understood."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST_SETTINGS)
+        data = read_regular(path, _LARGEST_SETTINGS)
     except OSError:
         return None
     if external.equals.encode() not in data:  # most homes: no parser needed

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_file, fsync_directory, write_all
+from safekept.core.regular import read_start
 
 #: No settings file is this large; something else lies there.
 LARGEST = 1 << 20
@@ -66,8 +67,7 @@ def read_settings(path: str) -> SettingsFile:
     if facts.st_size > LARGEST:
         raise Unfit(f"is {facts.st_size:,} bytes long, which no settings file is")
     try:
-        with open(target, "rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_start(target, LARGEST + 1)
     except OSError as error:
         raise Unfit(f"cannot be read: {error.strerror or error}") from None
     return SettingsFile(path, target, content)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from safekept import __version__
+from safekept.core.regular import read_start
 
 from ..connecting.program import Program
 from ..connecting.settings_file import Unfit
@@ -34,8 +35,7 @@ def hermes_home(environment: Mapping[str, str]) -> str:
         return os.path.abspath(os.path.expanduser(said))
     root = os.path.join(environment.get("HOME") or os.path.expanduser("~"), ".hermes")
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        with open(os.path.join(root, "active_profile"), encoding="utf-8") as file:
-            name = file.read(200).strip()
+        name = read_start(os.path.join(root, "active_profile"), 200).decode("utf-8").strip()
         profile = os.path.join(root, "profiles", name)
         if name and os.sep not in name and name not in (".", "..") and os.path.isdir(profile):
             return profile
@@ -81,8 +81,7 @@ class PluginFile:
             return True
         place = os.path.dirname(self.path)
         try:
-            with open(os.path.join(place, "plugin.yaml"), "rb") as file:
-                return _AUTHOR in file.read(1 << 16)
+            return _AUTHOR in read_start(os.path.join(place, "plugin.yaml"), 1 << 16)
         except OSError:
             return os.path.isfile(os.path.join(place, CONNECTION))
 

@@ -15,6 +15,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shell_word
 
+from ..calls import possible
+
 
 class OutsideRoots(SafekeptError):
     code = "outside-roots"
@@ -39,9 +41,9 @@ class Roots:
     def directory(self, word: str) -> str:
         """A directory that a client named, resolved; nothing: the first root. Raises OutsideRoots."""
         usable = self.usable
-        if not usable or "\0" in word:
-            raise self._refused(word)
-        place = os.path.realpath(os.path.join(usable[0], word))
+        if not usable or "\0" in word or (word and not possible(word)):
+            raise self._refused(word[:200])
+        place = os.path.realpath(os.path.join(usable[0], possible(word)))
         if not self.holds(place):
             raise self._refused(word)
         return place

@@ -21,6 +21,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.foreground import Ended, find_program, run_in_foreground
 from safekept.core.journal import Record, new_id
+from safekept.core.regular import read_regular
 
 from .terminal import terminal_kept
 from .watcher_process import WatcherLost, WatcherProcess
@@ -266,7 +267,6 @@ def _not_protected(request: RunRequest, why: str, steps: tuple[str, ...] = ()) -
 def _digest(path: str) -> str:
     """What is in a file; "" where there is none."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        return hashlib.sha256(read_regular(path, 64 << 20)).hexdigest()
     except OSError:
         return ""

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Protocol
 
-from safekept.checkpoints.scan import kind_of_filesystem
+from safekept.core.files import kind_of_filesystem
 
 from .relevance import Relevance
 

@@ -177,7 +177,7 @@ def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[S
             continue
     found, left = one_of_each(files)
     for file in left:
-        lock.check()
+        lock.prove()
         repository.delete_snapshot(file.id)
     return found, left
 
@@ -185,10 +185,10 @@ def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[S
 def rewrite(repository: Repository, snapshot: Snapshot, changed: Snapshot, lock: Lock) -> Snapshot:
     """Put a changed snapshot in the place of the stored one; the new one is durable before the old goes."""
     _require_exclusive(lock)
-    lock.check()
+    lock.prove()
     new = repository.save_snapshot(dataclasses.replace(changed, original=public_id(snapshot)))
     if new.id != snapshot.id:
-        lock.check()
+        lock.prove()
         repository.delete_snapshot(snapshot.id)
     return dataclasses.replace(new, public=snapshot.public)
 

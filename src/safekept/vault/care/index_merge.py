@@ -54,7 +54,7 @@ def merge_indexes(
         writer.add(pack, sorted(found, key=lambda entry: entry.offset))
     writer.flush()
     for name in old:
-        lock.check()
+        lock.prove()
         repository.storage.delete(FileKind.INDEX, name)
     return len(files), len(files) - len(old) + writer.written
 
@@ -83,7 +83,7 @@ def shrink_indexes(
             if pack not in gone:
                 writer.add(pack, entries)
         writer.flush()
-        lock.check()
+        lock.prove()
         repository.storage.delete(FileKind.INDEX, name)
         for pack in going:
             naming[pack] -= 1
@@ -133,7 +133,7 @@ class IndexWriter:
     def flush(self) -> None:
         if not self._packs:
             return
-        self._lock.check()
+        self._lock.prove()
         repository = self._repository
         save_file(repository.storage, repository.key, FileKind.INDEX, encode_index(self._packs))
         self.written += 1

@@ -65,7 +65,7 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
     if not lock.exclusive:
         raise ValueError("a prune needs an exclusive lock")
     repository.require_writable()
-    lock.check()
+    lock.prove()
     if _basis(repository) != plan.basis:
         options = plan.options
         plan = plan_prune(
@@ -81,10 +81,10 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
     repository.storage.sweep()
     before = _bytes_in_packs(repository)
     for name in plan.leftovers:
-        lock.check()
+        lock.prove()
         repository.delete_snapshot(name)
     for snapshot in plan.snapshots:
-        lock.check()
+        lock.prove()
         repository.delete_snapshot(snapshot.id)
         result.snapshots += 1
     _delete(repository, sorted(plan.unindexed), lock, result, listener)
@@ -119,7 +119,7 @@ def _repack(
         known = repository.reload_index(without_cache=True)
         for name, _ in list(repository.storage.list(FileKind.PACK)):
             if not known.has_pack(bytes.fromhex(name)):
-                lock.check()
+                lock.prove()
                 repository.storage.delete(FileKind.PACK, name)
         return set()
     result.damaged = {pack.hex(): reason for pack, reason in damaged.items()}
@@ -163,7 +163,7 @@ def _delete(
 ) -> None:
     for number, pack in enumerate(packs):
         listener(Event("delete", number, len(packs), "packs"))
-        lock.check()
+        lock.prove()
         repository.storage.delete(FileKind.PACK, pack.hex())
         result.packs_deleted += 1
 

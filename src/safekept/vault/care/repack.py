@@ -47,7 +47,7 @@ def repack(
     """
     total = sum(entry.length for entries in packs.values() for entry in entries)
     copied, damaged, done = set[bytes](), dict[bytes, str](), 0
-    packer = Packer(repository, repository.index, lock.check, lambda entries: None)
+    packer = Packer(repository, repository.index, lock, lambda entries: None)
     whole = False
     try:
         for pack, entries in packs.items():

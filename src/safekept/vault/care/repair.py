@@ -112,7 +112,7 @@ def carry_out_repair(
     writer.flush()
     _salvage(repository, plan, lock, result, listener)
     for name in plan.indexes:
-        lock.check()
+        lock.prove()
         repository.storage.delete(FileKind.INDEX, name)
     merge_indexes(repository, plan.missing.keys() | plan.salvage.keys(), lock, listener=listener)
     repository.reload_index(without_cache=True)
@@ -123,7 +123,7 @@ def _salvage(
     repository: Repository, plan: RepairPlan, lock: Lock, result: Repaired, listener: Listener
 ) -> None:
     # An index of its own: the one in memory must not take the damaged copies for stored.
-    packer = Packer(repository, Index(), lock.check, lambda entries: None)
+    packer = Packer(repository, Index(), lock, lambda entries: None)
     whole = False
     try:
         for number, (pack, entries) in enumerate(plan.salvage.items()):

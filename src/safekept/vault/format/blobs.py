@@ -15,6 +15,11 @@ Buffer = bytes | bytearray | memoryview
 
 ID = 32
 
+#: The holes of sparse files are pieces of this size, and all of them are one blob: known without hashing
+#: when it is stored, and without reading when it is restored. restic's own pieces are not larger.
+HOLE = 8 << 20
+HOLE_ID = bytes.fromhex("2daeb1f36095b44b318410b3f4e8b5d989dcc7bb023d1426c492dab0a3053e74")
+
 
 class BlobKind(StrEnum):
     DATA = "data"  # a piece of a file

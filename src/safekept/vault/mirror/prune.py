@@ -7,6 +7,7 @@ vault here, a vault in use there, snapshots of machines that the vault here know
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 #: What makes data visible goes first.
 _ORDER = (FileKind.SNAPSHOT, FileKind.INDEX, FileKind.PACK, FileKind.KEY)
+
+
+_DAY_NS = 86_400 * 10**9
 
 
 class MirrorPruneRefused(SafekeptError):
@@ -62,7 +66,8 @@ def refuse_prune(repository: Repository, plan: MirrorPlan, target: Storage) -> l
         if public_id(found) not in kept:
             going.append(found)
     for lock in read_locks(target, repository.key):
-        if not lock.stale:
+        # No file of ours tells the time there, and our clock may be wrong.
+        if time.time_ns() - lock.time_ns < _DAY_NS and not lock.abandoned:
             raise locked_by(target.location, lock)
     return sorted(going, key=lambda snapshot: snapshot.time_ns)
 

@@ -17,7 +17,7 @@ from safekept.core.entries import CHUNK, BytesContent, Content, DatabaseFacts, E
 from ..errors import VaultDamaged
 from ..format.snapshot import Snapshot
 from ..format.tree import Node
-from .reader import StoredContent, has_bytes, walk
+from .reader import StoredContent, has_bytes, holes_of, walk
 from .small_files import SmallFiles
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class HomeSource:
             open=opener,
             equals=opener.equals,
             left_out=facts.left_out if facts is not None else 0,
+            holes=holes_of(node),
         )
 
     def _find(self, place: str) -> Node | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from safekept.core.entries import Content, DatabaseFacts, Entry, EntryLost, Kind, Outcome, Remark
 
 from ..errors import NoSuchSnapshot, VaultDamaged
-from ..format.blobs import ID, BlobKind, blob_id
+from ..format.blobs import HOLE, HOLE_ID, ID, BlobKind, blob_id
 from ..format.snapshot import Snapshot
 from ..format.tree import Node
 
@@ -48,6 +48,7 @@ class SnapshotSource:
                     node.mtime_ns,
                     node.size,
                     open=_Opener(self._repository, path, node),
+                    holes=holes_of(node),
                 )
             else:
                 yield Entry(path, kind, node.mode, node.mtime_ns, target=node.target)
@@ -74,6 +75,11 @@ class SnapshotSource:
             kept="Nothing was changed",
             next_steps=(f"See what it holds: `safekept snapshot show {self.snapshot.short_id}`",),
         )
+
+
+def holes_of(node: Node) -> int:
+    """Bytes of a stored file that are holes of a sparse one."""
+    return node.content.count(HOLE_ID) * HOLE if node.content and node.size > HOLE else 0
 
 
 def walk(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .lock_file import LockFile, read_locks
     from .locks import Lock, unlock
     from .opening import no_config, refuse_taken
-    from .presence import doubt_lost_packs
+    from .presence import find_lost_packs
     from .repository import Repository
 
 __getattr__ = doors(
@@ -19,7 +19,7 @@ __getattr__ = doors(
         "lock_file": "LockFile read_locks",
         "locks": "Lock unlock",
         "opening": "no_config refuse_taken",
-        "presence": "doubt_lost_packs",
+        "presence": "find_lost_packs",
         "repository": "Repository",
     },
 )

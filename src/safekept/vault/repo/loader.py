@@ -11,12 +11,13 @@ import concurrent.futures
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING
 
-from safekept.core.entries import CHUNK
+from safekept.core.entries import CHUNK, ZEROS
 
 from ..errors import VaultDamaged
-from ..format.blobs import ID, BlobKind, Buffer, Location, blob_id
+from ..format.blobs import HOLE, HOLE_ID, ID, BlobKind, Buffer, Location, blob_id
 from ..format.compression import BadCompression, decompress_many
 from ..format.crypto import Unauthentic
 from ..storage.base import FileKind, NotStored
@@ -54,6 +55,18 @@ class BlobLoader:
 
     def stream(self, content: bytes) -> Iterator[bytes]:
         """The bytes of a file from the ids of its blobs in a row, in pieces of at most CHUNK."""
+        start = at = 0
+        while (at := content.find(HOLE_ID, at)) >= 0:
+            if at % ID:
+                at += 1
+                continue
+            yield from self._stored(content[start:at])
+            # By its name it is nothing but zeros: there is nothing to read and nothing to prove.
+            yield from repeat(ZEROS, HOLE // len(ZEROS))
+            start = at = at + ID
+        yield from self._stored(content[start:])
+
+    def _stored(self, content: bytes) -> Iterator[bytes]:
         tasks = _tasks(self._runs(content))
         first = next(tasks, None)
         second = next(tasks, None)

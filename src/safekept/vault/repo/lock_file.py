@@ -1,14 +1,20 @@
-"""Lock files: who works on a vault, in restic's form, and when they no longer count."""
+"""Lock files: who works on a vault, in restic's form, and when they no longer count.
+
+A process number says nothing in another PID namespace, and a clock may be wrong by hours. So a lock of ours
+also says in which boot, in which space of process numbers and at which uptime it was written: restic passes
+over that. A lock of this boot is judged by those alone; any other by our clock and, where it can
+tell, by the clock of the place that holds it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from safekept.core.files import process_alive
+from safekept.core.process import boot, process_space, surely_gone, uptime
 
 from ..errors import VaultDamaged, VaultLocked
 from ..format.crypto import Key
@@ -34,6 +40,13 @@ class LockFile:
     uid: int = 0
     gid: int = 0
     reason: str = ""
+    boot: str = ""  # these three are empty in a lock of restic
+    space: str = ""
+    uptime: float = 0.0
+    #: How it was found. Seconds since it was written by the clock of the place; None: it does not tell.
+    age: float | None = None
+    #: Nobody but this machine can have written it: it lies on a disk of its own.
+    only_here: bool = False
 
     @classmethod
     def of_this_process(cls, exclusive: bool) -> LockFile:
@@ -47,6 +60,9 @@ class LockFile:
             os.getpid(),
             person.uid,
             person.gid,
+            boot=boot(),
+            space=process_space(),
+            uptime=round(uptime(), 3),
         )
 
     def to_json(self) -> bytes:
@@ -57,12 +73,16 @@ class LockFile:
         for name in ("uid", "gid"):
             if number := getattr(self, name):
                 text += f',"{name}":{number}'
+        if self.boot:
+            own = {"boot": self.boot, "space": self.space, "uptime": self.uptime}
+            text += f',"safekept":{json.dumps(own)}'
         return (text + "}").encode()
 
     @classmethod
     def from_json(cls, name: str, text: bytes) -> LockFile:
         try:
             fields: dict[str, Any] = json.loads(text)
+            own = fields.get("safekept") or {}
             return cls(
                 name,
                 parse_time(fields["time"])[0],
@@ -72,18 +92,34 @@ class LockFile:
                 int(fields.get("pid") or 0),
                 int(fields.get("uid") or 0),
                 int(fields.get("gid") or 0),
+                boot=str(own.get("boot") or ""),
+                space=str(own.get("space") or ""),
+                uptime=float(own.get("uptime") or 0.0),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return cls(name, reason=f"not a lock: {error}")
 
     @property
     def stale(self) -> bool:
-        """Left behind: its process on this machine is gone, or it was not refreshed for half an hour."""
+        """Left behind: its process is surely gone, or it was not refreshed for half an hour."""
         if self.reason:
             return False
-        if self.hostname == os.uname().nodename and self.pid and not process_alive(self.pid):
+        if self.boot == boot():
+            # Whatever the clocks were set to meanwhile, this one only ever went forward.
+            return self.abandoned or uptime() - self.uptime > STALE
+        if self.abandoned:
             return True
-        return (time.time_ns() - self.time_ns) / 1e9 > STALE
+        by_our_clock = (time.time_ns() - self.time_ns) / 1e9 > STALE
+        return by_our_clock and (self.age is None or self.age > STALE)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the process that wrote it is provably gone."""
+        if self.reason or not self.boot:
+            return False
+        if self.boot != boot():  # of this machine, on a disk of its own: that boot is over
+            return self.only_here and self.hostname == os.uname().nodename
+        return surely_gone(self.pid, self.space)
 
     @property
     def holder(self) -> str:
@@ -93,15 +129,21 @@ class LockFile:
         return f"pid {self.pid} on `{self.hostname}` since {since}"
 
 
-def read_locks(storage: Storage, key: Key) -> list[LockFile]:
-    """Every lock. A refresh replaces one file by another, so a file that went is looked for again."""
+def read_locks(storage: Storage, key: Key, now: float | None = None) -> list[LockFile]:
+    """Every lock. A refresh replaces one file by another, so a file that went is looked for again.
+
+    `now` is the time by the clock of the place; None where nobody knows it.
+    """
     for _ in range(5):
         found, again = [], False
         for name, size in storage.list(FileKind.LOCK):
             if size == 0:
                 continue  # restic passes over empty ones too: a torn write that nobody holds
             try:
-                found.append(LockFile.from_json(name, load_file(storage, key, FileKind.LOCK, name)))
+                lock = LockFile.from_json(name, load_file(storage, key, FileKind.LOCK, name))
+                written = storage.written(FileKind.LOCK, name) if now is not None else None
+                age = now - written if now is not None and written is not None else None
+                found.append(replace(lock, age=age, only_here=storage.only_here))
             except VaultDamaged as error:
                 found.append(LockFile(name, reason=str(error.facts.get("reason", error.what))))
             except NotStored:

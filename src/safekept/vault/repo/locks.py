@@ -1,16 +1,19 @@
 """Holding a lock: taken as restic takes it, refreshed, given up in time, and never in the way for long.
 
 * Others are looked at before and after our own lock is written; a conflict withdraws it.
-* A lock that its dead process left on this machine, or that nobody refreshed for half an hour, is
-  cleared away: no leftover can wedge anything.
+* A lock whose process is provably gone, or that nobody refreshed for half an hour, is cleared away: no
+  leftover can wedge anything. How old it is, the place says by comparing it with our own new lock file.
 * It is refreshed every five minutes. A holder that could not do so for 22.5 minutes (a laptop that
   slept) must not write on the strength of it: `check` takes it anew if nobody came in between, and
   raises LockLost otherwise.
+* Somebody may take a live lock for a dead one all the same. So whoever makes something visible asks `prove`
+  before and after: whether the lock file is still there.
 * `restic unlock` sends SIGHUP to find out whether a holder lives, so it is ignored while a lock is held.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import threading
@@ -19,6 +22,7 @@ from typing import Any, Self
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom
+from safekept.core.process import uptime
 from safekept.core.worker import Worker
 
 from ..errors import LockLost
@@ -29,11 +33,6 @@ from .sealed_files import save_file
 
 REFRESH = 5 * 60.0
 LOST = STALE * 0.75
-
-
-def uptime() -> float:
-    """A clock that nobody sets, and that goes on while the machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def acquire(storage: Storage, key: Key, *, exclusive: bool, wait: float = 0.0) -> Lock:
@@ -66,7 +65,13 @@ def acquire(storage: Storage, key: Key, *, exclusive: bool, wait: float = 0.0) -
 
 def unlock(storage: Storage, key: Key, *, everything: bool = False) -> list[LockFile]:
     """Remove locks left behind and those that cannot be read, or `everything`; what was removed."""
-    removed = [lock for lock in read_locks(storage, key) if everything or lock.stale or lock.reason]
+    now = None
+    with contextlib.suppress(SafekeptError):  # a full disk: then our own clock has to do
+        ours = _write(storage, key, False)
+        now = storage.written(FileKind.LOCK, ours)
+        storage.delete(FileKind.LOCK, ours)
+    found = read_locks(storage, key, now)
+    removed = [lock for lock in found if everything or lock.stale or lock.reason]
     for lock in removed:
         storage.delete(FileKind.LOCK, lock.id)
     return removed
@@ -94,6 +99,14 @@ class Lock:
                 kept="The work stopped before anything was written without it; all snapshots are whole",
                 next_steps=("Run the command again",),
             )
+
+    def prove(self) -> None:
+        """Raise LockLost unless the lock file is there at this very moment."""
+        self.check()
+        with self._mutex:
+            if not self._ended.is_set() and not self._storage.exists(FileKind.LOCK, self.name):
+                self._lost = "somebody removed it"
+        self.check()
 
     def refresh(self) -> None:
         """Put a fresh lock file in place of ours; what the thread does every five minutes."""
@@ -151,11 +164,14 @@ def _write(storage: Storage, key: Key, exclusive: bool) -> str:
 
 
 def _conflict(storage: Storage, key: Key, exclusive: bool, ours: str) -> LockFile | None:
-    for lock in read_locks(storage, key):
+    # Our own lock was written just now, so its time is the time by the clock of the place.
+    now = storage.written(FileKind.LOCK, ours) if ours else None
+    for lock in read_locks(storage, key, now):
         if lock.id == ours:
             continue
         if lock.stale:
-            storage.delete(FileKind.LOCK, lock.id)
+            if ours:
+                storage.delete(FileKind.LOCK, lock.id)
         # One that cannot be read says nothing: it stops what deletes, and nothing else.
         elif exclusive or (lock.exclusive and not lock.reason):
             return lock

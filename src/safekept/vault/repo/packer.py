@@ -24,6 +24,7 @@ from .index import Index
 from .sealed_files import save_file
 
 if TYPE_CHECKING:
+    from .locks import Lock
     from .repository import Repository
 
 _WAITING = 2  # full packs in memory, beside the one that is being written
@@ -36,10 +37,10 @@ class Packer:
         self,
         repository: Repository,
         index: Index,
-        guard: Callable[[], None],
+        lock: Lock | None,
         stored: Callable[[list[PackEntry]], None],
     ) -> None:
-        self._repository, self._index, self._guard, self._stored = repository, index, guard, stored
+        self._repository, self._index, self._lock, self._stored = repository, index, lock, stored
         self._open: dict[BlobKind, PackBuilder] = {}
         self._mutex = threading.Lock()
         self._full: queue.Queue[PackBuilder | None] = queue.Queue(_WAITING)
@@ -139,7 +140,8 @@ class Packer:
                 self._one_less()
 
     def _store(self, builder: PackBuilder) -> None:
-        self._guard()
+        if self._lock is not None:
+            self._lock.check()
         name = builder.finish(self._repository.key)
         self._repository.storage.write(FileKind.PACK, name, builder.data)
         self.bytes_stored += len(builder.data)
@@ -157,7 +159,8 @@ class Packer:
     def _save_index(self) -> None:
         if not self._unsaved:
             return
-        self._guard()
+        if self._lock is not None:
+            self._lock.prove()
         text = encode_index(self._unsaved)
         name = save_file(self._repository.storage, self._repository.key, FileKind.INDEX, text)
         self._repository.index_written(self._index, name)

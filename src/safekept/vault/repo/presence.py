@@ -11,14 +11,13 @@ from ..storage.base import FileKind, Storage
 from .index import Index
 
 
-def doubt_lost_packs(storage: Storage, index: Index) -> int:
-    """Make the index doubt every pack that is missing or has not the size that its blobs need; how many."""
+def find_lost_packs(storage: Storage, index: Index) -> frozenset[bytes]:
+    """Every pack of the index that is missing or has not the size that its blobs need."""
     names = [pack.hex() for pack in index.packs]
     found = storage.sizes(FileKind.PACK, names)
-    index.doubt(
+    return frozenset(
         pack
         for pack, name, expected in zip(index.packs, names, index.sizes, strict=True)
         # Where two index files disagree, nobody knows the right size: `check` says so.
         if name not in found or (expected and found[name] != expected)
     )
-    return index.doubted

@@ -98,7 +98,7 @@ class Repository:
         """The way to store blobs; see BlobSaver."""
         self.require_writable()
         self.storage.keep_reserve()
-        return BlobSaver(self, lock.check if lock else None, level=level, workers=workers)
+        return BlobSaver(self, lock, level=level, workers=workers)
 
     def require_writable(self) -> None:
         if self.version < 2:

@@ -12,20 +12,21 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ..errors import NotProven
+from ..errors import LockLost, NotProven
 from ..format.blobs import BlobKind, Buffer, PackEntry, blob_id
 from ..format.compression import BadCompression, compress_many, decompress_many
 from ..format.crypto import Unauthentic
 from ..format.snapshot import Snapshot
 from ..format.tree import Node, encode_tree
 from .packer import Packer
-from .presence import doubt_lost_packs
+from .presence import find_lost_packs
 
 if TYPE_CHECKING:
+    from .locks import Lock
     from .repository import Repository
 
 _BATCH = 1 << 20  # bytes of blobs that one worker takes at once
@@ -52,15 +53,13 @@ class BlobSaver:
     arrived (indexed, so that the next try builds on it) and writes no snapshot.
     """
 
-    def __init__(
-        self, repository: Repository, guard: Callable[[], None] | None, *, level: int, workers: int
-    ) -> None:
-        self._repository, self._level = repository, level
-        self._guard = guard or (lambda: None)
+    def __init__(self, repository: Repository, lock: Lock | None, *, level: int, workers: int) -> None:
+        self._repository, self._lock, self._level = repository, lock, level
         self._index = repository.index
         #: Packs of the vault that are missing or cut: what they held is stored again.
-        self.lost_packs = doubt_lost_packs(repository.storage, self._index)
-        self._packer = Packer(repository, self._index, self._guard, self._arrived)
+        self._lost = find_lost_packs(repository.storage, self._index)
+        self._index.doubt(self._lost)
+        self._packer = Packer(repository, self._index, lock, self._arrived)
         self._mutex = threading.Lock()
         self._counting = threading.Lock()  # its own: a caller may wait for a worker with the other held
         self._pending: dict[BlobKind, set[bytes]] = {kind: set() for kind in BlobKind}
@@ -122,8 +121,31 @@ class BlobSaver:
             raise NotProven.of("snapshot")  # cannot be; it would refer to what never arrived
         if not self._index.has(BlobKind.TREE, snapshot.tree):
             raise ValueError("the tree of this snapshot was never saved")
-        self._guard()
-        return self._repository.save_snapshot(snapshot)
+        self._prove_ground()
+        saved = self._repository.save_snapshot(snapshot)
+        try:
+            # A lock that is there now was there when the snapshot became visible: whoever cleared it
+            # away later, and pruned, has seen the snapshot first.
+            if self._lock is not None:
+                self._lock.prove()
+        except BaseException:
+            self._repository.delete_snapshot(saved.id)
+            raise
+        return saved
+
+    @property
+    def lost_packs(self) -> int:
+        """How many packs of the vault were missing or cut at the beginning."""
+        return len(self._lost)
+
+    def _prove_ground(self) -> None:
+        """Our lock is there, and so is every pack that was counted as stored."""
+        if self._lock is None:
+            return
+        self._lock.prove()
+        gone = find_lost_packs(self._repository.storage, self._index) - self._lost
+        if gone:
+            raise LockLost.packs_gone(self._repository.storage.location, len(gone))
 
     def close(self, *, failed: bool = False) -> None:
         if failed:

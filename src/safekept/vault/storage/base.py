@@ -74,6 +74,8 @@ class Storage(ABC):
 
     #: Seconds until everybody sees what was written: 0 where a listing is never behind.
     settle: float = 0.0
+    #: Whether only processes of this machine can reach the place: a disk of its own, no share.
+    only_here: bool = False
 
     @property
     @abstractmethod
@@ -119,6 +121,10 @@ class Storage(ABC):
         except NotStored:
             return False
         return True
+
+    def written(self, kind: FileKind, name: str) -> float | None:
+        """When a file was written, in seconds by the clock of the place; None where it does not tell."""
+        return None
 
     def room(self) -> tuple[int, int] | None:
         """Bytes free and bytes in all where the vault lies; None where nobody can say."""

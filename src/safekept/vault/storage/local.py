@@ -2,7 +2,7 @@
 
 Durable write: a temporary name in the same directory, all bytes, fsync, read-only (0400), rename,
 fsync of the directory. Directories are 0700, so nothing is readable by others from the first byte.
-The temporary name is `<name>-tmp-<pid>-<host>-<random>`: restic passes it over, and `sweep` removes
+The temporary name is `<name>-tmp-<pid>-<space>-<random>`: restic passes it over, and `sweep` removes
 what a dead process of this machine left.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import secrets
@@ -18,14 +17,16 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.errors import SafekeptError
-from safekept.core.files import NoRoom, fsync_directory, link_once, process_alive, write_all
+from safekept.core.files import NoRoom, fsync_directory, kind_of_filesystem, link_once, write_all
+from safekept.core.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
 from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
 
-_HOST = hashlib.sha256(os.uname().nodename.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-_TEMPORARY = re.compile(r"(?:config|safekept-reserve|[0-9a-f]{64})-tmp-(\d+)-([0-9a-f]{8})-[0-9a-f]+")
-_LEFT_BEHIND = 600.0  # seconds; a write takes far less, and process ids of containers may mislead
+_TEMPORARY = re.compile(r"(?:config|safekept-reserve|[0-9a-f]{64})-tmp-(\d+-[0-9a-f]{8,12}-[0-9a-f]+)")
+#: Filesystems that one machine has to itself. Of any other, others may write to it too.
+_OWN_DISKS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs apfs hfs".split())
+_LEFT_BEHIND = 600.0  # seconds; a write takes far less
 #: Room held back beside `config`, where restic passes it over: a lock, snapshot files with other tags,
 #: a few thousand blobs of an index. Without it nobody could prune on a full disk.
 RESERVE, _RESERVE_SIZE, _RESERVE_LEAST = "safekept-reserve", 256 << 10, 16 << 10
@@ -37,6 +38,13 @@ class LocalStorage(Storage):
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
+
+    @property
+    def only_here(self) -> bool:  # type: ignore[override]
+        try:
+            return kind_of_filesystem(os.stat(self.path).st_dev) in _OWN_DISKS
+        except OSError:
+            return False
 
     @property
     def location(self) -> str:
@@ -135,7 +143,7 @@ class LocalStorage(Storage):
     def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
         place = self._place(kind, name)
         directory = os.path.dirname(place)
-        temporary = f"{place}-tmp-{os.getpid()}-{_HOST}-{secrets.token_hex(6)}"
+        temporary = f"{place}-tmp-{owner_mark()}-{secrets.token_hex(6)}"
         try:
             if os.path.lexists(place):
                 raise AlreadyStored(kind, name)
@@ -175,6 +183,12 @@ class LocalStorage(Storage):
         except OSError as error:
             raise self._failed("changed", error) from error
 
+    def written(self, kind: FileKind, name: str) -> float | None:
+        try:
+            return os.stat(self._place(kind, name)).st_mtime
+        except OSError:
+            return None
+
     def room(self) -> tuple[int, int] | None:
         try:
             facts = os.statvfs(self.path)
@@ -191,7 +205,7 @@ class LocalStorage(Storage):
         size = min(_RESERVE_SIZE, room[0] - 8192) if room is not None else 0
         if size < _RESERVE_LEAST:
             return
-        temporary = f"{place}-tmp-{os.getpid()}-{_HOST}-{secrets.token_hex(6)}"
+        temporary = f"{place}-tmp-{owner_mark()}-{secrets.token_hex(6)}"
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
@@ -222,9 +236,10 @@ class LocalStorage(Storage):
             with contextlib.suppress(OSError):
                 for name in os.listdir(place):
                     match, path = _TEMPORARY.fullmatch(name), os.path.join(place, name)
-                    if match is None or match[2] != _HOST or process_alive(int(match[1])):
+                    if match is None:
                         continue
-                    if time.time() - os.stat(path).st_mtime > _LEFT_BEHIND:
+                    changed = os.stat(path).st_mtime
+                    if time.time() - changed > _LEFT_BEHIND and left_behind(match[1], changed):
                         os.unlink(path)
                         swept.append(path)
         return swept

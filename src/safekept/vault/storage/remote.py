@@ -59,6 +59,13 @@ class RemoteStorage(Storage):
                 continue
         return found
 
+    def written(self, kind: FileKind, name: str) -> float | None:
+        place = stored_name(kind, name)
+        for stored in self.objects.list(f"{kind.value}/"):
+            if stored.name == place:
+                return stored.modified or None
+        return None
+
     def read(self, kind: FileKind, name: str = "", offset: int = 0, length: int | None = None) -> bytes:
         try:
             return self.objects.read(stored_name(kind, name), offset, length)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from safekept.core.entries import Content
+from safekept.core.entries import ZEROS, Content
 
-from ..format.blobs import BlobKind
+from ..format.blobs import HOLE, HOLE_ID, BlobKind
 from ..repo.saver import BlobSaver
 
 if TYPE_CHECKING:
     from pyfastcdc import FastCDC
 
+_HOLE = bytes(HOLE)
 #: Up to this size a file is one blob.
 WHOLE = 512 << 10
 _SMALLEST, _AVERAGE, _LARGEST = 128 << 10, 512 << 10, 4 << 20
@@ -33,10 +34,44 @@ def store_content(saver: BlobSaver, content: Content) -> tuple[bytes, int]:
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         return saver.save(BlobKind.DATA, data), len(data)
     ids, size = [], 0
-    for chunk in cut(content.chunks()):
-        ids.append(saver.save(BlobKind.DATA, chunk))
+    for chunk in cut(content.chunks()) if not content.holes else _with_holes(content.chunks()):
+        if chunk is _HOLE:
+            ids.append(saver.save(BlobKind.DATA, _HOLE, HOLE_ID))
+        else:
+            ids.append(saver.save(BlobKind.DATA, chunk))
         size += len(chunk)
     return b"".join(ids), size
+
+
+def _with_holes(chunks: Iterator[bytes]) -> Iterator[memoryview | bytes]:
+    """The same bytes: holes in pieces of one size that is known beforehand, all between them cut as ever.
+
+    A terabyte of nothing is then neither read nor hashed.
+    """
+    together = HOLE // len(ZEROS)
+    zeros, ended = 0, False
+
+    def solid() -> Iterator[bytes]:
+        """Until enough of a hole has come, which ends this run."""
+        nonlocal zeros, ended
+        for chunk in chunks:
+            if chunk is ZEROS:
+                zeros += 1
+                if zeros == together:
+                    return
+                continue
+            yield from (ZEROS for _ in range(zeros))
+            zeros = 0
+            yield chunk
+        ended = True
+
+    while not ended:
+        zeros = 0
+        yield from cut(solid())
+        if not ended:
+            yield _HOLE
+        else:
+            yield from cut(ZEROS for _ in range(zeros))
 
 
 def cut(chunks: Iterator[bytes]) -> Iterator[memoryview | bytes]:

@@ -17,6 +17,7 @@ import safekept
 from children import children
 from database_holder import HolderFailed, held
 from safekept.core.entries import EntryLost, Outcome
+from safekept.core.process import process_space
 from safekept.core.sqlite import CaptureOptions, capture, isolated
 
 SOURCE = str(Path(safekept.__file__).parent.parent)
@@ -171,7 +172,7 @@ def test_copies_of_a_helper_that_was_killed_early_are_swept(tmp_path, monkeypatc
     scratch = tmp_path / "s"
     scratch.mkdir()
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
-    leftover = scratch / f".safekept-tmp-{int(dead.stdout)}-abcdef"
+    leftover = scratch / f".safekept-tmp-{int(dead.stdout)}-{process_space()}-abcdef"
     leftover.write_bytes(b"half a copy")
     with held(tmp_path / "x.db", "BEGIN EXCLUSIVE"):
         with pytest.raises(EntryLost):

@@ -86,7 +86,7 @@ def _look(restored: Restored, path: str, full: str, seen: _Seen) -> None:
     expected = restored.layout.tables_of(path)
     seen.expecting += bool(expected)
     try:
-        with contextlib.closing(connect(full, "mode=rw", timeout=5.0)) as connection:
+        with contextlib.closing(connect(full, "mode=rw", timeout=5.0, only_look=True)) as connection:
             state, detail = examine(connection, "integrity_check")
             lines = [line for line in detail.strip().splitlines() if not line.startswith("***")]
             index_only = bool(lines) and all(_OF_AN_INDEX.search(line) for line in lines)

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
+from safekept.core.regular import read_start
 
 from ...base.context import UserContext
 from ...base.text_difference import patch
@@ -57,8 +58,7 @@ def _live(path: str) -> str | None:
     if os.path.islink(path) or not os.path.isfile(path):
         return ""
     try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_TEXT + 1)
+        data = read_start(path, LARGEST_TEXT + 1)
         return None if len(data) > LARGEST_TEXT or b"\0" in data else data.decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
+from safekept.core.regular import read_start
 from safekept.core.sqlite import HEADER, SIDECARS, is_database
 from safekept.home.landing import is_area
 from safekept.home.layout import Layout
@@ -98,8 +99,7 @@ class LiveFiles:
         if not stat.S_ISREG(facts.st_mode) or facts.st_size < 512 or facts.st_size % 512:
             return False
         try:
-            with open(self.full(path), "rb") as file:
-                return is_database(file.read(len(HEADER)))
+            return is_database(read_start(self.full(path), len(HEADER)))
         except OSError:
             return False
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safekept.core.digest import Digest
-from safekept.core.entries import Content, Entry, EntryLost, Kind, Remark, Source
+from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Remark, Source
 from safekept.core.events import Event, Listener
 from safekept.core.files import start_writeback, write_all
 from safekept.core.sqlite import is_database
@@ -30,7 +30,6 @@ from .sharing import Shared
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _HOLE = 64 << 10
-_ZEROS = bytes(1 << 20)
 _EVENTS_EVERY = 4 << 20
 _WRITEBACK_STEP = 16 << 20
 #: Small files are told of together: twenty thousand locks and calls are time too.
@@ -269,7 +268,7 @@ def _by_two(
 def _write(descriptor: int, chunk: bytes) -> None:
     """Write, or leave a hole where there are only zeros: sparse files stay sparse."""
     length = len(chunk)
-    if length >= _HOLE and not chunk[0] and not chunk[-1] and chunk == _ZEROS[:length]:
+    if length >= _HOLE and not chunk[0] and not chunk[-1] and chunk == ZEROS[:length]:
         os.lseek(descriptor, length, os.SEEK_CUR)
     else:
         write_all(descriptor, chunk)

@@ -1,0 +1,48 @@
+"""What every attack starts from: a throwaway user, and `safekept` within bounds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from bounded import Bounded, bounded_safekept
+
+
+@pytest.fixture
+def run(launcher_environment: dict[str, str]) -> Callable[..., Bounded]:
+    """Runs `safekept` for the throwaway user: it must end within ten seconds and 300 MB."""
+    environment = {**launcher_environment, "SAFEKEPT_HELPER": "0"}
+
+    def call(*words: object, **options: object) -> Bounded:
+        extra = options.pop("env", {})
+        assert isinstance(extra, dict)
+        options.setdefault("cwd", environment["HOME"])
+        return bounded_safekept(
+            *(os.fspath(word) for word in words),  # type: ignore[call-overload]
+            environment={**environment, **extra},
+            **options,
+        )
+
+    return call
+
+
+@pytest.fixture
+def project(tmp_path: object) -> str:
+    """A small project with a repository, as an agent works in."""
+    place = os.path.join(str(tmp_path), "user", "code", "project")
+    os.makedirs(os.path.join(place, ".git", "info"))
+    files = {
+        "main.py": "print('hello')\n",
+        ".git/HEAD": "ref: refs/heads/main\n",
+        ".git/config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+        "src/one.py": "one = 1\n",
+    }
+    os.makedirs(os.path.join(place, ".git", "objects"))
+    os.makedirs(os.path.join(place, ".git", "refs", "heads"))
+    for name, text in files.items():
+        os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
+        with open(os.path.join(place, name), "w") as file:
+            file.write(text)
+    return place
