@@ -43,6 +43,7 @@ TOOLS = {
     "zsh": "zsh",
     "fish": "fish",
     "mandoc": "mandoc",
+    "strace": "strace",
 }
 
 #: Settings of pip that would send the packages somewhere else than into the environment.
