@@ -18,6 +18,8 @@ import tempfile
 from homes import SIDECARS, is_sqlite, make_chat_database, prose
 from warm_commands import Said, WarmCommands
 
+#: Where a landing keeps what it replaced when it cannot do so beside the home; not of the home itself.
+AREA = ".safekept"
 Facts = dict[str, tuple[object, ...]]
 
 
@@ -147,6 +149,8 @@ def facts(root: str) -> Facts:
     """Everything below a directory: kind, mode, and time with content; of databases, their rows."""
     found: Facts = {}
     for directory, names, files in os.walk(root):
+        if directory == root and AREA in names:
+            names.remove(AREA)
         for name in [*names, *files]:
             path = os.path.join(directory, name)
             seen = os.lstat(path)

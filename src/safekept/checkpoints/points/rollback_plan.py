@@ -28,8 +28,8 @@ LEFT = {
 
 #: How a plan names the project's own directory.
 OWN = "."
-#: What was left although it should have come back.
-_INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted")
+#: What was left although it should have come back, or gone.
+_INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable")
 #: What stays because it is somebody's later work, or is never written by anybody but git.
 _THEIRS = ("mine", "since", "git")
 

@@ -124,19 +124,27 @@ class _Filling:
             gone = vanished(base, now, on_disk)
             renamed = Renamed([] if self.overwrite else gone, base, now, plan.target.time_ns)
             left_out = LeftOut(now)
+            absence = Absence(states, moment)
             since, mine = self._theirs(undoing_it, wanted, now)
             sides = Sides(
                 plan.then,
                 now,
                 wanted,
                 mine,
-                Absence(states, moment),
+                absence,
                 left_out.find,
                 on_disk,
                 since=since,
                 renamed=renamed,
             )
             plan.steps, plan.left = plan_steps(sides)
+            plan.left += [
+                Left(one.path, one.reason, one.detail)
+                for one in left_out.items
+                # Made since, and it cannot be kept first: so it stays, and not all is as it was.
+                if one.reason == "unreadable" and wanted(one.path) and not absence(one.path)
+                if one.path not in plan.then
+            ]
         if not moment.over and not files:
             self._own_directory(states(moment.base).root, now.root, undoing_it)
         if undoing_it is not None:

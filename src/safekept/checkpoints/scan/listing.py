@@ -13,22 +13,34 @@ import time
 from array import array
 
 from ..store.objects import NOTHING
+from ..checkpoint import Skipped
 from .content import log_mark, settled, sidecar_of
 from .folder import CODE_OF, DATABASE, PLAIN, STORED, SYMLINK, UNSURE, WIDTH, Folder
 from .ignore import RULES_FILE, Ignore
 from .rules import Rules
 
 
+def unreadable(path: bytes, error: OSError) -> Skipped:
+    """What is there and could not be looked at or into."""
+    return Skipped(os.fsdecode(path), "unreadable", error.strerror or str(error))
+
+
 class Listing:
     """Makes folders from directories. `limit` is the size beyond which a file is not stored; 0: none.
 
-    `pending` collects the names of files that must be read, by folder.
+    `pending` collects the names of files that must be read, by folder; `lost` what could not be looked at.
     """
 
     def __init__(
-        self, rules: Rules, ignore: Ignore | None, limit: int, pending: dict[bytes, list[bytes]]
+        self,
+        rules: Rules,
+        ignore: Ignore | None,
+        limit: int,
+        pending: dict[bytes, list[bytes]],
+        lost: list[Skipped],
     ) -> None:
         self._rules, self._ignore, self._limit, self.pending = rules, ignore, limit, pending
+        self._lost = lost
 
     def read(
         self,
@@ -102,8 +114,11 @@ class Listing:
                     continue
             try:
                 looks = entry.stat(follow_symlinks=False)
-            except OSError:
+            except OSError as error:
                 folder.inode = UNSURE
+                if not isinstance(error, FileNotFoundError):
+                    folder.hidden[name] = ("unreadable", 0)
+                    self._lost.append(unreadable(path + b"/" + name if path else name, error))
                 continue
             self._row(folder, name, looks, old, old_places.get(name, -1), waiting)
             if why is not None and name == RULES_FILE and name not in taken:

@@ -19,10 +19,11 @@ from safekept.core.files import kind_of_filesystem
 
 from ..store.objects import NOTHING
 from .cache import Cache
+from ..checkpoint import Skipped
 from .content import log_mark
-from .folder import ABSENT, UNSURE, WIDTH, Folder
+from .folder import ABSENT, CODE_OF, UNSURE, WIDTH, Folder
 from .ignore import RULES_FILE, Ignore
-from .listing import Listing
+from .listing import Listing, unreadable
 from .rules import Rules
 
 #: Filesystems on which a directory's times tell whether its names changed.
@@ -47,15 +48,16 @@ class TooMany(Exception):
 
 
 class Walk:
-    """A full pass. Afterwards: `folders`, `pending`, `dirty`."""
+    """A full pass. Afterwards: `folders`, `pending`, `dirty`, `lost`."""
 
     def __init__(self, cache: Cache, rules: Rules, ignore: Ignore | None, limit: int, most: int) -> None:
         self.folders: dict[bytes, Folder] = {}
         self.pending: dict[bytes, list[bytes]] = {}  # folder -> names of its files to be read
         self.dirty: set[bytes] = set()  # folders that are not as the cache has them
+        self.lost: list[Skipped] = []  # what is there and could not be looked at or into
         self.files = 0
         self._cache, self._ignore, self._most = cache, ignore, most
-        self._listing = Listing(rules, ignore, limit, self.pending)
+        self._listing = Listing(rules, ignore, limit, self.pending, self.lost)
         self._own: set[tuple[int, int]] = set()  # directories of ours, wherever they are
         self._telling: int | None = None  # the device whose directories' times tell of their names
         self._outside_rules = False
@@ -117,8 +119,7 @@ class Walk:
         try:
             child = os.open(name, DIRECTORY_FLAGS, dir_fd=directory)
         except OSError as error:
-            gone = error.errno in _GONE
-            self._without(parent, name, "" if gone else "unreadable", error.errno == errno.ENOENT)
+            self._closed(parent, name, error, error.errno == errno.ENOENT)
             return
         try:
             status = os.fstat(child)
@@ -131,9 +132,17 @@ class Walk:
                 self._without(parent, name, "")
         except OSError as error:
             # The directory went away, or would not be listed, while it was open.
-            self._without(parent, name, "" if error.errno in _GONE else "unreadable")
+            self._closed(parent, name, error)
         finally:
             os.close(child)
+
+    def _closed(self, parent: bytes, name: bytes, error: OSError, gone: bool = False) -> None:
+        """A subdirectory that went away, or that cannot be looked into: then it is named."""
+        if error.errno in _GONE:
+            self._without(parent, name, "", gone)
+            return
+        self._without(parent, name, "unreadable")
+        self.lost.append(unreadable(parent + b"/" + name if parent else name, error))
 
     def _without(self, parent: bytes, name: bytes, reason: str, gone: bool = False) -> None:
         """A subdirectory that turned out not to be walked. `gone`: nothing is there any more."""
@@ -209,9 +218,13 @@ class Walk:
             name = folder.names[place]
             try:
                 looks = os.lstat(name, dir_fd=directory)
-            except OSError:
-                if folder.codes[place] != ABSENT:
-                    folder.codes[place] = ABSENT
+            except OSError as error:
+                code = ABSENT
+                if error.errno not in _GONE:  # it may be there: going back must not take it away
+                    code = CODE_OF["unreadable"]
+                    self.lost.append(unreadable(path + b"/" + name if path else name, error))
+                if folder.codes[place] != code:
+                    folder.codes[place] = code
                     folder.set_oid(place, NOTHING)
                     folder.databases.pop(name, None)
                     folder.doubt(place)

@@ -105,8 +105,8 @@ class Gather:
         folder.codes[place] = CODE_OF.get(trouble.reason, CODE_OF["unreadable"])
         folder.set_oid(place, NOTHING)
         folder.databases.pop(name, None)
-        if trouble.reason in ("changing", "database"):
-            folder.doubt(place)
+        if trouble.reason in ("changing", "database", "unreadable"):
+            folder.doubt(place)  # the next pass tries again: a bad moment of a disk is over then
         size = folder.marks[WIDTH * place + 2]
         self.lost.append(
             Skipped(os.fsdecode(os.path.join(path, name)), trouble.reason, trouble.detail, max(size, 0))

@@ -143,6 +143,7 @@ class Making:
                 self.remarks.append(f"{name} is no file of rules: nothing below it counts as ignored")
                 fingerprint = b""
         self.dirty, self.files = walk.dirty, walk.files
+        self.skipped += walk.lost
         self.pending = {path: set(names) for path, names in walk.pending.items()}
         view.walked(walk.folders)
         facts.rules = fingerprint

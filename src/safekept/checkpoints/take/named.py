@@ -85,6 +85,10 @@ def _gathered(store: Store, project: str) -> list[bytes]:
     return list(found)
 
 
+#: What the kernel says of a name behind which nothing is, or nothing can be.
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+
+
 def relative_names(project: str, named: Sequence[str]) -> tuple[list[bytes], list[Skipped]]:
     """The named paths relative to the project, links above the last part resolved; others are listed."""
     found: dict[bytes, None] = {}
@@ -143,8 +147,11 @@ class Named:
     def _file(self, here: bytes, directory: int, name: bytes) -> None:
         try:
             status = os.lstat(name, dir_fd=directory)
-        except OSError:
-            self._gone(here, directory, name)
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                self._gone(here, directory, name)
+            else:
+                self._unknown(here, directory, name, error)
             return
         if stat.S_ISDIR(status.st_mode):
             self._skip(os.path.join(here, name), "excluded", "is a directory; name its files")
@@ -234,6 +241,18 @@ class Named:
         elif place >= 0:
             folder.remove(place)
         folder.inode = UNSURE
+
+    def _unknown(self, here: bytes, directory: int, name: bytes, error: OSError) -> None:
+        """It may be there and cannot be looked at: not stored, and not absent, so that nothing deletes it."""
+        folder = self._owned(here, directory)
+        if name not in folder.folders:
+            place = folder.names.index(name) if name in folder.names else folder.append(name, ABSENT, None)
+            self.files -= folder.codes[place] in STORED
+            folder.codes[place] = CODE_OF["unreadable"]
+            folder.set_oid(place, NOTHING)
+            folder.databases.pop(name, None)
+            folder.doubt(place)
+        self._skip(os.path.join(here, name), "unreadable", error.strerror or str(error))
 
     def _no_way(self, path: bytes, parent: bytes, directory: int, part: bytes, error: OSError) -> None:
         """A name on the way that leads nowhere: missing with all below it, or something else by now."""
