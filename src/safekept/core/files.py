@@ -118,7 +118,7 @@ def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Itera
         else:
             file.final_path = rename_to_free_name(temporary, file.final_path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # what went wrong first is what is told
             os.unlink(temporary)
         raise
     fsync_directory(directory)
@@ -186,7 +186,8 @@ def private_directory(path: str) -> None:
 def sweep_temporaries(directory: str) -> list[str]:
     """Remove temporary files whose process is gone. Only names of our own making are looked at."""
     swept = []
-    with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(directory) as listing:
+    # Sweeping is a kindness to the disk, and never a reason for what comes after it to fail.
+    with contextlib.suppress(OSError), os.scandir(directory) as listing:
         for item in listing:
             if not item.name.startswith(TEMPORARY_PREFIX):
                 continue
@@ -222,7 +223,9 @@ def link_once(temporary: str, place: str) -> None:
             raise FileExistsError(place) from None
         os.rename(temporary, place)
     else:
-        os.unlink(temporary)
+        # It has its name. A second one that stays is known as temporary, and swept.
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
 
 
 def kind_of_filesystem(device: int) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 
 import pytest
 
 from checkpoint_support import contents_in_store, put, settle
 from rollback_support import Project
+from safekept.checkpoints.rollback import plan_rollback, recover, roll_back
+from safekept.checkpoints.rollback.run import finish
 from safekept.checkpoints.store import Store
-from safekept.checkpoints.take import take
+from safekept.checkpoints.take import ProjectGone, take
+from safekept.core.errors import SafekeptError
 
 
 @pytest.fixture
@@ -143,6 +147,107 @@ def test_a_rollback_that_had_to_leave_a_new_file_it_could_not_read_is_not_comple
     # Once it can be read, the same command finishes the work.
     assert project.back(point).complete
     assert not project.exists("src/new.py")
+    project.store.close()
+
+
+def test_what_the_mark_after_a_rollback_could_not_read_is_undone_all_the_same(tmp_path, monkeypatch):
+    project = Project(str(tmp_path))
+    project.write("notes/todo.md", "bread\n")
+    point = project.before()
+    project.delete("notes")
+    module = sys.modules[roll_back.__module__]
+    real = module.after_mark
+
+    def blind(*arguments, **options):
+        with failing(monkeypatch, "todo.md"):
+            return real(*arguments, **options)
+
+    monkeypatch.setattr(module, "after_mark", blind)
+    assert project.back(point).complete and project.read("notes/todo.md") == b"bread\n"
+    undone = project.undo()
+    assert undone.complete and undone.left == []
+    assert not project.exists("notes")
+    project.store.close()
+
+
+def test_a_rollback_that_cannot_tidy_up_says_so_and_the_next_one_does_it(tmp_path, monkeypatch):
+    project = Project(str(tmp_path))
+    project.write("main.py", "print(1)\n")
+    point = project.before()
+    project.write("main.py", "print(2)\n")
+    real = os.unlink
+
+    def refuse(path, **options):
+        if ".safekept-tmp-" in os.fsdecode(path) and options.get("dir_fd") is not None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        real(path, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(SafekeptError) as raised:
+        patch.setattr(os, "unlink", refuse)
+        project.back(point)
+    assert raised.value.code == "rollback-unfinished"
+    assert "is as it was then, and tidying up failed: Input/output error" in raised.value.what
+    assert "what was replaced is kept" in raised.value.kept
+    assert project.read("main.py") == b"print(1)\n" and project.leftovers()
+    recovered = recover(project.store, project.path)
+    assert recovered is not None and recovered.how == "finished"
+    assert project.leftovers() == []
+    assert project.undo().complete and project.read("main.py") == b"print(2)\n"
+    project.store.close()
+
+
+def test_a_rollback_whose_names_may_not_survive_a_power_cut_is_not_called_done(tmp_path, monkeypatch):
+    project = Project(str(tmp_path))
+    project.write("main.py", "print(1)\n")
+    point = project.before()
+    project.write("main.py", "print(2)\n")
+    real = os.fsync
+
+    def refuse(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}") == project.path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    with monkeypatch.context() as patch, pytest.raises(SafekeptError) as raised:
+        patch.setattr(os, "fsync", refuse)
+        project.back(point)
+    assert raised.value.code == "rollback-unfinished"
+    assert recover(project.store, project.path).how == "finished"
+    project.store.close()
+
+
+def test_a_directory_whose_mode_could_not_be_put_back_is_named(tmp_path, monkeypatch):
+    project = Project(str(tmp_path))
+    project.write("src/main.py", "print(1)\n")
+    point = project.before()
+    os.chmod(project.full("src"), 0o700)
+    module = sys.modules[finish.__module__]
+    real = module.make
+
+    def refuse(ground, change):
+        if change.path == "src":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), change.path)
+        return real(ground, change)
+
+    monkeypatch.setattr(module, "make", refuse)
+    done = project.back(point)
+    assert not done.complete
+    assert [str(one) for one in done.left] == [
+        "src: its mode or time could not be put back (Input/output error)"
+    ]
+    project.store.close()
+
+
+def test_a_project_that_cannot_be_looked_into_is_said_in_words(tmp_path, monkeypatch):
+    project = Project(str(tmp_path))
+    project.write("src/main.py", "print(1)\n")
+    point = project.before()
+    project.write("src/main.py", "print(2)\n")
+    plan = plan_rollback(project.store, project.path, point, settings=project.settings)
+    with failing(monkeypatch, "project"), pytest.raises(ProjectGone) as raised:
+        roll_back(project.store, plan)
+    assert "cannot be looked into: Input/output error" in raised.value.what
+    assert raised.value.kept == "Its checkpoints are all still in the store; nothing was changed"
     project.store.close()
 
 

@@ -1,5 +1,6 @@
 """Durable files: whole or absent, private from the first byte, and locks that die with their owner."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -122,3 +123,30 @@ def test_a_private_directory_is_closed_to_others_from_the_first_one_that_was_mis
     (there / "file").write_text("x")
     with pytest.raises(OSError):
         private_directory(str(there / "file" / "below"))
+
+
+def test_a_sweep_that_the_disk_refuses_harms_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "scandir", _refusing(errno.EIO))
+    assert sweep_temporaries(str(tmp_path)) == []
+
+
+def test_a_file_that_has_its_name_is_written_though_its_temporary_name_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "unlink", _refusing(errno.EIO))
+    with durable_file(str(tmp_path / "home.zip"), replace=False) as file:
+        file.write(b"whole")
+    assert (tmp_path / "home.zip").read_bytes() == b"whole"
+    assert [name for name in names(tmp_path) if not name.startswith(TEMPORARY_PREFIX)] == ["home.zip"]
+
+
+def test_what_went_wrong_first_is_told_where_tidying_up_fails_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", _refusing(errno.ENOSPC))
+    monkeypatch.setattr(os, "unlink", _refusing(errno.EROFS))
+    with pytest.raises(OSError, match="No space left"):
+        durable_write(str(tmp_path / "config.yaml"), b"new")
+
+
+def _refusing(code):
+    def refuse(*arguments, **options):
+        raise OSError(code, os.strerror(code))
+
+    return refuse

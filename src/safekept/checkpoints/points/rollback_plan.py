@@ -24,12 +24,15 @@ LEFT = {
     "not-empty": "a directory that still holds something",
     "not-permitted": "belongs to somebody else",
     "mount": "another filesystem is mounted there",
+    "not-set": "its mode or time could not be put back",
 }
 
 #: How a plan names the project's own directory.
 OWN = "."
 #: What was left although it should have come back, or gone.
-_INCOMPLETE = ("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable")
+_INCOMPLETE = (
+    *("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable", "not-set"),
+)
 #: What stays because it is somebody's later work, or is never written by anybody but git.
 _THEIRS = ("mine", "since", "git")
 

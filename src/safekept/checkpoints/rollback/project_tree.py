@@ -49,6 +49,8 @@ def check_project(project: str) -> None:
             ),
             project=project,
         ) from None
+    except OSError as error:
+        raise _closed(project, error) from error
     if stat.S_ISDIR(facts.st_mode) and os.path.realpath(project) == project:
         return
     what = "a link" if not stat.S_ISREG(facts.st_mode) else "a file"
@@ -60,12 +62,24 @@ def check_project(project: str) -> None:
     )
 
 
+def _closed(project: str, error: OSError) -> ProjectGone:
+    return ProjectGone(
+        f"the project `{project}` cannot be looked into: {error.strerror or error}",
+        kept="Its checkpoints are all still in the store; nothing was changed",
+        next_steps=("Mend the cause (the disk, permissions), then run the command again",),
+        project=project,
+    )
+
+
 class Ground:
     """Access below the project. Paths are relative and `/`-separated; not for several threads."""
 
     def __init__(self, project: str) -> None:
         self.project = project
-        self._root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            self._root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise _closed(project, error) from error
         self._open: OrderedDict[str, int] = OrderedDict()
 
     def __enter__(self) -> Self:

@@ -86,7 +86,7 @@ def recover_locked(
                 journal.write("taking-back", operation)
                 go_back(ground, changes, outsides, opened)
             else:
-                remarks = finish(ground, changes, outsides, opened)
+                remarks, not_set = finish(ground, changes, outsides, opened)
                 journal.close(
                     "done",
                     operation,
@@ -95,8 +95,8 @@ def recover_locked(
                     undo=undo,
                     files=_words(begun.get("files")),
                     done=len(outcome.made),
-                    left=len(outcome.left),
-                    complete=begun.get("complete") is not False and not outcome.left,
+                    left=len(outcome.left + not_set),
+                    complete=begun.get("complete") is not False and not outcome.left + not_set,
                     recovered=True,
                     time=time.time(),
                 )

@@ -202,9 +202,9 @@ def _swap(
         if isinstance(error, OSError):
             raise _failed(plan, error) from error
         raise
-    remarks = finish(ground, changes, outsides, opened)
+    remarks, not_set = finish(ground, changes, outsides, opened)
     result.remarks += remarks
-    result.left += outcome.left
+    result.left += outcome.left + not_set
     not_made = {left.path for left in outcome.left}
     made = [change for change in outcome.made if change.path not in not_made]
     result.done = [(change.path, change.action) for change in made if change.action]

@@ -17,7 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import fsync_directory, sync_filesystem
 
-from ..points.rollback_plan import Left
+from ..points.rollback_plan import OWN, Left
 from .placing import Change, clear_away, make, take_back
 from .project_tree import Ground
 from .proving import open_elsewhere
@@ -32,6 +32,10 @@ class RollbackFailed(SafekeptError):
 
 class RollbackStuck(SafekeptError):
     code = "rollback-stuck"
+
+
+class RollbackUnfinished(SafekeptError):
+    code = "rollback-unfinished"
 
 
 @dataclass(slots=True)
@@ -90,21 +94,46 @@ def _with_logs_back(ground: Ground, database: str, made: list[Change]) -> list[C
 
 def finish(
     ground: Ground, changes: list[Change], outsides: list[Change], opened: dict[str, int]
-) -> list[str]:
-    """After all changes: remove our names, set the outside of directories, make it durable."""
-    remarks = []
-    make_durable(ground, changes)
-    for change in changes:
-        kept = clear_away(ground, change)
-        if kept:
-            remarks.append(
-                f"`{change.path}` was written to while it was replaced; those bytes are in `{kept}`"
-            )
+) -> tuple[list[str], list[Left]]:
+    """After all changes: remove our names, set the outside of directories, make it durable.
+
+    Returns remarks, and what could not be put back. Raises RollbackUnfinished: the next command goes on.
+    """
+    remarks, left = [], []
+    try:
+        make_durable(ground, changes)
+        for change in changes:
+            kept = clear_away(ground, change)
+            if kept:
+                remarks.append(
+                    f"`{change.path}` was written to while it was replaced; those bytes are in `{kept}`"
+                )
+    except OSError as error:
+        kept = "Every file was put back, and what was replaced is kept: `safekept rollback --undo` returns it"
+        raise _unfinished(ground, "as it was then", kept, error) from error
     for change in outsides:
-        with contextlib.suppress(OSError):
+        try:
             make(ground, change)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            left.append(Left(change.path or OWN, "not-set", error.strerror or str(error)))
     close_again(ground, opened, {change.path for change in outsides if change.mode is not None})
-    return remarks
+    return remarks, left
+
+
+def _unfinished(ground: Ground, state: str, kept: str, error: OSError) -> RollbackUnfinished:
+    where = error.filename if isinstance(error.filename, str) else ""
+    return RollbackUnfinished(
+        f"`{ground.project}` is {state}, and tidying up failed: {error.strerror or error}"
+        + (f" (`{where}`)" if where else ""),
+        kept=kept,
+        next_steps=(
+            "Mend the cause (the disk, permissions), then run: `safekept rollback`",
+            "It finishes the rest",
+        ),
+        project=ground.project,
+    )
 
 
 def go_back(ground: Ground, changes: list[Change], outsides: list[Change], opened: dict[str, int]) -> None:
@@ -127,9 +156,13 @@ def go_back(ground: Ground, changes: list[Change], outsides: list[Change], opene
             project=ground.project,
             paths=[path for path, _ in stuck],
         )
-    make_durable(ground, changes)
-    for change in changes:
-        clear_away(ground, change)
+    try:
+        make_durable(ground, changes)
+        for change in changes:
+            clear_away(ground, change)
+    except OSError as error:
+        kept = "The rollback failed and every file was taken back"
+        raise _unfinished(ground, "as it was before", kept, error) from error
     for change in outsides:
         with contextlib.suppress(OSError):
             take_back(ground, change)
@@ -160,13 +193,15 @@ def close_again(ground: Ground, opened: dict[str, int], spared: set[str]) -> Non
 
 
 def make_durable(ground: Ground, changes: list[Change]) -> None:
-    """One sync for many directories, one each for a few."""
+    """One sync for many directories, one each for a few. Raises OSError."""
     places = {change.path.rpartition("/")[0] for change in changes}
+    # Moved away meanwhile: the work goes on by descriptors.
+    gone = contextlib.suppress(FileNotFoundError, NotADirectoryError)
     if len(places) > _FEW:
-        with contextlib.suppress(OSError):  # moved away meanwhile: the work goes on by descriptors
+        with gone:
             sync_filesystem(ground.project)
         return
     for place in places:
-        with contextlib.suppress(OSError):
+        with gone:
             if (facts := ground.look(place)) is not None and stat.S_ISDIR(facts.st_mode):
                 fsync_directory(ground.full(place))

@@ -66,6 +66,11 @@ def undoing(
         for path, _, state in store.difference(undo, mark):
             unseen = state is None and hides.reason(path)
             found[path] = aim.get(path) if unseen and aim is not None else state
+        if aim is not None:
+            # What it brought back, and the mark could not read: it is as the aim has it.
+            before = states(undo)
+            brought = {path for path, state in aim.items() if path not in found and state != before.get(path)}
+            found.update((path, aim[path]) for path in brought if path not in after and hides.reason(path))
         return Undoing(found, after.root)
     except CheckpointDamaged:
         return None

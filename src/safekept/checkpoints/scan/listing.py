@@ -12,8 +12,8 @@ import stat
 import time
 from array import array
 
-from ..store.objects import NOTHING
 from ..checkpoint import Skipped
+from ..store.objects import NOTHING
 from .content import log_mark, settled, sidecar_of
 from .folder import CODE_OF, DATABASE, PLAIN, STORED, SYMLINK, UNSURE, WIDTH, Folder
 from .ignore import RULES_FILE, Ignore

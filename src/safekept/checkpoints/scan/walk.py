@@ -17,9 +17,9 @@ from array import array
 
 from safekept.core.files import kind_of_filesystem
 
+from ..checkpoint import Skipped
 from ..store.objects import NOTHING
 from .cache import Cache
-from ..checkpoint import Skipped
 from .content import log_mark
 from .folder import ABSENT, CODE_OF, UNSURE, WIDTH, Folder
 from .ignore import RULES_FILE, Ignore

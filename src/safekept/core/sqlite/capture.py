@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..entries import Content, DatabaseFacts, Outcome, Remark
+from ..entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
 from ..events import Event, Listener, silent
 from .lean.tables import TREES
 
@@ -80,11 +80,14 @@ def capture_here(
     path: str, name: str, options: CaptureOptions, queries: Mapping[str, str], listener: Listener
 ) -> DatabaseContent:
     """The same in this process, which must have no other handle on the database."""
-    from .hold.backup import through_backup
-    from .hold.live import Live
-    from .hold.pin import pin
+from ..entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
+from ..events import Event, Listener, silent
+from .lean.tables import TREES
 
-    pinned = pin(path, name, options.scratch, options.deadline, listener)
+    try:
+        pinned = pin(path, name, options.scratch, options.deadline, listener)
+    except sqlite3.Error as error:
+        raise EntryLost(Remark(name, Outcome.UNREADABLE, f"SQLite: {error}")) from error
     try:
         odd = isinstance(pinned, Live) and pinned.odd
         if options.method == "backup" or odd or pinned.method == "backup":
@@ -94,6 +97,9 @@ def capture_here(
             from .lean.lean import lean
 
             pinned, left = lean(pinned, options.lean)
+    except (OSError, sqlite3.Error) as error:
+        pinned.close()
+        raise pinned.lost(Outcome.UNREADABLE, _in_words(error)) from error
     except BaseException:
         pinned.close()
         raise
@@ -123,6 +129,12 @@ def look(
         return content.judge()
 
 
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"SQLite: {error}"
+
+
 class DatabaseContent(Content):
     """The bytes of one pinned database. The pin is let go after the last chunk."""
 
@@ -141,10 +153,14 @@ class DatabaseContent(Content):
         self._check: Check | None = None
 
     def chunks(self) -> Iterator[bytes]:
+        import sqlite3
+
         try:
             self._begin()
             yield from self._pinned.chunks()
             self._conclude()
+        except (OSError, sqlite3.Error) as error:
+            raise self._pinned.lost(Outcome.UNREADABLE, _in_words(error)) from error
         finally:
             self.close()
 

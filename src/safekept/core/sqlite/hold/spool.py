@@ -104,9 +104,12 @@ class Spool:
         return os.fstat(self.descriptor).st_size
 
     def forget_name(self) -> None:
-        """Unlink it; the open descriptor and SQLite's keep the bytes."""
+        """Unlink it; the open descriptor and SQLite's keep the bytes.
+
+        What cannot be unlinked is left to the sweeper: it costs room for a while, and not the database.
+        """
         for suffix in ("", *SIDECARS):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.unlink(self.path + suffix)
 
     def close(self) -> None:
