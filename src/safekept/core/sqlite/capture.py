@@ -80,9 +80,11 @@ def capture_here(
     path: str, name: str, options: CaptureOptions, queries: Mapping[str, str], listener: Listener
 ) -> DatabaseContent:
     """The same in this process, which must have no other handle on the database."""
-from ..entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
-from ..events import Event, Listener, silent
-from .lean.tables import TREES
+    import sqlite3
+
+    from .hold.backup import through_backup
+    from .hold.live import Live
+    from .hold.pin import pin
 
     try:
         pinned = pin(path, name, options.scratch, options.deadline, listener)

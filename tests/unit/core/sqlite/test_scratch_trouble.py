@@ -11,7 +11,7 @@ import pytest
 
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.sqlite import CaptureOptions, capture
-from safekept.core.sqlite import pinned as sqlite_pinned
+from safekept.core.sqlite.hold import pinned as sqlite_pinned
 
 
 @pytest.fixture
