@@ -251,7 +251,10 @@ def judge_rollback(world: World, said: Said) -> None:
     else:
         world.done("rollback")
         now = facts(world.project)
-        if different(world.known["project-second"], now):
+        if said.code == 3:
+            assert said.document["rolled_back"]["complete"] is False
+            assert said.document["rolled_back"]["left"], said.out
+        elif different(world.known["project-second"], now):
             world.same("the project", now, "project-first")
     world.done("rollback", world.ids["project-first"], "--overwrite-mine")
     world.same("the project after the next", facts(world.project), "project-first")

@@ -6,18 +6,25 @@ import collections
 import os
 import re
 
-from call_faults import Call, Fault, faults, inject, place, trace
+from call_faults import Call, Fault, Faulted, faults, inject, place, trace
 from fault_scenarios import Scenario
 from fault_worlds import World
 from warm_commands import Said, WarmCommands
 
+DATA = r"user/\.local/share/safekept/"
 #: What may fail to be written although the command says that all is well, and why that is no lie.
 NOT_NEEDED = (
     (
         r"user/\.cache/safekept\b",
         "a memory of what was seen, to be quick; without it the next run looks again",
     ),
-    (r"tmp/", "scratch"),
+    (r"tmp\b", "scratch, swept by the next run"),
+    (
+        r"out/\.safekept-tmp-#-#",
+        "a scratch copy of a database; where it fails the source is read in its place",
+    ),
+    (DATA + r"journal\.jsonl$", "the log of what was done; that it could not be written is said"),
+    (DATA + r"(vaults\.json|\.safekept-tmp-#-#)$", "a memory of where vaults were, to miss one that is gone"),
 )
 
 
@@ -30,6 +37,7 @@ class Survey:
         self.broken: list[str] = []
         self.hits: collections.Counter[str] = collections.Counter()
         self.ends: collections.Counter[str] = collections.Counter()
+        self.last: Faulted | None = None
         self._traces = os.path.join(base, "traces")
         scenario.make(self.world)
         self.world.keep()
@@ -42,9 +50,10 @@ class Survey:
     def attempt(self, fault: Fault) -> None:
         self.world.begin()
         hit: tuple[Call, ...] = ()
+        self.last = None
         try:
             met = inject(self._words, self.world.environment, self.world.project, self._traces, fault)
-            hit = met.hit
+            self.last, hit = met, met.hit
             self._count(met.said, hit, fault)
             self.scenario.judge(self.world, met.said)
             self._judge_end(met.said, hit, fault)

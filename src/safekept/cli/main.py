@@ -97,10 +97,6 @@ _HEAVY = frozenset(
 )
 
 
-class Unexpected(SafekeptError):
-    code = "unexpected"
-
-
 class OutputNotWritten(SafekeptError):
     code = "output-not-written"
 
@@ -180,7 +176,9 @@ def run(arguments: list[str]) -> int:
         if lost is not None:
             _drop_output()
             return _told(1, Console(as_json=False, program=console.program).error, lost)
-        return _told(1, console.error, _unexpected(error))
+        from safekept.cli.unforeseen import unforeseen
+
+        return _told(1, console.error, unforeseen(error))
 
 
 def _told(code: int, tell: Callable[..., object], *words: object) -> int:
@@ -217,25 +215,6 @@ def _drop_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
-
-
-def _unexpected(error: Exception) -> Unexpected:
-    import tempfile
-    import traceback
-
-    path: str | None = None
-    with contextlib.suppress(OSError):  # a full disk may be what went wrong
-        descriptor, path = tempfile.mkstemp(prefix="safekept-error-", suffix=".txt")
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write("".join(traceback.format_exception(error)))
-    step = f"The details are in `{path}`; please report them" if path else "Please report it with these words"
-    return Unexpected(
-        f"something went wrong that safekept did not foresee: {type(error).__name__}: {error}",
-        kept="No file was replaced without the old one being kept; an unfinished import is taken back "
-        "by the next command",
-        next_steps=(step,),
-        traceback=path,
-    )
 
 
 def main() -> None:

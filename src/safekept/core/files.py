@@ -117,9 +117,11 @@ def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Itera
             os.rename(temporary, file.final_path)
         else:
             file.final_path = rename_to_free_name(temporary, file.final_path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):  # what went wrong first is what is told
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path  # a write does not know the name of its file, and people want it
         raise
     fsync_directory(directory)
 
