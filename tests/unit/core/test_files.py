@@ -141,7 +141,7 @@ def test_a_file_that_has_its_name_is_written_though_its_temporary_name_stays(tmp
 def test_what_went_wrong_first_is_told_where_tidying_up_fails_too(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", _refusing(errno.ENOSPC))
     monkeypatch.setattr(os, "unlink", _refusing(errno.EROFS))
-    with pytest.raises(OSError, match="No space left on device: '.*/config.yaml'"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*/config\.yaml'"):
         durable_write(str(tmp_path / "config.yaml"), b"new")
 
 
