@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import click
 
 from safekept.core.errors import SafekeptError
-from safekept.core.events import Event, Listener, silent
+from safekept.core.events import Event, Listener
 from safekept.core.spelling import shell_word, shown
 
 
@@ -89,6 +89,12 @@ def styled(text: str, **style: Any) -> str:
     """In colour; plain where NO_COLOR is set or the terminal has none. Elsewhere click strips it."""
     plain = not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain else click.style(text, **style)
+
+
+def _say_notes(event: Event) -> None:
+    """For who asked for a document: what went wrong beside the work is on standard error, as for people."""
+    if event.text.startswith("Note: "):
+        click.echo(event.text, err=True)
 
 
 class Console:
@@ -186,7 +192,7 @@ class Console:
     def listener(self) -> Listener:
         """A listener that draws progress at a terminal, and says only remarks elsewhere."""
         if self.as_json:
-            return silent
+            return _say_notes
         if self.draws():
             self.finish()
             progress = Console._progress = Progress()
@@ -201,7 +207,7 @@ class Console:
             if event.text and not self.as_json:
                 self.say(event.text)
 
-        return listen
+        return _say_notes if self.as_json else listen
 
     def _plain_listener(self) -> Listener:
         def listen(event: Event) -> None:

@@ -29,6 +29,8 @@ from .mounts import refuse_mount
 from .moving import copy, copy_beside, link, move, name_it, remove, rename
 
 _EVENTS_EVERY = 500
+#: A directory that stays: somebody else's things are in it, or a disk is mounted there; or it is gone.
+_NOT_OURS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOENT)
 
 
 class Swap:
@@ -178,9 +180,12 @@ class Swap:
     def _unmake(self, step: Step) -> None:
         target = self.ground.target(step)
         parent, name = target.parent(step.path)
-        with contextlib.suppress(OSError):  # not empty: somebody else's things are in it
+        try:
             os.rmdir(name, dir_fd=parent)
             target.forget(step.path)
+        except OSError as error:
+            if error.errno not in _NOT_OURS:
+                raise
 
     def _pour(self, step: Step) -> None:
         remark = pour(self.ground, self.record, step, self.deadline)
