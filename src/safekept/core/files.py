@@ -185,6 +185,25 @@ def private_directory(path: str) -> None:
             os.mkdir(path, 0o700)
 
 
+def durable_directories(directory: str, root: str) -> None:
+    """Make a directory below `root`, and the names on the way to it durable.
+
+    Where that fails they go again, as far as they are empty: whoever finds them takes them for durable.
+    """
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    way = [directory]
+    while len(os.path.dirname(way[-1])) > len(root):
+        way.append(os.path.dirname(way[-1]))
+    try:
+        for place in way:
+            fsync_directory(os.path.dirname(place))
+    except OSError:
+        with contextlib.suppress(OSError):
+            for place in way:
+                os.rmdir(place)
+        raise
+
+
 def sweep_temporaries(directory: str) -> list[str]:
     """Remove temporary files whose process is gone. Only names of our own making are looked at."""
     swept = []

@@ -15,7 +15,15 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..errors import SafekeptError
-from ..files import TEMPORARY_PREFIX, NoRoom, fsync_directory, link_once, temporary_name, write_all
+from ..files import (
+    TEMPORARY_PREFIX,
+    NoRoom,
+    durable_directories,
+    fsync_directory,
+    link_once,
+    temporary_name,
+    write_all,
+)
 from .base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
 from .errors import WHOLE, PlaceMissing, refused, unreachable
 
@@ -113,7 +121,7 @@ class LocalObjects(ObjectStore):
         temporary = temporary_name(directory)
         try:
             if not replace and os.path.lexists(place):
-                raise Taken(name)
+                raise FileExistsError(place)
             descriptor = self._make(temporary, directory)
             try:
                 if isinstance(content, bytes | bytearray | memoryview):
@@ -131,6 +139,7 @@ class LocalObjects(ObjectStore):
             fsync_directory(directory)
         except FileExistsError:
             _remove(temporary)
+            self._sync_taken(directory)
             raise Taken(name) from None
         except OSError as error:
             _remove(temporary)
@@ -138,6 +147,13 @@ class LocalObjects(ObjectStore):
         except BaseException:
             _remove(temporary)
             raise
+
+    def _sync_taken(self, directory: str) -> None:
+        """A name that is there may be of a try that failed at its very end, before it was durable."""
+        try:
+            fsync_directory(directory)
+        except OSError as error:
+            raise self._failed("write there", error) from error
 
     def delete(self, name: str) -> None:
         place = self._place(name)
@@ -192,10 +208,7 @@ class LocalObjects(ObjectStore):
             return os.open(temporary, flags, 0o600)
         except FileNotFoundError:
             self._root()
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-            while len(directory) > len(self.path):
-                directory = os.path.dirname(directory)
-                fsync_directory(directory)
+            durable_directories(directory, self.path)
             return os.open(temporary, flags, 0o600)
 
     def _root(self) -> None:

@@ -17,7 +17,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.errors import SafekeptError
-from safekept.core.files import NoRoom, fsync_directory, kind_of_filesystem, link_once, write_all
+from safekept.core.files import (
+    NoRoom,
+    durable_directories,
+    fsync_directory,
+    kind_of_filesystem,
+    link_once,
+    write_all,
+)
 from safekept.core.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
@@ -146,7 +153,7 @@ class LocalStorage(Storage):
         temporary = f"{place}-tmp-{owner_mark()}-{secrets.token_hex(6)}"
         try:
             if os.path.lexists(place):
-                raise AlreadyStored(kind, name)
+                raise FileExistsError(place)
             descriptor = self._make(temporary, directory)
             try:
                 write_all(descriptor, memoryview(data))
@@ -163,6 +170,7 @@ class LocalStorage(Storage):
             fsync_directory(directory)
         except FileExistsError:
             _remove(temporary)
+            self._sync_taken(directory)
             raise AlreadyStored(kind, name) from None
         except OSError as error:
             _remove(temporary)
@@ -170,6 +178,13 @@ class LocalStorage(Storage):
         except BaseException:
             _remove(temporary)
             raise
+
+    def _sync_taken(self, directory: str) -> None:
+        """A name that is there may be of a try that failed at its very end, before it was durable."""
+        try:
+            fsync_directory(directory)
+        except OSError as error:
+            raise self._failed("written", error) from error
 
     def delete(self, kind: FileKind, name: str) -> None:
         place = self._place(kind, name)
@@ -255,8 +270,7 @@ class LocalStorage(Storage):
             # A vault whose root is gone (an unmounted drive) must not be made anew by a write.
             if not os.path.isdir(self.path):
                 raise
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-            fsync_directory(os.path.dirname(directory))
+            durable_directories(directory, self.path)
             return os.open(temporary, flags, 0o600)
 
     def _unreadable(self, kind: FileKind, name: str, error: OSError) -> SafekeptError:
