@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warm_commands import Hung, Said
 
@@ -59,6 +59,8 @@ class Call:
     number: int
     #: The how-many-th thread it was in, from 0.
     thread: int
+    #: Whether the same was tried again on the same file, and worked.
+    made_again: bool = False
 
     def site(self, root: str) -> str:
         """Where it happened, without what changes from run to run."""
@@ -196,4 +198,17 @@ def inject(
     words: list[str], environment: dict[str, str], directory: str, traces: str, fault: Fault
 ) -> Faulted:
     said, calls = trace(words, environment, directory, traces, fault)
-    return Faulted(said, tuple(call for call in calls if call.injected))
+    hit = [at for at, call in enumerate(calls) if call.injected]
+    return Faulted(
+        said,
+        tuple(
+            replace(calls[at], made_again=any(_worked(calls[at], later) for later in calls[at + 1 :]))
+            for at in hit
+        ),
+    )
+
+
+def _worked(failed: Call, later: Call) -> bool:
+    """Whether it is the same step tried again. Two writes to a file are two steps."""
+    same = (later.name, later.paths, later.thread) == (failed.name, failed.paths, failed.thread)
+    return same and "write" not in failed.name and not later.result.startswith("-")
