@@ -220,6 +220,17 @@ def texts_in(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
+def commands_in(tree: ast.Module) -> Iterator[str]:
+    """Every command that a module names as a step to take, the values in it as a plain word."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "NextStep" and node.args):
+            continue
+        verb, words = node.args[0], node.args[1] if len(node.args) > 1 else ast.Tuple([])
+        if isinstance(verb, ast.Constant) and isinstance(words, ast.Tuple):
+            named = [str(one.value) if isinstance(one, ast.Constant) else "VALUE" for one in words.elts]
+            yield " ".join(["safekept", verb.value, *map(shlex.quote, named)])
+
+
 @functools.cache
 def printed_commands() -> dict[str, str]:
     """Every command that the documentation or the program prints, and one place where it does."""
@@ -228,9 +239,10 @@ def printed_commands() -> dict[str, str]:
         for call in commands_in_markdown(read(name)):
             found.setdefault(call, name)
     for path in sorted(reachable_modules().values()):
-        for text in texts_in(syntax(path)):
-            for call in re.findall(r"`(safekept [^`\n]+)`", text):
-                found.setdefault(call, os.path.relpath(path, CHECKOUT))
+        tree = syntax(path)
+        named = [call for text in texts_in(tree) for call in re.findall(r"`(safekept [^`\n]+)`", text)]
+        for call in [*named, *commands_in(tree)]:
+            found.setdefault(call, os.path.relpath(path, CHECKOUT))
     return found
 
 
@@ -257,6 +269,21 @@ def parse(call: str) -> None:
                 command.make_context(words[0], words[1:], parent=parent).close()
                 return
             group, words = command, words[1:]
+
+
+def test_every_verb_of_several_words_is_read_again_as_one():
+    from safekept.core.next_step import NextStep, named
+
+    def verbs(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for name in group.list_commands(click.Context(group)):
+            command = group.get_command(click.Context(group), name)
+            yield (*path, name)
+            if isinstance(command, click.Group):
+                yield from verbs(command, (*path, name))
+
+    every = list(verbs(cli, ()))
+    assert len(every) > 50
+    assert [named([*words, "X"]) for words in every] == [NextStep(" ".join(words), ("X",)) for words in every]
 
 
 def test_every_printed_command_parses():
@@ -295,6 +322,8 @@ def test_commands_are_found_in_prose_blocks_and_code():
     assert sorted(commands_in_markdown(text)) == ["safekept backup -o x ", "safekept demo", "safekept undo"]
     tree = ast.parse("x = f'See `safekept import {path} --dry-run`'\ny = 'a `safekept undo`'")
     assert sorted(texts_in(tree)) == ["See `safekept import VALUE --dry-run`", "a `safekept undo`"]
+    tree = ast.parse("NextStep('vault check', ('--read-data', place), before='See:')\nNextStep('undo')")
+    assert sorted(commands_in(tree)) == ["safekept undo", "safekept vault check --read-data VALUE"]
 
 
 # ── the pages themselves ───────────────────────────────────────────────────────────────────────────

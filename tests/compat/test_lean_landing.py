@@ -168,7 +168,7 @@ def test_a_disk_that_fills_up_during_the_rebuild_leaves_the_target_as_it_was(
         restore(here, into=target)
     assert "the search index of `state.db` could not be made anew" in caught.value.what
     assert caught.value.kept == "The home is as it was; what was staged has been removed"
-    assert any("--without-search`" in step and "snapshot restore" in step for step in caught.value.next_steps)
+    assert any("--without-search`" in step and "snapshot restore" in step for step in caught.value.advice())
     assert not os.path.exists(target)
     landed = restore(here, into=target, without_search=True)
     assert "to fill it, with the agent stopped: INSERT INTO" in landed.remarks[0].reason

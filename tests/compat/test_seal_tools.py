@@ -334,7 +334,7 @@ def test_a_gpg_key_that_is_not_here_is_named(gpg, server, home, tmp_path):
     (key,) = error.facts["keys"]
     assert error.what == f"`{path}` is sealed to the GPG key {key}, and gpg has no private key for it here"
     assert error.kept == "Nothing was changed"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Open it on the machine that holds the private key, or import that here: `gpg --import FILE`",
         "See which private keys gpg has: `gpg --list-secret-keys`",
     )
@@ -376,7 +376,7 @@ def refused(keys, name, kind):
 def test_a_key_that_can_only_sign_is_refused_with_the_kind_to_make(odd_keys):
     error, fingerprint = refused(odd_keys, "signer", GpgKeyCannotEncrypt), odd_keys.fingerprint("signer")
     assert error.what == f"nothing can be sealed to the GPG key `signer` ({fingerprint}): it can only sign"
-    assert error.next_steps == (
+    assert error.advice() == (
         f"Where its private half is, add a part that can: `gpg --quick-add-key {fingerprint} cv25519 encr`",
         BRING,
         *NEW_KEYS,
@@ -396,7 +396,7 @@ def test_an_expired_key_is_refused_with_its_day(odd_keys):
     assert error.what == (
         f"nothing can be sealed to the GPG key `late` ({fingerprint}): it expired on 2020-01-02"
     )
-    assert error.next_steps == (
+    assert error.advice() == (
         f"Where its private half is, let it live longer: `gpg --quick-set-expire {fingerprint} 2y`",
         BRING,
         *NEW_KEYS,
@@ -406,7 +406,7 @@ def test_an_expired_key_is_refused_with_its_day(odd_keys):
 def test_a_key_whose_part_for_encrypting_expired_is_refused(odd_keys):
     error, fingerprint = refused(odd_keys, "half", GpgKeyCannotEncrypt), odd_keys.fingerprint("half")
     assert error.facts["reason"] == "the part of it that can encrypt expired on 2020-01-02"
-    assert error.next_steps[0] == (
+    assert error.advice()[0] == (
         f"Where its private half is, let it live longer: `gpg --quick-set-expire {fingerprint} 2y '*'`"
     )
 
@@ -414,20 +414,20 @@ def test_a_key_whose_part_for_encrypting_expired_is_refused(odd_keys):
 def test_a_revoked_key_is_refused(odd_keys):
     error, fingerprint = refused(odd_keys, "revoked", GpgKeyCannotEncrypt), odd_keys.fingerprint("revoked")
     assert error.what == f"nothing can be sealed to the GPG key `revoked` ({fingerprint}): it was revoked"
-    assert error.next_steps == ("Ask its owner for the key that took its place", *NEW_KEYS)
+    assert error.advice() == ("Ask its owner for the key that took its place", *NEW_KEYS)
 
 
 def test_an_unknown_and_an_ambiguous_key_are_refused(odd_keys):
     error = refused(odd_keys, "nobody@example.org", GpgKeyUnknown)
     assert error.what == "there is no public key `nobody@example.org` in the keyring of gpg"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Import it from the machine that has it: `gpg --import FILE`",
         "See which keys there are: `gpg --list-keys`",
     )
     error = refused(odd_keys, "twin", GpgKeyAmbiguous)
     assert error.what.startswith("`twin` is the name of 2 keys: ")
     assert "(twin <twin@example.org>)" in error.what and "(twin <twin@example.net>)" in error.what
-    assert error.next_steps == ("Say which one is meant by its fingerprint: `gpg:FINGERPRINT`",)
+    assert error.advice() == ("Say which one is meant by its fingerprint: `gpg:FINGERPRINT`",)
     refused(odd_keys, "--version", GpgKeyUnknown)
     assert seal_to("gpg:twin@example.net", environment=odd_keys.environment).kind == "gpg"
 
@@ -438,7 +438,7 @@ def test_a_missing_gpg_is_said_before_anything_is_read(tmp_path, gpg, clear):
         with pytest.raises(GpgMissing) as caught:
             seal_to(text, environment=nothing)
         assert caught.value.what == "the program `gpg` is needed for this and is not on the PATH"
-        assert caught.value.next_steps == (
+        assert caught.value.advice() == (
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
             "age seals need no program at all: `safekept seal keygen`",
         )

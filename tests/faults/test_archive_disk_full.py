@@ -21,7 +21,7 @@ def test_full_disk_is_said_and_leaves_nothing(form, kibibytes, small_filesystem)
     assert error.code == "no-room"
     assert error.what == f"there is no room for the archive in `{place}`: no space left on device"
     assert error.kept == "No archive was written, and no part of one was left behind"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Free some space there, or write it elsewhere: `safekept backup -o DIRECTORY`",
         "See what takes the space without writing anything: `safekept backup --dry-run`",
     )

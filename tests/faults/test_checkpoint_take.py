@@ -188,7 +188,7 @@ def test_a_full_disk_is_a_value_with_words_and_leaves_the_store_whole(tmp_path, 
             take(store, project)
         assert "No space left" in caught.value.what
         assert "not touched" in caught.value.kept
-        assert caught.value.next_steps == ("Make room: `safekept checkpoints prune`",)
+        assert caught.value.advice() == ("Make room: `safekept checkpoints prune`",)
         fsck(store)
         os.unlink(f"{project}/d1/big")
         put(f"{project}/d1/f1", "small")
@@ -208,7 +208,7 @@ def test_a_read_only_store_is_a_value_with_words(tmp_path, small_filesystem):
         with pytest.raises(StoreUnusable) as caught:
             take(store, project)
         assert "Read-only file system" in caught.value.what
-        assert caught.value.next_steps == ("Make the place writable; the next turn tries again",)
+        assert caught.value.advice() == ("Make the place writable; the next turn tries again",)
         assert len(store.checkpoints(project)) == 1
 
 

@@ -62,7 +62,7 @@ def test_without_room_every_place_is_named_with_its_numbers(here, built, monkeyp
     assert f"`{here.places.data_directory}/scratch` has 1,000" in error.what
     assert "`/var/tmp` has 1,000" in error.what
     assert error.facts["needed"] > 200_000
-    assert "Or restore the state files only: `safekept drill --small`" in error.next_steps
+    assert "Or restore the state files only: `safekept drill --small`" in error.advice()
     assert journal_states(here) == ["failed"]
     assert read_receipts(here) == []
     assert open_alarms(here) == ()  # that it could not run says nothing of the backup

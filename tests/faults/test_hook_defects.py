@@ -94,7 +94,7 @@ def test_where_the_disk_may_be_unmounted_the_way_on_is_another_than_the_command_
     with pytest.raises(ProjectGone) as refused:
         go_back(user, project=project)
     assert not os.path.lexists(work)
-    assert f"make `{work}` again, then `safekept rollback 1 --dir {project}`" in refused.value.next_steps[1]
+    assert f"make `{work}` again, then `safekept rollback 1 --dir {project}`" in refused.value.advice()[1]
 
 
 # What a tool names is kept, in whichever project it lies

@@ -50,7 +50,7 @@ def test_a_disk_that_is_too_small_is_refused_before_staging(small_filesystem):
     assert error.what.startswith(f"there is not enough room beside `{home}`: ")
     assert "bytes are needed" in error.what
     assert error.kept == "The home is as it was; what was staged has been removed"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Make room on that disk, then run the command again",
         "Or restore onto another disk: `safekept import FILE --into DIR`",
     )
@@ -272,7 +272,7 @@ def test_a_home_that_may_not_be_written_is_refused_by_name(nobodys_home):
     assert error.code == "landing-not-permitted"
     assert "cannot be written: " in error.what
     assert error.kept == "The home is as it was"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Run the command as the user that the home belongs to, or mend the permissions",
     )
     assert facts(home) == before

@@ -119,7 +119,7 @@ def test_an_accident_that_stays_ends_in_a_clear_error(proxy, objects, direct, wa
     error = caught.value
     assert error.what.startswith(f"`{objects.location}` cannot be reached: ")
     assert error.kept == "What was stored there before is whole; nothing stands there half written"
-    assert error.next_steps[0].startswith("See that this machine is online")
+    assert error.advice()[0].startswith("See that this machine is online")
     assert error.facts["attempts"] == 4
     assert len(waits) == 3
     assert waits[0] < 1 < waits[2]  # growing
@@ -226,7 +226,7 @@ def test_a_refusal_is_told_at_once_and_in_the_servers_words(proxy, objects, dire
         objects.write(NAME, DATA)
     assert what in caught.value.what
     assert objects.location in caught.value.what
-    assert caught.value.next_steps[0] == step
+    assert caught.value.advice()[0] == step
     assert SECRET not in told(caught.value) and KEY not in told(caught.value)
     assert waits == []
     assert proxy.count("PUT") == 1

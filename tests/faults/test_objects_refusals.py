@@ -47,8 +47,8 @@ def test_a_server_with_another_key_gets_nothing(sftp_server):
     error = fails(place, HostKeyRefused, ssh_config=sftp_server.client_config(known="known_other"))
     assert error.what == f"The server at `{place.url}` shows another key than the one in known_hosts"
     assert error.kept == f"Nothing was sent to it. {WHOLE}"
-    assert error.next_steps[0].startswith("Ask whoever runs that server whether its key was changed")
-    assert f"`ssh-keygen -R '[127.0.0.1]:{sftp_server.port}'`" in error.next_steps[1]
+    assert error.advice()[0].startswith("Ask whoever runs that server whether its key was changed")
+    assert f"`ssh-keygen -R '[127.0.0.1]:{sftp_server.port}'`" in error.advice()[1]
     assert os.listdir(place.directory) == []
 
 
@@ -58,7 +58,7 @@ def test_an_unknown_server_gets_nothing_whatever_the_configuration_says(sftp_ser
     config = sftp_server.client_config(f"StrictHostKeyChecking {wish}", known="known_nobody")
     error = fails(place, HostKeyRefused, ssh_config=config)
     assert error.what == f"The key of the server at `{place.url}` is not in known_hosts"
-    assert error.next_steps[0].startswith("Connect once by hand and compare the fingerprint: `ssh -F ")
+    assert error.advice()[0].startswith("Connect once by hand and compare the fingerprint: `ssh -F ")
     assert not os.path.exists(os.path.join(sftp_server.root, "known_nobody"))
 
 
@@ -66,8 +66,8 @@ def test_a_key_that_is_not_let_in_says_how_to_try_it(sftp_server):
     place = sftp_server.place()
     error = fails(place, PlaceRefused, ssh_config=sftp_server.client_config(key="stranger"))
     assert error.what == f"`{place.url}` does not let us log in: Permission denied (publickey)."
-    assert error.next_steps[0].startswith("See that this works without a question: `ssh -F ")
-    assert "needs an agent" in error.next_steps[1]
+    assert error.advice()[0].startswith("See that this works without a question: `ssh -F ")
+    assert "needs an agent" in error.advice()[1]
     assert not error.retry
 
 
@@ -230,7 +230,7 @@ def test_a_remote_that_rclone_does_not_know_is_named(rclone_remotes):
     place = replace(rclone_remotes.local(), url="rclone:elsewhere:/srv")
     error = fails(place, PlaceRefused)
     assert error.what == "`rclone:elsewhere:/srv` does not let us read it: rclone knows no such remote"
-    assert error.next_steps == ("See which it knows: `rclone listremotes`",)
+    assert error.advice() == ("See which it knows: `rclone listremotes`",)
 
 
 def test_an_rclone_that_does_not_start_says_why(tmp_path):

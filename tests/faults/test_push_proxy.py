@@ -110,7 +110,7 @@ def once(through, proxy, fault, number):
         assert push(context, PushRequest("far")).state in ("done", "incomplete")
     except SafekeptError as error:
         assert error.kept
-        assert error.next_steps
+        assert error.advice()
     came = len(proxy.requests) >= number
     prove_whole(context, place.directory, everything=False)
     proxy.reset()

@@ -115,10 +115,12 @@ def test_the_json_of_a_drill_is_its_receipt(say, here, home):
     assert document["ok"] is True
     assert document["subject"] == "snapshot"
     assert [row["check"] for row in document["rows"]][:3] == ["store", "restore", "files"]
-    assert document["next"] == []
+    assert document["next"] == document["commands"] == []
     with open(document["receipt"], encoding="utf-8") as file:
         kept = json.load(file)
-    assert kept == {name: value for name, value in document.items() if name not in ("receipt", "next")}
+    assert kept == {
+        name: value for name, value in document.items() if name not in ("receipt", "next", "commands")
+    }
     with open(os.path.join(CHECKOUT, "docs", "reference", "json.md"), encoding="utf-8") as file:
         section = file.read().partition("\n## drill\n")[2].partition("\n## ")[0]
     assert [name for name in document if f"`{name}`" not in section] == []

@@ -69,6 +69,7 @@ def test_one_operation_is_told_in_full(say, state):
         "command": None,
         "text": f"{name} (snapshot) cannot be taken back: a snapshot changed nothing in your home",
         "next": ["Let it go if it shall: `safekept snapshot forget ID`"],
+        "commands": [{"verb": "snapshot forget", "arguments": ["ID"]}],
     }
     assert document["lines"][0]["facts"]["databases"] == {"state.db": "damaged"}
 

@@ -247,9 +247,9 @@ def test_a_missing_ssh_configuration_is_said_at_once_and_commands_use_the_one_th
     words = "Can't open user config file /etc/my ssh/config: No such file or directory"
     error = explain("sftp://nas.example/x", host, "it ended", words)
     assert isinstance(error, PlaceRefused)  # and so not tried again for a minute
-    assert "`ssh_config`" in error.next_steps[0]
+    assert "`ssh_config`" in error.advice()[0]
     denied = explain("sftp://nas.example/x", host, "", "backup@nas.example: Permission denied (publickey).")
-    assert "`ssh -F '/etc/my ssh/config' -p 2222 backup@nas.example -s sftp`" in denied.next_steps[0]
+    assert "`ssh -F '/etc/my ssh/config' -p 2222 backup@nas.example -s sftp`" in denied.advice()[0]
 
 
 def test_the_archive_just_made_is_never_the_one_that_goes(say, user, tmp_path):

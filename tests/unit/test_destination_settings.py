@@ -113,7 +113,7 @@ def test_two_of_one_name_are_refused(tmp_path):
 def test_anything_but_tables_is_refused(tmp_path, text):
     with pytest.raises(BadSetting) as raised:
         load(tmp_path, text)
-    assert raised.value.next_steps == ("Write it as `[[destination]]`",)
+    assert raised.value.advice() == ("Write it as `[[destination]]`",)
 
 
 @pytest.mark.parametrize("url", ["sftp://me:hunter2@nas/srv", "s3://AKIA:hunter2@bucket/x"])

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
@@ -166,5 +167,5 @@ def _lost(why: str) -> ProcessLost:
     return ProcessLost(
         f"the process that should do this gave no answer: {why}",
         kept="What it began is finished or taken back by the next command",
-        next_steps=("See how everything is: `safekept status`", "Then try it again"),
+        next_steps=(NextStep("status", before="See how everything is:"), "Then try it again"),
     )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from .apart import in_its_own_process
 from .here import PathLike, here, one_of, text
@@ -125,7 +126,7 @@ def _loss(told: Guarded) -> LossFound:
     return LossFound(
         f"after the guarded code: {named}{more}",
         kept=f"Snapshot {told.snapshot[:8]} of before still has it, and is pinned for 30 days",
-        next_steps=steps or ("See what is known about it: `safekept status`",),
+        next_steps=steps or (NextStep("status", before="See what is known about it:"),),
         findings=told.findings,
         snapshot=told.snapshot,
         home=told.home,

@@ -7,6 +7,7 @@ written leaves nothing behind, neither under its final name nor under a temporar
 from __future__ import annotations
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 NOTHING_CHANGED = "Nothing was changed"
 NOTHING_WRITTEN = "No archive was written, and no part of one was left behind"
@@ -75,7 +76,7 @@ def unsafe(path: str, member: str, reason: str) -> ArchiveUnsafe:
         kept=NOTHING_CHANGED,
         next_steps=(
             "Do not use this archive unless you know who made it",
-            "Make a new one from the original home with `safekept backup`",
+            NextStep("backup", before="Make a new one from the original home with"),
         ),
         path=path,
         member=member,
@@ -90,7 +91,7 @@ def too_large(path: str, reason: str) -> ArchiveTooLarge:
         kept=NOTHING_CHANGED,
         next_steps=(
             "Do not use it unless you know who made it",
-            "If you do, and there is room for it: `safekept import FILE --no-limits`",
+            NextStep("import", ("FILE", "--no-limits"), before="If you do, and there is room for it:"),
         ),
         path=path,
         reason=reason,

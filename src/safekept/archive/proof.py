@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from safekept.core.entries import CHUNK, Entry, Kind
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
+from safekept.core.next_step import NextStep
 from safekept.core.worker import Worker
 
 from .container.account import Account
@@ -117,7 +118,7 @@ def _not_proven(path: str, why: str) -> ArchiveNotProven:
         kept=NOTHING_WRITTEN,
         next_steps=(
             "Run the command again; if it fails again, the disk or the memory of this machine is not sound",
-            "Write it to another disk: `safekept backup -o DIRECTORY`",
+            NextStep("backup", ("-o", "DIRECTORY"), before="Write it to another disk:"),
         ),
         path=path,
         reason=why,

@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
+from safekept.core.next_step import Step
+
 from .console import Console, harmless, styled
 
 
 class BesideConsole(Console):
     """The same words, beside the result of somebody else."""
 
-    def line(self, text: str = "", **style: Any) -> None:
-        click.echo(styled(self.runnable(harmless(text)), **style), err=True)
+    def line(self, text: Step = "", **style: Any) -> None:
+        click.echo(styled(self.runnable(harmless(self.step(text))), **style), err=True)

@@ -13,13 +13,14 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import click
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
+from safekept.core.next_step import PROGRAM, NextStep, Step, step_text
 from safekept.core.spelling import shell_word, shown
 
 
@@ -112,28 +113,41 @@ class Console:
     def document(self, document: Mapping[str, object]) -> None:
         """The one JSON document of a command called with `--json`."""
         if self.as_json:
-            click.echo(json.dumps(document, indent=2))
+            click.echo(self.json(document))
 
-    def line(self, text: str = "", **style: Any) -> None:
+    def json(self, document: Mapping[str, object], indent: int | None = 2) -> str:
+        """A document with the commands in it as they are to be typed."""
+        return json.dumps(document, indent=indent, default=self._spelled)
+
+    def _spelled(self, value: object) -> str:
+        if isinstance(value, NextStep):
+            return value.text(self.program)
+        raise TypeError(f"{type(value).__name__} has no place in a document")
+
+    def step(self, step: Step) -> str:
+        """A sentence as it is, a command with the launcher that was called."""
+        return step_text(step, self.program)
+
+    def line(self, text: Step = "", **style: Any) -> None:
         """A line of the result, for a person."""
         if not self.as_json:
-            click.echo(styled(self.runnable(harmless(text)), **style))
+            click.echo(styled(self.runnable(harmless(self.step(text))), **style))
 
-    def fact(self, label: str, text: str) -> None:
+    def fact(self, label: str, text: Step) -> None:
         """An aligned line: `  Files      412`; at a terminal, broken at words."""
-        self.line(at_words(f"  {label:<10} {text}", 13, screen_width()))
+        self.line(at_words(f"  {label:<10} {self.step(text)}", 13, screen_width()))
 
-    def item(self, text: str) -> None:
+    def item(self, text: Step) -> None:
         """A line of a list, indented; at a terminal, broken at words."""
-        self.line(at_words(f"    {text}", 6, screen_width()))
+        self.line(at_words(f"    {self.step(text)}", 6, screen_width()))
 
     def heading(self, text: str, good: bool = True) -> None:
         self.line(text, bold=True, fg="green" if good else "yellow")
 
-    def say(self, text: str) -> None:
+    def say(self, text: Step) -> None:
         """A line beside the result: to stderr."""
         self.finish()
-        click.echo(self.runnable(harmless(text)), err=True)
+        click.echo(self.runnable(harmless(self.step(text))), err=True)
 
     def command(self, *words: str) -> str:
         """A command line that runs as printed, from any directory."""
@@ -166,11 +180,9 @@ class Console:
         """What happened, what was kept safe, what to do next."""
         self.finish()
         if self.as_json:
-            document = error.as_dict()
-            document["next"] = [self.runnable(step) for step in error.next_steps]
-            click.echo(json.dumps({"error": document}, indent=2))
+            click.echo(json.dumps({"error": error.as_dict(self.program)}, indent=2))
             return
-        click.echo(self.runnable(error_text(error)), err=True)
+        click.echo(error_text(error, self.program), err=True)
 
     def error_beside(self, error: SafekeptError) -> None:
         """One of several failed and the others go on: said to a person; a document has it in its place."""
@@ -195,7 +207,7 @@ class Console:
             return _say_notes
         if self.draws():
             self.finish()
-            progress = Console._progress = Progress()
+            progress = Console._progress = Progress(self.program)
             progress.start()  # known by then: a Ctrl-C while it starts brings the cursor back
             return progress.listen
         return self._plain_listener()
@@ -212,7 +224,7 @@ class Console:
     def _plain_listener(self) -> Listener:
         def listen(event: Event) -> None:
             if event.text:
-                click.echo(event.text, err=True)
+                click.echo(self.step(event.text), err=True)
 
         return listen
 
@@ -231,7 +243,7 @@ _OVER_A_NETWORK = frozenset({"push", "pull", "send"})
 class Progress:
     """A bar per phase at a terminal. Rich is imported only here."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
@@ -244,6 +256,7 @@ class Progress:
             console=RichConsole(stderr=True),
             transient=True,
         )
+        self._program = program
         self._tasks: dict[str, object] = {}
         self._since: dict[str, float] = {}
         self._update: Callable[..., None] = self._bars.update
@@ -253,7 +266,8 @@ class Progress:
 
     def listen(self, event: Event) -> None:
         if event.text:
-            self._bars.console.print(event.text, markup=False, highlight=False)
+            text = step_text(event.text, self._program)
+            self._bars.console.print(text, markup=False, highlight=False)
             return
         if event.phase not in self._tasks:
             self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
@@ -271,16 +285,16 @@ class Progress:
         self._bars.stop()
 
 
-def error_text(error: SafekeptError) -> str:
+def error_text(error: SafekeptError, program: str = PROGRAM) -> str:
     """The three answers, aligned, readable without colour; at a terminal, broken at words."""
     width = shutil.get_terminal_size().columns if sys.stderr is not None and sys.stderr.isatty() else 0
     lines = [f"{styled('error', fg='red', bold=True)}: {error.code}"]
     lines += [at_words(f"  {line}", 2, width) for line in harmless(error.what).split("\n")]
-    lines += ["", *_aligned("kept", (error.kept,), width), *_aligned("next", error.next_steps, width)]
+    lines += ["", *_aligned("kept", (error.kept,), width), *_aligned("next", error.advice(program), width)]
     return "\n".join(lines)
 
 
-def _aligned(label: str, texts: tuple[str, ...], width: int) -> list[str]:
+def _aligned(label: str, texts: Sequence[str], width: int) -> list[str]:
     if width:
         rows = [f"  {'' if number else label:<4}  {path_text(text)}" for number, text in enumerate(texts)]
         return [at_words(row, 8, width) for row in rows]

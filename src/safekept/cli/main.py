@@ -18,6 +18,7 @@ import click
 
 from safekept import __version__
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from .console import Console
 from .groups import LazyGroup
@@ -205,7 +206,7 @@ def _lost_output() -> OutputNotWritten | None:
         return OutputNotWritten(
             f"the result could not be written: {error.strerror or error}",
             kept="What the command did is done; only its words are missing",
-            next_steps=("See what was done: `safekept log`",),
+            next_steps=(NextStep("log", before="See what was done:"),),
         )
     return None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,10 +13,11 @@ import click
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep, reworded
 from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 
-from .console import Console, path_argument, path_text
+from .console import Console, path_text
 from .sealing import identities_from, passphrase_source, with_terminal
 
 if TYPE_CHECKING:
@@ -61,10 +62,20 @@ FOR_OTHERS = frozenset(
 )
 #: Where the context of a command keeps the vault that `--vault` or `--destination` named.
 _SOURCE = "safekept.source_vault"
-#: A printed command that reads a vault, up to its closing backtick; one that names a place is left alone.
-_READING = re.compile(
-    r"(?<=`)safekept (?:snapshot (?:list|show|diff|restore)|history|sessions|vault (?:check|stats))"
-    r"(?![^`]*--(?:vault|destination))[^`]*(?=`)"
+#: Commands that read a vault, and can be told which.
+_READING = frozenset(
+    {
+        "history",
+        "sessions list",
+        "sessions restore",
+        "sessions show",
+        "snapshot diff",
+        "snapshot list",
+        "snapshot restore",
+        "snapshot show",
+        "vault check",
+        "vault stats",
+    }
 )
 
 
@@ -94,7 +105,7 @@ def source_options(function: Command) -> Command:
         try:
             return function(*arguments, **options)
         except SafekeptError as error:
-            error.next_steps = tuple(at_source(step, named_source()) for step in error.next_steps)
+            error.next_steps = reworded(error.next_steps, at_source(named_source()))
             raise
 
     return cast(Command, naming)
@@ -108,12 +119,15 @@ def named_source() -> list[str]:
     return ["--vault" if "/" in source or ":" in source else "--destination", source]
 
 
-def at_source(step: str, named: list[str]) -> str:
-    """A step whose printed command reads the vault that was named, and not this machine's own."""
-    if not named:
-        return step
-    words = " ".join(path_argument(word) for word in named)
-    return _READING.sub(lambda found: f"{found[0]} {words}", step)
+def at_source(named: list[str]) -> Callable[[NextStep], NextStep]:
+    """Has a command read the vault that was named, and not this machine's own."""
+
+    def words(step: NextStep) -> NextStep:
+        if step.verb not in _READING or {"--vault", "--destination"} & {*step.arguments}:
+            return step
+        return replace(step, arguments=(*step.arguments, *named))
+
+    return words
 
 
 def _take_source(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

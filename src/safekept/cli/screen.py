@@ -6,6 +6,8 @@ import re
 import shutil
 import sys
 
+from safekept.core.next_step import Step
+
 from .console import Console, path_text
 
 #: Where the output goes to a file or a pipe; also what a screen has at least.
@@ -47,22 +49,24 @@ class Screen:
             path = "~" + path[len(self._user) :]
         return path_text(path)
 
-    def text(self, text: str) -> str:
+    def text(self, step: Step) -> str:
         """A sentence with such paths in it; commands stay as they are, since a shell reads them."""
+        text = self.console.step(step)
         if not self._user:
             return text
+        command = ("`safekept", f"`{self.console.program}")
         parts = re.split(r"(`[^`]*`)", text)
         own = re.compile(re.escape(self._user) + r"(?=/|$|[\s,;:])")
-        return "".join(part if part.startswith("`safekept") else own.sub("~", part) for part in parts)
+        return "".join(part if part.startswith(command) else own.sub("~", part) for part in parts)
 
-    def headline(self, text: str, **style: object) -> None:
+    def headline(self, text: Step, **style: object) -> None:
         for line in folded(self.text(text), 0, 2, self.columns):
             self.console.line(line, bold=True, **style)
 
     def heading(self, text: str) -> None:
         self.console.line(text, bold=True)
 
-    def fact(self, label: str, text: str, *, top: bool = False) -> None:
+    def fact(self, label: str, text: Step, *, top: bool = False) -> None:
         """`  Snapshot   7 min ago, …`; a `top` one stands at the margin and belongs to no home."""
         start = f"{label:<{LABEL}}" if top else f"  {label:<{LABEL - 2}}"
         for number, line in enumerate(folded(self.text(text), LABEL, LABEL, self.columns)):

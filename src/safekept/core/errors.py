@@ -5,13 +5,15 @@ questions a person asks first. Each error class lives beside the code that raise
 a stable kebab-case `code` with an entry in `docs/reference/errors.md`; a test keeps that true.
 
 Rules for the texts: the first line is a fact, `kept` is something the code has made sure of, and
-each next step is either a sentence or a command in backticks that runs as printed. Write the
-program as `safekept`; the face replaces it by the launcher that was really called.
+each next step is either a sentence or a `NextStep`, a command that the face prints with the launcher
+that was really called.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+from .next_step import PROGRAM, Step, commands_of, step_texts
 
 #: Every error class by its code. Filled as classes are made; the documentation test reads it.
 ERROR_CODES: dict[str, type[SafekeptError]] = {}
@@ -24,7 +26,7 @@ class SafekeptError(Exception):
     exit_code: ClassVar[int] = 1
     retry: ClassVar[bool] = False  # may a schedule try again unasked?
 
-    def __init__(self, what: str, *, kept: str, next_steps: tuple[str, ...], **facts: object) -> None:
+    def __init__(self, what: str, *, kept: str, next_steps: tuple[Step, ...], **facts: object) -> None:
         super().__init__(what)
         self.what = what
         self.kept = kept
@@ -39,13 +41,18 @@ class SafekeptError(Exception):
             raise TypeError(f"two errors share the code {cls.code}")
         ERROR_CODES[cls.code] = cls
 
-    def as_dict(self) -> dict[str, object]:
+    def advice(self, program: str = PROGRAM) -> tuple[str, ...]:
+        """What to do next, in sentences; commands start with `program`."""
+        return tuple(step_texts(self.next_steps, program))
+
+    def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
         """The same facts for `--json`, the journal and every other face."""
         return {
             "code": self.code,
             "what": self.what,
             "kept": self.kept,
-            "next": list(self.next_steps),
+            "next": list(self.advice(program)),
+            "commands": commands_of(self.next_steps),
             "retry": self.retry,
             "facts": {name: _plain(value) for name, value in self.facts.items()},
         }

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .next_step import Step
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -20,7 +22,7 @@ class Event:
     total: int = 0  # 0 when not known
     unit: str = "bytes"  # or "files"
     path: str = ""
-    text: str = ""  # a sentence, for remarks such as "waiting for state.db, locked by pid 412"
+    text: Step = ""  # a sentence, for remarks such as "waiting for state.db, locked by pid 412"
 
 
 Listener = Callable[[Event], None]

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Self
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 UNTOUCHED = "Nothing was written to the vault"
 
@@ -36,7 +37,7 @@ class NoSuchVault(SafekeptError):
             f"There is no vault at `{place}`",
             kept="Nothing was made or changed there",
             next_steps=(
-                "Make one: `safekept vault init`",
+                NextStep("vault init", before="Make one:"),
                 "If it lies on a drive or share, see that it is mounted",
             ),
             place=place,
@@ -51,7 +52,7 @@ class VaultHalfMade(SafekeptError):
         return cls(
             f"The vault at `{place}` was not finished: it has key files but no `config`",
             kept="It holds no snapshots yet, so nothing is lost",
-            next_steps=("Finish it: `safekept vault init`",),
+            next_steps=(NextStep("vault init", before="Finish it:"),),
             place=place,
         )
 
@@ -76,7 +77,10 @@ class VaultExists(SafekeptError):
         return cls(
             f"There is a vault at `{place}` already",
             kept="It was not touched",
-            next_steps=("Use it as it is: `safekept snapshot list`", "Or choose another place for a new one"),
+            next_steps=(
+                NextStep("snapshot list", before="Use it as it is:"),
+                "Or choose another place for a new one",
+            ),
             place=place,
         )
 
@@ -124,7 +128,7 @@ class VaultDamaged(SafekeptError):
             f"The file `{name}` of the vault is damaged: {reason}",
             kept="Nothing was changed; everything that does not need this file can still be restored",
             next_steps=(
-                "See what it touches: `safekept vault check --read-data`",
+                NextStep("vault check", ("--read-data",), before="See what it touches:"),
                 f"If another copy of the vault exists, bring `{name}` back from there",
             ),
             file=name,
@@ -137,8 +141,15 @@ class VaultDamaged(SafekeptError):
             f"A piece of stored {kind} ({blob[:12]}) cannot be read: {reason}",
             kept="Nothing was changed; everything that does not need this piece can still be restored",
             next_steps=(
-                "See which files of which snapshots need it: `safekept vault check --read-data`",
-                "Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`",
+                NextStep(
+                    "vault check", ("--read-data",), before="See which files of which snapshots need it:"
+                ),
+                NextStep(
+                    "vault repair",
+                    before="Keep what is sound:",
+                    after=",",
+                    then=NextStep("snapshot", before="then store the rest again:"),
+                ),
             ),
             blob=blob,
             reason=reason,

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from safekept.core.files import durable_file, private_directory, write_all
+from safekept.core.next_step import NextStep
 
 from .errors import AmbiguousSnapshot, NoSuchSnapshot, VaultDamaged
 from .format.compression import BadCompression, pack_unpacked, unpack_unpacked
@@ -154,7 +155,7 @@ def pick(
             raise NoSuchSnapshot(
                 "This vault holds no snapshots yet",
                 kept="Nothing was changed",
-                next_steps=("Take one: `safekept snapshot`",),
+                next_steps=(NextStep("snapshot", before="Take one:"),),
             )
         return newest
     if re.fullmatch("[1-9][0-9]{0,4}", word) and int(word) <= len(numbered):
@@ -170,14 +171,14 @@ def pick(
         raise NoSuchSnapshot(
             f"Snapshot {name} was forgotten",
             kept="It can still be brought back until the vault is pruned",
-            next_steps=(f"Bring it back: `safekept snapshot forget --undo {name}`",),
+            next_steps=(NextStep("snapshot forget", ("--undo", name), before="Bring it back:"),),
             snapshot=public_id(matches[0]),
         )
     what = f"No snapshot starts with `{word}`"
     if numbered and word.isdigit():
         what = f"There is no snapshot number {word}; the oldest is number {len(numbered)}"
     raise NoSuchSnapshot(
-        what, kept="Nothing was changed", next_steps=("See them all: `safekept snapshot list`",)
+        what, kept="Nothing was changed", next_steps=(NextStep("snapshot list", before="See them all:"),)
     )
 
 

@@ -189,7 +189,7 @@ def test_one_file_of_a_point_comes_back_alone(user: UserContext) -> None:
         f"`config.yaml` is not among what home point {point.short} is about: `skills/keeper`"
     )
     assert raised.value.kept == "Nothing was changed"
-    assert raised.value.next_steps == (f"See what it would change: `safekept rollback {point.short} --diff`",)
+    assert raised.value.advice() == (f"See what it would change: `safekept rollback {point.short} --diff`",)
 
 
 def test_a_dry_run_changes_nothing_and_takes_nothing(user: UserContext) -> None:
@@ -243,7 +243,7 @@ def test_a_link_in_the_way_is_followed_to_where_the_file_really_is(user: UserCon
         keep(user, "skills/away/SKILL.md")
     assert raised.value.what == f"`skills/away/SKILL.md` does not lie in the home `{home_of(user)}`"
     assert raised.value.kept == "Nothing was stored or changed"
-    assert raised.value.next_steps == (
+    assert raised.value.advice() == (
         "Take a checkpoint of the project it belongs to: `safekept checkpoint DIR`",
     )
     # The link itself is a part of the home, and comes back as one.
@@ -270,7 +270,7 @@ def test_what_would_hold_a_tool_call_up_is_refused_and_said(
         f"`skills` in `{home_of(user)}` holds too much to be stored before every change of it: "
         "more than 3 files or 128 MB"
     )
-    assert raised.value.next_steps == ("Take a snapshot of the whole home before: `safekept snapshot`",)
+    assert raised.value.advice() == ("Take a snapshot of the whole home before: `safekept snapshot`",)
 
 
 # ── databases ──────────────────────────────────────────────────────────────────────────────────────
@@ -372,7 +372,7 @@ def test_a_vault_that_somebody_has_to_himself_is_waited_for_briefly_and_named(
     with open_vault(user) as repository, repository.lock(exclusive=True):
         with pytest.raises(VaultLocked) as raised:
             keep(user, "skills/keeper")
-    assert raised.value.next_steps
+    assert raised.value.advice()
     newest = next(iter(user.journal.backwards("snapshot")))
     assert newest.state == "failed" and newest.facts["kind"] == "pre-change"
     # A point that was not taken says nothing of how the home is protected.
@@ -397,7 +397,7 @@ def test_a_server_that_does_not_answer_is_not_asked_before_every_change(
     assert raised.value.what == (
         "The vault could not be reached a moment ago, and is not tried before every change: no answer"
     )
-    assert raised.value.next_steps == ("See whether it answers: `safekept snapshot list`",)
+    assert raised.value.advice() == ("See whether it answers: `safekept snapshot list`",)
     assert len(asked) == 1
     monkeypatch.setattr(home_point_memory, "_RESTED", 0.0)
     with pytest.raises(PlaceUnreachable):

@@ -107,7 +107,7 @@ def test_a_vault_inside_a_home_is_refused(tmp_path, where):
     with pytest.raises(VaultInsideHome) as caught:
         make(here)
     assert "that it protects" in caught.value.what
-    assert "SAFEKEPT_VAULT_PATH" in caught.value.next_steps[0]
+    assert "SAFEKEPT_VAULT_PATH" in caught.value.advice()[0]
     assert not os.path.exists(here.places.vault) and not os.path.exists(here.places.vault_key_file)
 
 
@@ -137,10 +137,8 @@ def test_a_missing_key_is_said_with_its_file_and_both_ways_out(tmp_path):
             open_vault(here, create=create)
         assert caught.value.exit_code == 12
         assert here.places.vault_key_file in caught.value.what
-        assert (
-            "kit" in caught.value.next_steps[0] and here.places.vault_key_file in caught.value.next_steps[0]
-        )
-        assert "recovery passphrase" in caught.value.next_steps[1]
+        assert "kit" in caught.value.advice()[0] and here.places.vault_key_file in caught.value.advice()[0]
+        assert "recovery passphrase" in caught.value.advice()[1]
         assert not os.path.exists(here.places.vault_key_file), "no new key beside a vault that it cannot open"
 
 
@@ -201,7 +199,7 @@ def test_a_half_made_vault_is_said_and_finished_by_the_next_use(tmp_path):
     os.unlink(os.path.join(here.places.data_directory, "vaults.json"))
     with pytest.raises(VaultHalfMade) as caught:
         open_vault(here)
-    assert "`safekept vault init`" in caught.value.next_steps[0]
+    assert "`safekept vault init`" in caught.value.advice()[0]
     make(here)
     assert len(os.listdir(os.path.join(here.places.vault, "keys"))) == 1, "the key of before was used"
 

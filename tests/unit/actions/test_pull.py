@@ -66,7 +66,7 @@ def test_a_vault_that_is_here_is_never_touched(here, tmp_path):
     with pytest.raises(PullTargetTaken) as raised:
         pull(here, PullRequest("disk"))
     assert raised.value.kept == "It was not touched"
-    assert any("`safekept pull disk --mend`" in step for step in raised.value.next_steps)
+    assert any("`safekept pull disk --mend`" in step for step in raised.value.advice())
     pull(here, PullRequest("disk", into=str(tmp_path / "copy")))
     assert proven_copy(here, str(tmp_path / "copy")) == 2
     assert everything(here) == before

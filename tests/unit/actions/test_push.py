@@ -143,8 +143,8 @@ def test_the_first_push_insists_on_a_second_way(tmp_path):
     error = raised.value
     assert here.places.vault_key_file in error.what
     assert "Nothing was sent" in error.kept
-    assert any("`safekept vault key add --recovery`" in step for step in error.next_steps)
-    assert any("`safekept push --acknowledge-kit`" in step for step in error.next_steps)
+    assert any("`safekept vault key add --recovery`" in step for step in error.advice())
+    assert any("`safekept push --acknowledge-kit`" in step for step in error.advice())
     assert not os.path.exists(tmp_path / "disk")
     assert last_push(here, "disk").state == "failed"
 
@@ -232,7 +232,7 @@ def test_the_first_use_refuses_the_disk_of_the_system(here, tmp_path):
     assert result.state == "absent"
     assert isinstance(result.absence, DestinationAbsent)
     assert "not another disk" in result.reason
-    assert any("same_disk = true" in step for step in result.absence.next_steps)
+    assert any("same_disk = true" in step for step in result.absence.advice())
     assert not os.path.exists(tmp_path / "disk")
 
 
@@ -280,13 +280,13 @@ def test_a_directory_with_the_config_of_another_vault_is_refused(here, tmp_path)
     place.write_bytes(b"x" * 200)
     with pytest.raises(MirrorRefused) as raised:
         push(here, PushRequest("disk"))
-    assert str(place) in raised.value.next_steps[1]
+    assert str(place) in raised.value.advice()[1]
 
 
 def test_a_name_that_does_not_exist_lists_those_that_do(here):
     with pytest.raises(NoSuchDestination) as raised:
         push(here, PushRequest("nas"))
-    assert raised.value.next_steps[0] == "Use one of: disk"
+    assert raised.value.advice()[0] == "Use one of: disk"
 
 
 def test_a_password_in_a_url_is_refused_and_never_repeated(here):
@@ -329,7 +329,7 @@ def test_a_fault_at_some_calls_of_a_whole_push_is_success_or_a_clear_error(here,
             seen.add(push(here, PushRequest("disk")).state)
         except SafekeptError as error:
             assert error.kept
-            assert error.next_steps
+            assert error.advice()
             assert last_push(here, "disk").error == error.what
             seen.add(error.code)
         if faulty.calls < at:

@@ -93,7 +93,7 @@ def test_what_the_place_could_read_is_refused_unless_somebody_said_so(here, obje
         push(here, PushRequest("disk", archives=(str(path),)))
     assert "could read everything" in raised.value.what
     assert raised.value.kept == "Nothing was sent"
-    assert any("`--unsealed`" in step for step in raised.value.next_steps)
+    assert any("`--unsealed`" in step for step in raised.value.advice())
     assert names(objects) == []
     push(here, PushRequest("disk", archives=(str(path),), unsealed=True))
     assert names(objects) == [path.name]
@@ -204,7 +204,7 @@ def test_a_fault_at_every_call_leaves_whole_archives_or_none(here, monkeypatch, 
         try:
             push(here, PushRequest("disk", archives=(path,)))
         except SafekeptError as error:
-            assert error.next_steps
+            assert error.advice()
         for one in list_archives(objects):
             assert one.size == os.path.getsize(path)
         use(monkeypatch, objects)
@@ -253,7 +253,7 @@ def test_what_is_not_there_is_said_with_what_is(here, objects, tmp_path):
     push(here, PushRequest("disk", archives=(path,)))
     with pytest.raises(NoSuchArchive) as raised:
         pull(here, PullRequest("disk", archive="nope.zip"))
-    assert os.path.basename(path) in raised.value.next_steps[0]
+    assert os.path.basename(path) in raised.value.advice()[0]
     objects.write("archives/other/x-2026-11-09-000000.zip.age", AGE)
     objects.write("archives/other/x-2026-11-09-000000.zip.age.sha256", b"")
     with pytest.raises(NoSuchArchive) as raised:

@@ -99,7 +99,7 @@ def test_without_systemd_and_cron_it_says_what_to_do(tmp_path):
         find_host(machine(tmp_path), system=False)
     assert caught.value.what == "neither systemd nor cron is there to wake safekept"
     assert caught.value.kept == "Nothing was installed"
-    assert "`safekept schedule run --quiet` every hour" in caught.value.next_steps[1]
+    assert "`safekept schedule run --quiet` every hour" in caught.value.advice()[1]
 
 
 def test_lingering_is_explained_to_whom_it_concerns(tmp_path):

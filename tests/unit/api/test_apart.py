@@ -79,5 +79,5 @@ def test_what_it_raises_is_raised_here(kind, error, text):
 def test_an_error_of_ours_comes_whole_whatever_its_facts_are():
     with pytest.raises(safekept.SafekeptError, match=r"^what$") as found:
         fail("ours")
-    assert (found.value.code, found.value.kept, found.value.next_steps) == ("process-lost", "kept", ("next",))
+    assert (found.value.code, found.value.kept, found.value.advice()) == ("process-lost", "kept", ("next",))
     assert "lock" in str(found.value.facts["lock"])

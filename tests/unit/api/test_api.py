@@ -115,7 +115,7 @@ def test_a_restore_is_planned_agreed_to_and_taken_back(user, home, capfd):
         safekept.restore(taken.id, ["SOUL.md"])
     assert refused.value.code == "consent-needed"
     assert refused.value.kept == "Nothing was changed"
-    assert refused.value.next_steps == ("See the plan with dry_run=True, and agree to it with yes=True",)
+    assert refused.value.advice() == ("See the plan with dry_run=True, and agree to it with yes=True",)
     assert tree_facts(str(home), databases="ignore") == broken
 
     done = safekept.restore(taken.id, ["SOUL.md"], yes=True)
@@ -180,7 +180,7 @@ def test_a_loss_is_raised_with_the_command_that_brings_it_back(user, home):
     assert error.code == "loss-found"
     assert "after the guarded code: " in error.what
     assert f"Snapshot {guarded.snapshot[:8]}" in error.kept
-    assert error.next_steps == (f"Bring it back: `{guarded.restore_command}`",)
+    assert error.advice() == (f"Bring it back: `{guarded.restore_command}`",)
     words = guarded.restore_command.split()
     assert words[:3] == ["safekept", "snapshot", "restore"]
     done = subprocess.run(

@@ -135,7 +135,7 @@ def test_a_loss_in_a_database_is_found_without_opening_it_here(home, own):
 def test_errors_values_and_odd_paths_come_back_as_they_are(home, own):
     with pytest.raises(safekept.SafekeptError) as found:
         safekept.restore("no-such-snapshot")
-    assert found.value.code and found.value.kept and found.value.next_steps
+    assert found.value.code and found.value.kept and found.value.advice()
     odd = home / "skills" / os.fsdecode(b"odd\xff")
     odd.mkdir(parents=True)
     (odd / "SKILL.md").write_text("x")

@@ -37,14 +37,14 @@ def refused(path, kind, what, limits=None):
     error = caught.value
     assert error.what == what, error.what
     assert error.kept == "Nothing was changed"
-    assert error.next_steps
+    assert error.advice()
     return error
 
 
 def test_missing(tmp_path):
     path = tmp_path / "a.zip"
     error = refused(path, ArchiveNotFound, f"there is no archive `{path}`")
-    assert error.next_steps == ("Check the name, and give the whole path: `safekept import FILE`",)
+    assert error.advice() == ("Check the name, and give the whole path: `safekept import FILE`",)
 
 
 def test_directory_and_pipe(tmp_path):
@@ -62,7 +62,7 @@ def test_unreadable(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.open", denied)
     error = refused(path, ArchiveUnreadable, f"`{path}` cannot be read: permission denied")
-    assert error.next_steps == ("Check that you may read the file, and that its disk is sound",)
+    assert error.advice() == ("Check that you may read the file, and that its disk is sound",)
 
 
 def test_disk_that_fails_while_reading(tmp_path, monkeypatch):
@@ -90,7 +90,7 @@ def test_not_an_archive(data, what, tmp_path):
     path = tmp_path / "a.zip"
     path.write_bytes(data)
     error = refused(path, ArchiveUnknown, f"`{path}` {what}")
-    assert error.next_steps == (
+    assert error.advice() == (
         "Archives that can be read: zip, and tar plain or packed with zstd, gzip, bzip2 or xz",
         "Check that the copy or download of it came to an end",
     )
@@ -140,7 +140,7 @@ def test_names_that_leave_the_target(kind, name, reason, tmp_path):
     else:
         tar_with(path, ("config.yaml", b"0", b"x", ""), (name, b"0", b"x", ""))
     error = refused(path, ArchiveUnsafe, f"`{path}` holds `{name}`, {reason}")
-    assert error.next_steps == (
+    assert error.advice() == (
         "Do not use this archive unless you know who made it",
         "Make a new one from the original home with `safekept backup`",
     )
@@ -248,7 +248,7 @@ def test_member_that_unpacks_to_more_than_it_claims(declared, tmp_path):
     )
     assert tracemalloc.get_traced_memory()[1] < 20 << 20
     tracemalloc.stop()
-    assert error.next_steps == DAMAGED_NEXT
+    assert error.advice() == DAMAGED_NEXT
 
 
 def test_member_that_unpacks_to_less_than_it_claims(tmp_path):
@@ -263,7 +263,7 @@ def test_ratio_count_and_room(tmp_path):
         archive.writestr("b", b"")
     what = f"`{path}` unpacks to more than 250 times its size"
     error = refused(path, ArchiveTooLarge, what, Limits(ratio_floor=1_000_000))
-    assert error.next_steps[1] == "If you do, and there is room for it: `safekept import FILE --no-limits`"
+    assert error.advice()[1] == "If you do, and there is room for it: `safekept import FILE --no-limits`"
     refused(path, ArchiveTooLarge, f"`{path}` holds more than 1 members", Limits(count=1))
     what = f"`{path}` unpacks to more than the 2,999,999 bytes free where it shall land"
     refused(path, ArchiveTooLarge, what, Limits(free_bytes=2_999_999))

@@ -216,7 +216,7 @@ def test_missing_directory_is_said(tmp_path):
     assert error.code == "output-not-writable"
     assert error.what == f"the directory `{tmp_path}/no` does not exist"
     assert error.kept == "No archive was written, and no part of one was left behind"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Name a directory that exists and that you may write to: `safekept backup -o DIRECTORY`",
     )
 

@@ -101,7 +101,7 @@ def test_a_word_that_means_no_checkpoint_is_refused_with_the_reason(project, wor
         project.back(word)
     assert said in caught.value.what
     assert caught.value.kept == "Nothing was changed"
-    assert any("`safekept rollback`" in step for step in caught.value.next_steps)
+    assert any("`safekept rollback`" in step for step in caught.value.advice())
     assert project.tree() == was
 
 
@@ -184,10 +184,10 @@ def test_an_unknown_file_is_refused_and_who_holds_it_is_said(project):
     with pytest.raises(FileNotInCheckpoint) as caught:
         project.back(without, "sub/b.txt")
     assert f"checkpoint {without.id} knows nothing of `sub/b.txt`" in caught.value.what
-    assert f"`safekept rollback {holds.id} sub/b.txt`" in caught.value.next_steps[0]
+    assert f"`safekept rollback {holds.id} sub/b.txt`" in caught.value.advice()[0]
     with pytest.raises(FileNotInCheckpoint) as caught:
         project.back(without, "never.txt")
-    assert "No checkpoint of this project holds it" in caught.value.next_steps[0]
+    assert "No checkpoint of this project holds it" in caught.value.advice()[0]
 
 
 def test_a_secret_asked_for_by_name_is_said_to_be_unsaved(project):

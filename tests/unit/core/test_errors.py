@@ -3,6 +3,7 @@
 import pytest
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 
 class Example(SafekeptError):
@@ -25,12 +26,20 @@ def test_an_error_class_without_a_code_or_with_a_taken_one_cannot_be_made():
 
 
 def test_the_same_facts_reach_every_face():
-    error = Example("it broke", kept="all of it", next_steps=("`safekept undo`",), paths={"b"}, size=3)
+    error = Example(
+        "it broke",
+        kept="all of it",
+        next_steps=("Look", NextStep("undo", ("a b",), "Back:")),
+        paths={"b"},
+        size=3,
+    )
     assert error.as_dict() == {
         "code": "example-for-tests",
         "what": "it broke",
         "kept": "all of it",
-        "next": ["`safekept undo`"],
+        "next": ["Look", "Back: `safekept undo 'a b'`"],
+        "commands": [{"verb": "undo", "arguments": ["a b"]}],
         "retry": False,
         "facts": {"paths": ["b"], "size": 3},
     }
+    assert error.as_dict("./safekept")["next"] == ["Look", "Back: `./safekept undo 'a b'`"]

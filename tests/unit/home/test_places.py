@@ -77,10 +77,10 @@ def test_a_missing_home_is_an_error_that_says_where(tmp_path: object) -> None:
         find_home(HERMES, {}, user)
     assert caught.value.what == f"there is no Hermes Agent home at `{user}/.hermes`"
     assert caught.value.kept == "Nothing was read or changed"
-    assert "`safekept import FILE`" in caught.value.next_steps[-1]
+    assert "`safekept import FILE`" in caught.value.advice()[-1]
     with pytest.raises(HomeNotFound, match="`HERMES_HOME` says so") as named:
         find_home(HERMES, {"HERMES_HOME": f"{user}/no"}, user)
-    assert "Correct `HERMES_HOME`" in named.value.next_steps[0]
+    assert "Correct `HERMES_HOME`" in named.value.advice()[0]
 
 
 def test_a_file_or_an_empty_directory_is_no_home(tmp_path: object) -> None:
@@ -89,7 +89,7 @@ def test_a_file_or_an_empty_directory_is_no_home(tmp_path: object) -> None:
         find_home(HERMES, {"HERMES_HOME": f"{user}/file"}, user)
     with pytest.raises(HomeEmpty, match="is empty") as caught:
         find_home(HERMES, {"HERMES_HOME": f"{user}/empty"}, user)
-    assert "disk is mounted" in caught.value.next_steps[0]
+    assert "disk is mounted" in caught.value.advice()[0]
 
 
 def test_a_home_that_may_not_be_read_is_said_so_to_its_user(nobodys: str) -> None:
@@ -100,7 +100,7 @@ def test_a_home_that_may_not_be_read_is_said_so_to_its_user(nobodys: str) -> Non
         try:
             find_home(HERMES, {"HERMES_HOME": f"{nobodys}/locked"}, "/")
         except HomeUnreadable as error:
-            return error.what, error.kept, error.next_steps
+            return error.what, error.kept, error.advice()
         return "found", "", ()
 
     what, kept, next_steps = as_nobody(attempt)
@@ -113,7 +113,7 @@ def test_a_home_that_may_not_be_read_is_said_so_to_its_user(nobodys: str) -> Non
 def test_generic_must_be_named() -> None:
     with pytest.raises(HomeUnknown, match="no usual place") as caught:
         locate_home(LAYOUTS["generic"], {}, "/home/u")
-    assert "`--home PATH`" in caught.value.next_steps[0]
+    assert "`--home PATH`" in caught.value.advice()[0]
 
 
 HOME = [

@@ -168,7 +168,7 @@ def test_a_profile_that_does_not_exist_is_refused_naming_those_that_do(home: str
     with pytest.raises(NoSuchProfile) as caught:
         look(home, Selection(profile=name))
     assert f"there is no profile `{name}`" in caught.value.what
-    assert caught.value.next_steps == ("Choose one of: coder, writer",)
+    assert caught.value.advice() == ("Choose one of: coder, writer",)
 
 
 def test_a_rule_with_a_proof_holds_only_where_it_is_proven(tmp_path: object) -> None:

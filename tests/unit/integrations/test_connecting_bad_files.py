@@ -52,7 +52,7 @@ def left_alone(user, host, program, why: str) -> SettingsLeftAlone:
     place = host.files(user, "")[-1].path
     assert error.what == f"`{place}` {why}"
     assert error.kept == "The file is as it was; nothing was changed"
-    assert error.next_steps[1] == f"Or mend the file and run `safekept connect {host.name}` again"
+    assert error.advice()[1] == f"Or mend the file and run `safekept connect {host.name}` again"
     lines = json.loads(error.facts["lines"])
     assert program.words[0] in json.dumps(lines["hooks"])
     assert connections(user) == ()
@@ -130,7 +130,7 @@ def test_a_file_that_broke_while_connected_is_left_alone_when_disconnecting(user
     with pytest.raises(SettingsLeftAlone) as caught:
         plan_disconnect(user, host)
     assert caught.value.what == f"`{path}` is not valid JSON (it ends too early)"
-    assert caught.value.next_steps == (
+    assert caught.value.advice() == (
         f"Take out yourself what calls `hook {host.name}`",
         f"Or mend the file and run `safekept disconnect {host.name}` again",
     )

@@ -170,7 +170,7 @@ def test_nothing_there_is_no_such_vault():
     with pytest.raises(NoSuchVault) as caught:
         Repository.open(MemoryStorage(), SECRET)
     assert caught.value.exit_code == 10
-    assert "`safekept vault init`" in caught.value.next_steps[0]
+    assert "`safekept vault init`" in caught.value.advice()[0]
 
 
 def test_a_half_made_vault_is_named_and_finished_by_init():

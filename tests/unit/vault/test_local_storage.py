@@ -58,7 +58,7 @@ def test_a_full_disk_leaves_no_name_and_no_leftover(storage, monkeypatch, name):
     monkeypatch.undo()
     assert "no room left for the vault" in caught.value.what
     assert "whole" in caught.value.kept
-    assert caught.value.next_steps
+    assert caught.value.advice()
     leftovers = [name for _, _, names in os.walk(storage.path) for name in names]
     assert leftovers == [hashlib.sha256(b"x").hexdigest()]
 
@@ -75,7 +75,7 @@ def test_a_vault_that_is_gone_is_not_made_anew_by_a_write(storage):
     os.rename(storage.path, storage.path + "-unmounted")
     with pytest.raises(VaultUnreachable) as caught:
         storage.write(FileKind.PACK, NAME, CONTENT)
-    assert "mounted" in caught.value.next_steps[0]
+    assert "mounted" in caught.value.advice()[0]
     assert not os.path.exists(storage.path)
     with pytest.raises(NotStored):
         storage.read(FileKind.CONFIG)

@@ -80,7 +80,7 @@ def test_the_error_names_the_holder_and_what_to_do(vault):
     assert caught.value.retry
     assert "by pid 4121 on `kasimir` since " in caught.value.what
     assert "Nothing was written" in caught.value.kept
-    assert "`safekept vault unlock --all`" in caught.value.next_steps[1]
+    assert "`safekept vault unlock --all`" in caught.value.advice()[1]
     assert len(names(vault)) == 1
 
 
@@ -136,7 +136,7 @@ def test_an_unreadable_lock_stops_only_what_deletes(vault):
     with pytest.raises(VaultLocked) as caught:
         vault.lock(exclusive=True)
     assert "cannot be read" in caught.value.what
-    assert caught.value.next_steps == ("If nobody works on this vault, run `safekept vault unlock`",)
+    assert caught.value.advice() == ("If nobody works on this vault, run `safekept vault unlock`",)
 
 
 def test_waiting_gets_the_lock_when_the_other_is_done(vault):

@@ -439,7 +439,7 @@ def once(vault, fault, at, before=()):
         mirror(vault, faulty)
     except SafekeptError as error:
         assert error.kept
-        assert error.next_steps
+        assert error.advice()
     if "config" in objects.objects:
         prove_sound(objects, vault, everything=False)
     mirror(vault, objects)

@@ -329,7 +329,7 @@ def refused(vault, match):
     } == files
     assert caught.value.what.startswith("Nothing was pruned: ")
     assert caught.value.kept == "Every snapshot and every byte of the vault is as it was"
-    assert caught.value.next_steps[0] == "See what is damaged: `safekept vault check --read-data`"
+    assert caught.value.advice()[0] == "See what is damaged: `safekept vault check --read-data`"
     return caught.value
 
 
@@ -342,7 +342,7 @@ def test_a_snapshot_that_cannot_be_read_stops_it(vault):
     away(vault, made[:1])
     vault.storage.files[f"snapshots/{made[2].id}"] += b"x"
     error = refused(vault, f"snapshots/{made[2].id}` cannot be read, so nobody knows what it needs")
-    assert "if there is none, delete that file" in error.next_steps[1]
+    assert "if there is none, delete that file" in error.advice()[1]
 
 
 def test_an_index_file_that_cannot_be_read_stops_it(vault):

@@ -296,7 +296,7 @@ def test_a_missing_pack_is_named(vault):
             again.load_blob(BlobKind.DATA, blob_id(b"hello" * 100))
         assert "is missing" in caught.value.what
         assert "can still be restored" in caught.value.kept
-        assert "`safekept vault check --read-data`" in caught.value.next_steps[0]
+        assert "`safekept vault check --read-data`" in caught.value.advice()[0]
         assert read_files(again, snapshot) == ({}, ["a", "b/c"])
 
 
@@ -394,7 +394,7 @@ def test_version_one_is_never_written(vault):
         ):
             with pytest.raises(VaultReadOnly) as caught:
                 call()
-            assert "restic migrate upgrade_repo_v2" in caught.value.next_steps[0]
+            assert "restic migrate upgrade_repo_v2" in caught.value.advice()[0]
         assert storage.files == before
 
 

@@ -119,7 +119,7 @@ def test_a_forgotten_one_is_not_found_and_the_error_says_how_to_get_it_back():
     gone = snapshot("forgotten:2026-11-15T09:30:01Z", id="3c" * 32)
     with pytest.raises(NoSuchSnapshot, match="Snapshot 3c3c3c3c was forgotten") as caught:
         pick([gone], "3c3c")
-    assert caught.value.next_steps == ("Bring it back: `safekept snapshot forget --undo 3c3c3c3c`",)
+    assert caught.value.advice() == ("Bring it back: `safekept snapshot forget --undo 3c3c3c3c`",)
     with pytest.raises(NoSuchSnapshot, match="no snapshots yet"):
         pick([gone], "latest")
 
@@ -135,7 +135,7 @@ def test_an_ambiguous_start_names_the_candidates():
     first, second = "ab" * 4 + "00" * 28, "ab" * 4 + "11" * 28
     with pytest.raises(AmbiguousSnapshot, match="2 snapshots start with `ab`") as caught:
         pick([snapshot(id=first, time_ns=1), snapshot(id=second, time_ns=2)], "ab")
-    assert [step.split("`")[1] for step in caught.value.next_steps] == [second[:10], first[:10]]
+    assert [step.split("`")[1] for step in caught.value.advice()] == [second[:10], first[:10]]
     assert caught.value.facts["candidates"] == [second, first]
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id, open_journal
+from safekept.core.next_step import NextStep
 from safekept.home.health import Shrinkage
 
 from ..base.context import UserContext
@@ -220,7 +221,7 @@ def _named(waiting: tuple[Alarm, ...], name: str) -> Alarm:
     raise NoSuchAlarm(
         f"{how} called `{name}`",
         kept="Nothing was changed; every alarm that was open still is",
-        next_steps=("See those that are open: `safekept status`",),
+        next_steps=(NextStep("status", before="See those that are open:"),),
         open=[alarm.id for alarm in waiting],
     )
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from safekept.archive.sealing import Seal, unsealed_name
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 
 from ..base.context import HomeRef, UserContext
@@ -85,7 +86,7 @@ def output_path(
         raise OutputTaken(
             f"`{output}` exists and is not an archive that safekept made",
             kept="It was left as it is; nothing was written",
-            next_steps=("Name another file with `safekept backup -o PATH`",),
+            next_steps=(NextStep("backup", ("-o", "PATH"), before="Name another file with"),),
         )
     return output
 
@@ -97,7 +98,7 @@ def _refuse_place_of_another(output: str) -> None:
             f"`{output}` belongs to `{owner.name}`, and this command runs as root",
             kept="Nothing was written",
             next_steps=(
-                "Name a directory of root's: `safekept backup -o /var/backups/`",
+                NextStep("backup", ("-o", "/var/backups/"), before="Name a directory of root's:"),
                 f"Or run it as that user: put `sudo -u {owner.name}` in front of it",
             ),
             path=output,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, write_all
+from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from .sealing import new_passphrase
@@ -79,7 +80,7 @@ def _exists(path: str) -> IdentityExists:
     return IdentityExists(
         f"`{path}` exists, and may be the only key to archives that were sealed before",
         kept=f"It was left as it is. {_NOT_MADE}",
-        next_steps=("Name another file: `safekept seal keygen -o FILE`",),
+        next_steps=(NextStep("seal keygen", ("-o", "FILE"), before="Name another file:"),),
         path=path,
     )
 
@@ -88,6 +89,6 @@ def _unwritable(path: str, error: OSError) -> IdentityUnwritable:
     return IdentityUnwritable(
         f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}",
         kept=_NOT_MADE,
-        next_steps=("Name a file where you may write: `safekept seal keygen -o FILE`",),
+        next_steps=(NextStep("seal keygen", ("-o", "FILE"), before="Name a file where you may write:"),),
         path=path,
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from safekept.archive.errors import NOTHING_WRITTEN
 from safekept.archive.sealing import Identity, Seal, make_seal
+from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from ..vault.keys.passphrase import SHORTEST, NoPassphrase, PassphraseTooShort
@@ -58,7 +59,9 @@ def new_passphrase(context: UserContext, question: str, kept: str) -> str:
             next_steps=(
                 "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
                 "`--passphrase-fd N` or `--passphrase-command COMMAND`",
-                "For a schedule, set `seal.passphrase_command`, or seal to a key: `safekept seal keygen`",
+                NextStep(
+                    "seal keygen", before="For a schedule, set `seal.passphrase_command`, or seal to a key:"
+                ),
             ),
         )
     text = context.caller.ask_passphrase(question, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 LONGEST = 200
 #: Control characters, stray bytes, and what breaks a line or a paragraph.
@@ -33,5 +34,5 @@ def _bad(what: str) -> BadLabel:
     return BadLabel(
         what,
         kept="No snapshot was taken, and nothing was changed",
-        next_steps=("Choose a shorter one, on one line: `safekept snapshot --label TEXT`",),
+        next_steps=(NextStep("snapshot", ("--label", "TEXT"), before="Choose a shorter one, on one line:"),),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep, Step
 
 from .checks.census import CENSUS
 from .checks.databases import DATABASES, FULL_TEXT, KEYS, TABLES
@@ -20,36 +20,41 @@ _OF_THE_STORE = frozenset({STORE, RESTORE, FILES, METADATA})
 _OF_THE_CONTENT = (DATABASES, KEYS, FULL_TEXT, TABLES, PERSONA, MEMORIES, SETTINGS)
 
 
-def advice(receipt: Receipt, findings: Findings, older: str = "") -> tuple[str, ...]:
+def advice(receipt: Receipt, findings: Findings, older: str = "") -> tuple[Step, ...]:
     """Next steps, the most useful first; none where nothing failed. `older`: a snapshot before this one."""
     failed = {row.check for row in receipt.failed}
     if not failed:
         return ()
-    steps: list[str] = []
+    steps: list[Step] = []
     if failed & _OF_THE_STORE:
         steps += _FOR_THE_STORE[receipt.subject]
     for check in _OF_THE_CONTENT:
         found = findings.problems.get(check)
         if check in failed and found and receipt.subject == SNAPSHOT:
             path = found[0][0].partition(": ")[0]
-            steps.append(f"Look for an older version of it: `safekept history {shell_word(path)}`")
+            steps.append(NextStep("history", (path,), before="Look for an older version of it:"))
             break
     if CENSUS in failed and receipt.subject == SNAPSHOT:
-        steps.append("See what was counted in every one of them: `safekept snapshot list`")
+        steps.append(NextStep("snapshot list", before="See what was counted in every one of them:"))
     if SECRETS in failed:
-        steps.append("Close them to others in the home (`chmod 600`), then: `safekept snapshot`")
+        steps.append(NextStep("snapshot", before="Close them to others in the home (`chmod 600`), then:"))
     if receipt.subject == SNAPSHOT and older:
-        steps.append(f"Prove the one before it: `safekept drill {older}`")
-    return tuple(dict.fromkeys(steps)) or ("Make a new one and drill that: `safekept backup`",)
+        steps.append(NextStep("drill", (older,), before="Prove the one before it:"))
+    return tuple(dict.fromkeys(steps)) or (NextStep("backup", before="Make a new one and drill that:"),)
 
 
-_FOR_THE_STORE = {
+_FOR_THE_STORE: dict[str, tuple[Step, ...]] = {
     SNAPSHOT: (
-        "See what else is damaged: `safekept vault check --read-data`",
-        "Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`",
+        NextStep("vault check", ("--read-data",), before="See what else is damaged:"),
+        NextStep(
+            "vault repair",
+            before="Keep what is sound:",
+            after=",",
+            then=NextStep("snapshot", before="then store the rest again:"),
+        ),
     ),
     ARCHIVE: ("Copy the archive again from where it came from, and drill that copy",),
-    DESTINATION: ("Prove the vault on this machine, then send it again: `safekept drill`",),
+    DESTINATION: (NextStep("drill", before="Prove the vault on this machine, then send it again:"),),
 }
 
 

@@ -18,6 +18,7 @@ from safekept.checkpoints.store import Store, current_damage, find_git, run_git
 from safekept.checkpoints.upkeep import Soundness
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.next_step import NextStep, Step
 
 from ..base.context import UserContext
 from ..base.record import recording_failure
@@ -49,7 +50,7 @@ def drill_checkpoints(
                 raise NoCheckpointsHere(
                     "there are no checkpoints yet, so there is nothing to prove",
                     kept="Nothing was changed",
-                    next_steps=("Take one, in a project: `safekept checkpoint`",),
+                    next_steps=(NextStep("checkpoint", before="Take one, in a project:"),),
                 )
             _store(store, findings)
             _fsck(store, findings, listener)
@@ -162,10 +163,10 @@ def _roll_back(
     return files, size
 
 
-def _advice(receipt: Receipt) -> tuple[str, ...]:
+def _advice(receipt: Receipt) -> tuple[Step, ...]:
     if receipt.ok:
         return ()
     return (
-        "See which checkpoints are touched: `safekept checkpoints status`",
-        "Take a new one of each project that matters: `safekept checkpoint DIR`",
+        NextStep("checkpoints status", before="See which checkpoints are touched:"),
+        NextStep("checkpoint", ("DIR",), before="Take a new one of each project that matters:"),
     )

@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import Step
 
 from ..base.brought_code import brought_code
 from ..base.context import UserContext
@@ -79,7 +80,7 @@ class _Work:
     began: float = field(default_factory=time.monotonic)
     facts: dict[str, object] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
-    steps: tuple[str, ...] = ()  # of an error that stands for the whole drill
+    steps: tuple[Step, ...] = ()  # of an error that stands for the whole drill
     files: int = 0
     bytes: int = 0
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
+from safekept.core.next_step import Step, step_texts
 
 from ..alarms.alarms import DRILL, Alarm, end_alarms, raise_alarm
 from ..base.context import UserContext
@@ -30,7 +31,7 @@ class Drilled:
 
     receipt: Receipt
     path: str
-    next_steps: tuple[str, ...] = ()
+    next_steps: tuple[Step, ...] = ()
     swept: tuple[str, ...] = ()  # what killed drills had left, and this one removed
 
 
@@ -59,7 +60,7 @@ def sign_off(context: UserContext, receipt: Receipt, facts: Mapping[str, object]
     return path
 
 
-def tell(context: UserContext, receipt: Receipt, steps: tuple[str, ...], listener: Listener) -> None:
+def tell(context: UserContext, receipt: Receipt, steps: tuple[Step, ...], listener: Listener) -> None:
     """A drill that failed is an alarm until one like it succeeds."""
     about = receipt.store if receipt.subject == DESTINATION else receipt.subject
     small = f"{about}, small"
@@ -72,7 +73,7 @@ def tell(context: UserContext, receipt: Receipt, steps: tuple[str, ...], listene
         kind=DRILL,
         home=receipt.home,
         text=f"the drill of {called(receipt)} failed: {failed}",
-        restore=steps,
+        restore=tuple(step_texts(steps)),
         about=small if receipt.small else about,
     )
     raise_alarm(context, alarm, _without_the_sentence(listener))

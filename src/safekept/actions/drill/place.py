@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, free_bytes, private_directory
+from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 from safekept.core.process import left_behind, owner_mark
 from safekept.home.landing import discard
@@ -111,7 +112,7 @@ def choose_base(context: UserContext, needed: int, scratch: str, homes: Sequence
             raise NoScratch(
                 f"A drill cannot restore into `{base}`: {why}",
                 kept="Nothing was changed; nothing was restored",
-                next_steps=("Name a directory of your own: `safekept drill --scratch DIR`",),
+                next_steps=(NextStep("drill", ("--scratch", "DIR"), before="Name a directory of your own:"),),
                 place=base,
             )
         if why:
@@ -130,8 +131,8 @@ def no_room(needed: int, looked: Sequence[tuple[str, int]]) -> NoRoom:
         f"There is no room to restore into: a drill needs {needed:,} bytes; {places}",
         kept="Nothing was changed; what was restored for the drill has been removed",
         next_steps=(
-            "Name a directory on a disk with room: `safekept drill --scratch DIR`",
-            "Or restore the state files only: `safekept drill --small`",
+            NextStep("drill", ("--scratch", "DIR"), before="Name a directory on a disk with room:"),
+            NextStep("drill", ("--small",), before="Or restore the state files only:"),
         ),
         needed=needed,
         places=[{"place": base, "free": free} for base, free in looked],

@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.foreground import Ended, find_program, run_in_foreground
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.home.health import Recorded
 
 from ..base.context import UserContext
@@ -130,7 +131,9 @@ def _not_protected(protection: Protection, request: GuardRequest) -> NotProtecte
         kept=f"`{request.shown}` was not run; the home {request.place.home} was only read",
         next_steps=(
             *(str(step) for step in (steps if isinstance(steps, list) else [])),
-            "Run it without a snapshot, if you must: `safekept guard --anyway -- COMMAND`",
+            NextStep(
+                "guard", ("--anyway", "--", "COMMAND"), before="Run it without a snapshot, if you must:"
+            ),
         ),
         problems=list(protection.problems),
         home=request.place.home,

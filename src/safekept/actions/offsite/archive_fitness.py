@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.objects.base import valid_name
 
 #: What an archive in the clear starts with: zip, zstd.
@@ -61,7 +62,7 @@ def refuse_unfit(path: str, *, unsealed: bool = False) -> None:
             f"`{path}` is not sealed: whoever runs that place could read everything in it",
             kept="Nothing was sent",
             next_steps=(
-                "Make a sealed one: `safekept backup --seal RECIPIENT`",
+                NextStep("backup", ("--seal", "RECIPIENT"), before="Make a sealed one:"),
                 "Or, where the place is your own, send it with `--unsealed`, or set `unsealed = true` in the "
                 "table of the destination",
             ),

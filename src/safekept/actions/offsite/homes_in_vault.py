@@ -6,13 +6,13 @@ with the words that choose one of them.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import layout_of
@@ -110,7 +110,7 @@ def choose_home(
     raise SeveralHomes(
         "\n".join([what, *lines]),
         kept="Nothing was changed",
-        next_steps=tuple(f"`{_command(place, one, shown)}`" for one in shown[:3]),
+        next_steps=tuple(_command(place, one, shown) for one in shown[:3]),
         homes=[one.as_dict() for one in shown],
     )
 
@@ -120,12 +120,12 @@ def _line(one: KeptHome, now: float) -> str:
     return f"  {one.host or 'unknown'}  {one.home}  {one.layout or 'unknown'}  {age} old"
 
 
-def _command(place: str, one: KeptHome, among: Sequence[KeptHome]) -> str:
+def _command(place: str, one: KeptHome, among: Sequence[KeptHome]) -> NextStep:
     """What chooses this one and no other."""
-    words = ["safekept", "rebuild", place]
+    words = [place]
     if len({other.host for other in among}) > 1 and one.host:
         words += ["--host", one.host]
     beside = [other for other in among if other.host == one.host]
     if len(beside) > 1:
         words += ["--of", one.home] if len({other.home for other in beside}) > 1 else ["--layout", one.layout]
-    return " ".join(map(shlex.quote, words))
+    return NextStep("rebuild", tuple(words))

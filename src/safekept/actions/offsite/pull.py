@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchVault, VaultDamaged, WrongKey
 from safekept.vault.mirror import (
     CONFIG_LAST,
@@ -272,8 +273,12 @@ def _target(context: UserContext, request: PullRequest) -> LocalStorage:
             f"There is a vault at `{target.path}` already",
             kept="It was not touched",
             next_steps=(
-                f"Fetch what it has lost: `safekept pull {request.destination} --mend`",
-                f"Or fetch the copy to another place: `safekept pull {request.destination} --into DIR`",
+                NextStep("pull", (request.destination, "--mend"), before="Fetch what it has lost:"),
+                NextStep(
+                    "pull",
+                    (request.destination, "--into", "DIR"),
+                    before="Or fetch the copy to another place:",
+                ),
             ),
             place=target.path,
         )

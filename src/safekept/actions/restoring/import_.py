@@ -16,6 +16,7 @@ from safekept.core.entries import Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
 from safekept.home.layout import recognise
 
@@ -213,13 +214,19 @@ def _what_it_is(context: UserContext, request: ImportRequest, archive: Archive) 
         raise NotABackup(
             f"`{request.file}` is an archive that holds nothing",
             kept="Nothing was changed",
-            next_steps=("Look for another one, or make a new one: `safekept backup`",),
+            next_steps=(NextStep("backup", before="Look for another one, or make a new one:"),),
         )
     raise NotABackup(
         f"`{request.file}` is a readable archive, but not of an agent's home that safekept knows: "
         "it has no manifest, and none of the files that would prove one",
         kept="Nothing was changed",
-        next_steps=("If you know what it is, say so: `safekept import FILE --layout generic --into DIR`",),
+        next_steps=(
+            NextStep(
+                "import",
+                ("FILE", "--layout", "generic", "--into", "DIR"),
+                before="If you know what it is, say so:",
+            ),
+        ),
     )
 
 

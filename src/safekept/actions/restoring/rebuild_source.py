@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +15,7 @@ from functools import lru_cache
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import NoRoom
+from safekept.core.next_step import NextStep
 from safekept.core.objects.base import ObjectStore
 from safekept.core.objects.errors import PlaceMissing
 from safekept.vault.errors import NoSuchVault, WrongKey
@@ -163,7 +163,7 @@ def _scratch(context: UserContext, archive: StoredArchive) -> Iterator[str]:
                 kept=_UNCHANGED,
                 next_steps=(
                     "Make room in `/var/tmp` or `/tmp`, or name a disk with room: set `TMPDIR`",
-                    "Or fetch it yourself and rebuild from the file: `safekept rebuild FILE`",
+                    NextStep("rebuild", ("FILE",), before="Or fetch it yourself and rebuild from the file:"),
                 ),
                 **error.facts,
             ) from error
@@ -266,9 +266,12 @@ def _opened(
         )
         refused.what = refused.args[0]
     refused.kept = _UNCHANGED
-    again = f"safekept rebuild {shlex.quote(request.place)} --key-file FILE"
     refused.next_steps = (
-        f"Put the key from your kit into a file, as one line, and name it: `{again}`",
+        NextStep(
+            "rebuild",
+            (request.place, "--key-file", "FILE"),
+            before="Put the key from your kit into a file, as one line, and name it:",
+        ),
         "Or use the recovery passphrase: run the command at a terminal and it will ask for it, or name a "
         "file with `--passphrase-file PATH`",
     )

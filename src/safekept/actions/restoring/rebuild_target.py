@@ -89,7 +89,7 @@ def look_at_ground(context: UserContext, home: str) -> Ground:
     try:
         refuse_unsafe_target(context, home, into=True, exact=False)
     except UnsafeTarget as error:
-        error.next_steps = tuple(step.replace("--into", "--home") for step in error.next_steps)
+        error.next_steps = ("Name a directory of its own, a new one or an empty one, with `--home DIR`",)
         raise
     _make_right(home)
     owner = owner_of(home)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
-from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
+from safekept.core.next_step import NextStep, Step, reworded
+from safekept.home.landing import TRY_OLDER, Landed, LandingPlan, Targets, expire, land, plan_landing
 from safekept.vault.errors import VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
@@ -169,7 +170,7 @@ class PreparedRestore:
         try:
             yield
         except SafekeptError as error:
-            error.next_steps = restore_words(error.next_steps, self.chosen.short)
+            error.next_steps = restore_steps(error.next_steps, self.chosen.short)
             raise
 
 
@@ -204,7 +205,7 @@ def prepare_restore(
                 spare=without_removal(chosen.snapshot, stored, place.layout),
             )
         except SafekeptError as error:
-            error.next_steps = restore_words(error.next_steps, chosen.short)
+            error.next_steps = restore_steps(error.next_steps, chosen.short)
             raise
         yield PreparedRestore(
             context,
@@ -240,15 +241,17 @@ def _choose(
     return latest_to_restore(listing, holds if request.paths else None)
 
 
-def restore_words(steps: tuple[str, ...], snapshot: str) -> tuple[str, ...]:
+def restore_steps(steps: tuple[Step, ...], snapshot: str) -> tuple[Step, ...]:
     """The landing's advice in the words of a restore."""
-    worded = []
-    for step in steps:
-        step = step.replace("import FILE --only PATH", f"snapshot restore {snapshot} PATH")
-        step = step.replace("import FILE", f"snapshot restore {snapshot}")
-        step = step.replace("Try an older backup of this home", "Try an older one: `safekept snapshot list`")
-        worded.append(step)
-    return tuple(worded)
+
+    def words(step: NextStep) -> NextStep:
+        if step.verb != "import":
+            return step
+        arguments = tuple(word for word in step.arguments if word != "--only")
+        return replace(step, verb="snapshot restore", arguments=arguments).filled(FILE=snapshot)
+
+    older = NextStep("snapshot list", before="Try an older one:")
+    return tuple(older if step == TRY_OLDER else step for step in reworded(steps, words))
 
 
 def _files(count: int, noun: str) -> str:

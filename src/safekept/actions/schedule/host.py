@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep, Step
 from safekept.schedule.hosts import cron, launchd, systemd
 from safekept.schedule.hosts.call import Call
 
@@ -74,7 +75,9 @@ def find_host(machine: Machine, *, system: bool) -> str:
         kept="Nothing was installed",
         next_steps=(
             "Install cron and run the command again",
-            "Or call `safekept schedule run --quiet` every hour from whatever there is",
+            NextStep(
+                "schedule run", ("--quiet",), before="Or call", after=" every hour from whatever there is"
+            ),
         ),
     )
 
@@ -106,7 +109,9 @@ def plan_installation(machine: Machine, host: str, call: Call, uid: int) -> Inst
         files = launchd.unit_files(call, directory)
         start = launchd.start_commands(call, next(iter(files)), uid)
         return Installation(LAUNCHD, call.user, files, start=start, stop=launchd.stop_commands(call, uid))
-    note = "cron must run for this; it says nothing when it does not. `safekept schedule show` tells"
+    note = NextStep(
+        "schedule show", before="cron must run for this; it says nothing when it does not.", after=" tells"
+    )
     if call.user:
         files = cron.system_file(call, machine.at("/etc/cron.d"))
         return Installation(CRON, call.user, files, notes=[note])
@@ -119,7 +124,7 @@ def _user_manager(machine: Machine) -> bool:
     return bool(directory) and os.path.lexists(os.path.join(directory, "systemd", "private"))
 
 
-def _lingering(machine: Machine) -> list[str]:
+def _lingering(machine: Machine) -> list[Step]:
     if machine.login and os.path.lexists(machine.at(f"/var/lib/systemd/linger/{machine.login}")):
         return []
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 #: Runs a program with an input; its status and what it said.
 Runner = Callable[[Sequence[str], str], tuple[int, str]]
@@ -51,7 +52,7 @@ def expect(run: Runner, words: Sequence[str], given: str = "", kept: str = TAKEN
             kept=kept,
             next_steps=(
                 "Run that command by itself to see why",
-                "Or use cron instead: `safekept schedule install --host cron`",
+                NextStep("schedule install", ("--host", "cron"), before="Or use cron instead:"),
             ),
             command=list(words),
             status=code,

@@ -19,6 +19,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import Step
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 
@@ -51,7 +52,7 @@ class Installation:
     start: list[tuple[str, ...]] = field(default_factory=list)  # commands, after the files are there
     stop: list[tuple[str, ...]] = field(default_factory=list)  # before they go
     after: list[tuple[str, ...]] = field(default_factory=list)  # when they are gone
-    notes: list[str] = field(default_factory=list)
+    notes: list[Step] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
         return {

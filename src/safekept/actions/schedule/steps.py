@@ -200,7 +200,7 @@ def _prune(work: Work, task: Task) -> Ended:
     text = f"{gone} gone, {max(pruned.bytes_freed, 0):,} bytes given back"
     if pruned.damaged:
         damaged = _count(len(pruned.damaged), "damaged pack")
-        return Ended(INCOMPLETE, f"{text}; {damaged}: `safekept vault check --read-data`", "damaged-packs")
+        return Ended(INCOMPLETE, f"{text}; {damaged}, which a check of the vault names", "damaged-packs")
     return Ended(DONE, text)
 
 

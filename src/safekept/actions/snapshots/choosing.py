@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchSnapshot
 from safekept.vault.snapshots import is_number, pick
 from safekept.vault.tags import ADOPTED, PRE_CHANGE, QUICK
@@ -45,8 +46,8 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
             f"Snapshot {unreadable[0][:SHORT]} cannot be read: {listing.damaged[unreadable[0]]}",
             kept="Nothing was changed",
             next_steps=(
-                "Take another one: `safekept snapshot list`",
-                "See how the vault is: `safekept vault check`",
+                NextStep("snapshot list", before="Take another one:"),
+                NextStep("vault check", before="See how the vault is:"),
             ),
             snapshot=unreadable[0],
         ) from None
@@ -90,12 +91,12 @@ def none_yet(listing: Listing) -> NoSuchSnapshot:
             f"This vault holds no snapshots of `{listing.home}`, but {len(listing.elsewhere)} of other homes",
             kept="Nothing was changed",
             next_steps=(
-                "See them: `safekept snapshot list --all`",
+                NextStep("snapshot list", ("--all",), before="See them:"),
                 "One of another home can be restored here by its id",
             ),
         )
     return NoSuchSnapshot(
         f"This vault holds no snapshots of `{listing.home}` yet",
         kept="Nothing was changed",
-        next_steps=("Take one: `safekept snapshot`",),
+        next_steps=(NextStep("snapshot", before="Take one:"),),
     )

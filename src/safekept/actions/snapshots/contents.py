@@ -10,7 +10,7 @@ from typing import Any
 from safekept.core.entries import EntryLost, Kind, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchSnapshot
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource
@@ -128,8 +128,8 @@ def not_readable(path: str, source: HomeSource, reason: str) -> NotReadable:
         f"`{path}` cannot be read in snapshot {source.snapshot.short_id}: {reason}",
         kept="Nothing was changed; everything else in the snapshot can be read",
         next_steps=(
-            f"Look for another version of it: `safekept history {shell_word(path)}`",
-            "See how the vault is: `safekept vault check`",
+            NextStep("history", (path,), before="Look for another version of it:"),
+            NextStep("vault check", before="See how the vault is:"),
         ),
         path=path,
     )
@@ -140,8 +140,8 @@ def nothing_there(chosen: Listed, path: str) -> NoSuchSnapshot:
         f"There is no `{path}` in snapshot {chosen.short}",
         kept="Nothing was changed",
         next_steps=(
-            f"See what it holds: `safekept snapshot show {chosen.short}`",
-            f"See where it is: `safekept history {shell_word(path)}`",
+            NextStep("snapshot show", (chosen.short,), before="See what it holds:"),
+            NextStep("history", (path,), before="See where it is:"),
         ),
         path=path,
     )

@@ -18,6 +18,7 @@ from safekept.core.entries import Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.format import Snapshot
@@ -132,7 +133,7 @@ def _create(
             stored, source = _store(context, request, repository, lock, listener)
         account = stored.account
         if stored.lost_packs:
-            listener(Event("store", text=f"Note: {lost_packs_text(stored.lost_packs)}"))
+            listener(Event("store", text=lost_packs_step(stored.lost_packs)))
         census = source.census()
         # Before retention: it might let the generation go that still has what is lost.
         alarm = _compared(context, request, repository, stored.snapshot, census, listener)
@@ -187,10 +188,12 @@ def _compared(
         return None
 
 
-def lost_packs_text(count: int) -> str:
+def lost_packs_step(count: int) -> NextStep:
     """What is said where the vault itself lost something."""
     packs = "1 pack of the vault is" if count == 1 else f"{count:,} packs of the vault are"
-    return f"{packs} missing or cut; what the home has was stored again; then: `safekept vault repair`"
+    return NextStep(
+        "vault repair", before=f"Note: {packs} missing or cut; what the home has was stored again; then:"
+    )
 
 
 def _store(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import Remark
 from safekept.core.events import Event, Listener, silent
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchSnapshot, VaultDamaged
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, StoredRoot, damaged_remark, has_bytes, snapshot_source
@@ -208,7 +208,7 @@ def _never_seen(found: History, place: HomeRef) -> NoSuchSnapshot:
         return NoSuchSnapshot(
             f"This vault holds no snapshots of `{place.home}` yet",
             kept="Nothing was changed",
-            next_steps=("Take one: `safekept snapshot`",),
+            next_steps=(NextStep("snapshot", before="Take one:"),),
         )
     if found.directory is not None:
         short = found.directory.short
@@ -216,14 +216,14 @@ def _never_seen(found: History, place: HomeRef) -> NoSuchSnapshot:
             f"`{found.path}` is a directory; a history is that of one file",
             kept="Nothing was changed",
             next_steps=(
-                f"See what is in it: `safekept snapshot show {short} {shell_word(found.path)}`",
-                "See what changed in it: `safekept snapshot diff latest`",
+                NextStep("snapshot show", (short, found.path), before="See what is in it:"),
+                NextStep("snapshot diff", ("latest",), before="See what changed in it:"),
             ),
             path=found.path,
         )
     return NoSuchSnapshot(
         f"None of the {found.searched:,} snapshots of `{place.home}` holds a file called `{found.path}`",
         kept="Nothing was changed",
-        next_steps=("See what the newest one holds: `safekept snapshot show latest`",),
+        next_steps=(NextStep("snapshot show", ("latest",), before="See what the newest one holds:"),),
         path=found.path,
     )

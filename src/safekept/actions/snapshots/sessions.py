@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep, Step, reworded
 from safekept.home.conversations import (
     Chats,
     Conversation,
@@ -190,16 +190,16 @@ def _find(
         found = search(context, chosen.repository, home, database, word, stored.content, listener)
         profile = database.split("/")[-2] if "/" in database else ""
         if found.found is not None:
-            named = f" --profile {shlex.quote(profile)}" if profile else ""
-            asked = f"safekept sessions {verb} {shlex.quote(found.session)} --from {found.found.short}{named}"
-            error.next_steps = (f"The newest snapshot that has it is {found.found.short}: `{asked}`",)
+            words = (found.session, "--from", found.found.short, *(("--profile", profile) if profile else ()))
+            before = f"The newest snapshot that has it is {found.found.short}:"
+            error.next_steps = (NextStep(f"sessions {verb}", words, before),)
             error.facts["snapshot"] = found.found.id
         else:
-            asked = f"safekept sessions {verb} {shlex.quote(word)} --from ID"
-            other = "No other snapshot of this home has it either"
+            other: Step = "No other snapshot of this home has it either"
             if found.left:
-                other = f"{found.left:,} older snapshots were not looked into; name one: `{asked}`"
-            error.next_steps = (other, "See those that there are: `safekept sessions list`")
+                before = f"{found.left:,} older snapshots were not looked into; name one:"
+                other = NextStep(f"sessions {verb}", (word, "--from", "ID"), before)
+            error.next_steps = (other, NextStep("sessions list", before="See those that there are:"))
         raise
 
 
@@ -235,8 +235,11 @@ def restore_session(
             f"There is no `{stored.live}` to bring a conversation back into",
             kept="Nothing was changed",
             next_steps=(
-                "Restore the whole database: "
-                f"`safekept snapshot restore {stored.opened.chosen.short} {stored.database}`",
+                NextStep(
+                    "snapshot restore",
+                    (stored.opened.chosen.short, stored.database),
+                    before="Restore the whole database:",
+                ),
             ),
             path=stored.live,
         )
@@ -257,12 +260,8 @@ def restore_session(
             facts["undo_point"] = point.id
             returned = bring_back(stored.copy, stored.live, found.id, new_id=new_name, deadline=deadline)
         except SafekeptError as error:
-            error.next_steps = tuple(
-                step.replace("SESSION --from ID", f"{found.id} --from {stored.opened.chosen.short}").replace(
-                    "restore ID PATH", f"restore {stored.opened.chosen.short} {stored.database}"
-                )
-                for step in error.next_steps
-            )
+            names = {"SESSION": found.id, "ID": stored.opened.chosen.short, "PATH": stored.database}
+            error.next_steps = reworded(error.next_steps, lambda step: step.filled(**names))
             raise
     outcome = {**facts, **returned.as_dict(), "seconds": round(time.monotonic() - began, 3)}
     record(context, Record(operation, "restore-session", "done", facts=outcome), listener)

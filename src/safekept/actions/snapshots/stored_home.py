@@ -11,6 +11,7 @@ from typing import Any
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import NoRoom
+from safekept.core.next_step import NextStep
 from safekept.home.landing import refuse_empty
 from safekept.home.layout import Layout, recognise
 from safekept.vault.errors import VaultDamaged, VaultUnreachable
@@ -79,8 +80,11 @@ def open_stored(
             kept="Nothing was changed",
             next_steps=(
                 f"See what it holds: `restic ls {chosen.short}`",
-                "If you know what it is, say so: "
-                f"`safekept snapshot restore {chosen.short} --layout generic --into DIR`",
+                NextStep(
+                    "snapshot restore",
+                    (chosen.short, "--layout", "generic", "--into", "DIR"),
+                    before="If you know what it is, say so:",
+                ),
             ),
             paths=list(snapshot.paths),
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep, Step
 from safekept.core.trash import take_out, trash_in
 
 from ..base.context import HomeRef, UserContext
@@ -33,7 +34,7 @@ class BroughtBack:
     what: str  # "snapshot", "checkpoint", "archive", …
     back: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()  # gone for good
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Step, ...] = field(default=())
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -148,7 +149,9 @@ def recall_checkpoints(
 
     with checkpoint_store(context, listener) as store:
         found = bring_back(store, wanted, look_only=dry_run)
-    notes = ("the limits may drop them again: see `safekept checkpoints status`",) if found.back else ()
+    notes = (
+        (NextStep("checkpoints status", before="the limits may drop them again: see"),) if found.back else ()
+    )
     return BroughtBack(
         "checkpoint",
         tuple(f"{point.id} of {point.project}" for point in found.back),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal, Record, parse_line
+from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from .operation import Operation, operation_of
@@ -139,14 +140,14 @@ def find_operation(context: UserContext, word: str) -> Operation:
         raise NoSuchOperation(
             f"the journal knows no operation `{word}`",
             kept="Nothing was changed",
-            next_steps=("See what was done: `safekept log`",),
+            next_steps=(NextStep("log", before="See what was done:"),),
             operation=word,
         )
     names = list(found)
     raise NoSuchOperation(
         f"{len(names):,} operations are called or start with `{word}`",
         kept="Nothing was changed",
-        next_steps=tuple(f"See one of them: `safekept log {name}`" for name in names[:5]),
+        next_steps=tuple(NextStep("log", (name,), before="See one of them:") for name in names[:5]),
         operations=names,
     )
 

@@ -17,7 +17,7 @@ from safekept.checkpoints.points import RollbackJournal
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 from safekept.home.landing import Landed, LandingUndo, NothingToUndo, UndoNotPossible, expire, plan_undo, undo
 
 from ..base.context import UserContext
@@ -189,9 +189,9 @@ def _last(context: UserContext, known: list[Change], home: str, project: str) ->
         raise NothingToUndo(
             f"there is no {what} to take back{where}",
             kept=_KEPT,
-            next_steps=("Import a backup instead: `safekept import FILE`",)
+            next_steps=(NextStep("import", ("FILE",), before="Import a backup instead:"),)
             if not project
-            else ("See what there is to go back to: `safekept rollback`",),
+            else (NextStep("rollback", before="See what there is to go back to:"),),
         )
     return standing[-1]
 
@@ -225,7 +225,7 @@ def _refuse_what_is_over(context: UserContext, change: Change, known: list[Chang
         f"{change.operation} cannot be taken back: {why}",
         kept=_KEPT,
         next_steps=instead(context, change, known)
-        or ("Restore from a backup instead: `safekept import FILE`",),
+        or (NextStep("import", ("FILE",), before="Restore from a backup instead:"),),
         operation=change.operation,
     )
 
@@ -288,10 +288,11 @@ def _dropped(context: UserContext, change: Change) -> UndoNotPossible:
 
     entries = dropped(checkpoint_directory(context))
     kept = next((one for one in entries if one.id == change.point and one.project == change.project), None)
-    steps = [f"See every point there is: `safekept rollback --all --dir {shell_word(change.project)}`"]
+    steps = [NextStep("rollback", ("--all", "--dir", change.project), before="See every point there is:")]
     if kept is not None:
-        word = f"undo {kept.operation}" if kept.operation else "checkpoints prune --undo"
-        steps.insert(0, f"Bring back what was dropped, then undo: `safekept {word}`")
+        before = "Bring back what was dropped, then undo:"
+        back = NextStep("checkpoints prune", ("--undo",), before)
+        steps.insert(0, NextStep("undo", (kept.operation,), before) if kept.operation else back)
     return UndoNotPossible(
         f"{change.operation} cannot be taken back: the point before that rollback was dropped",
         kept=_KEPT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import PROGRAM, NextStep, Step, next_document
 from safekept.home.landing import leftovers
 
 from ..base.context import UserContext
@@ -16,16 +17,16 @@ class WayBack:
     """The answer: a command where it can be taken back, else why not and what can be done instead."""
 
     possible: bool
-    command: str = ""  # as it is typed, without backticks
+    command: NextStep | None = None
     text: str = ""
-    next_steps: tuple[str, ...] = ()
+    next_steps: tuple[Step, ...] = ()
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
         return {
             "possible": self.possible,
-            "command": self.command or None,
+            "command": self.command.line(program) if self.command else None,
             "text": self.text or None,
-            "next": list(self.next_steps),
+            **next_document(self.next_steps),
         }
 
 
@@ -40,11 +41,11 @@ def way_back(context: UserContext, operation: Operation) -> WayBack:
             return WayBack(
                 False,
                 text="a landing in this home was cut off and has to be made right first",
-                next_steps=("Take it back: `safekept undo --dry-run`",),
+                next_steps=(NextStep("undo", ("--dry-run",), before="Take it back:"),),
             )
         take_back(context, UndoRequest(operation=operation.id, dry_run=True))
     except SafekeptError as error:
         return WayBack(False, text=error.what, next_steps=error.next_steps)
     except OSError as error:
         return WayBack(False, text=f"it cannot be told: {error.strerror or error}")
-    return WayBack(True, f"safekept undo {operation.id}")
+    return WayBack(True, NextStep("undo", (operation.id,)))

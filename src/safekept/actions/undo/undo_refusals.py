@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
-from safekept.core.spelling import shell_line
+from safekept.core.next_step import NextStep, Step
 from safekept.home.landing import UndoNotPossible
 
 from ..base.context import UserContext
@@ -32,7 +32,7 @@ def find_entry(context: UserContext, word: str) -> Record:
         raise NoSuchOperation(
             f"the journal knows no operation `{word}`",
             kept=_KEPT,
-            next_steps=("See what was done: `safekept log`",),
+            next_steps=(NextStep("log", before="See what was done:"),),
             operation=word,
         )
     if len(names) > 1:
@@ -45,7 +45,7 @@ def several(word: str, names: list[str]) -> UndoNotPossible:
     return UndoNotPossible(
         f"{len(names):,} operations are called or start with `{word}`",
         kept=_KEPT,
-        next_steps=tuple(f"Take one back: `safekept undo {name}`" for name in names[:5]),
+        next_steps=tuple(NextStep("undo", (name,), before="Take one back:") for name in names[:5]),
         operations=names,
     )
 
@@ -61,51 +61,57 @@ def already_back(entry: Record, by: str) -> UndoNotPossible:
     )
 
 
-_SEE = "See what was done: `safekept log`"
+_SEE = NextStep("log", before="See what was done:")
 #: Why an operation of this verb cannot be taken back, and what can be done instead.
-_REASONS: dict[str, tuple[str, str]] = {
+_REASONS: dict[str, tuple[str, Step]] = {
     "backup": (
         "a backup only wrote a file; your home was not changed",
         "Delete the archive yourself if it shall go",
     ),
     "snapshot": (
         "a snapshot changed nothing in your home",
-        "Let it go if it shall: `safekept snapshot forget ID`",
+        NextStep("snapshot forget", ("ID",), before="Let it go if it shall:"),
     ),
     "checkpoint": (
         "a checkpoint changed nothing in your project",
-        "See what there is: `safekept checkpoints status`",
+        NextStep("checkpoints status", before="See what there is:"),
     ),
     "checkpoints-prune": ("it dropped nothing", _SEE),
     "checkpoints-clear": ("it dropped nothing", _SEE),
     "checkpoints-clear-legacy": ("it removed nothing", _SEE),
     "prune": (
         "it forgot nothing, and what a prune deletes is gone for good",
-        "See what is left: `safekept snapshot list --all`",
+        NextStep("snapshot list", ("--all",), before="See what is left:"),
     ),
     "vault-prune": (
         "what a prune deletes was forgotten days before, and is gone for good",
-        "See what is left: `safekept snapshot list --all`",
+        NextStep("snapshot list", ("--all",), before="See what is left:"),
     ),
     "doctor": (
         "it only removed locks of dead processes, or made right what was cut off",
         _SEE,
     ),
-    "pin": ("it only keeps snapshots", "Take the pin away: `safekept snapshot pin --off ID`"),
-    "unpin": ("it only let pins go", "Pin it again: `safekept snapshot pin ID`"),
-    "unforget": ("it only brought snapshots back", "Forget them again: `safekept snapshot forget ID`"),
+    "pin": (
+        "it only keeps snapshots",
+        NextStep("snapshot pin", ("--off", "ID"), before="Take the pin away:"),
+    ),
+    "unpin": ("it only let pins go", NextStep("snapshot pin", ("ID",), before="Pin it again:")),
+    "unforget": (
+        "it only brought snapshots back",
+        NextStep("snapshot forget", ("ID",), before="Forget them again:"),
+    ),
     "rebuild": (
         "it put a whole home in its place; the one before it lies beside it under another name",
-        "See where: `safekept log --verb rebuild --json`",
+        NextStep("log", ("--verb", "rebuild", "--json"), before="See where:"),
     ),
     "bring-back": ("it only brought back what was dropped", "Drop it again as it was dropped before"),
     "guard": (
         "the command that was guarded did the changing",
-        "Go back to the snapshot before it: `safekept snapshot list`",
+        NextStep("snapshot list", before="Go back to the snapshot before it:"),
     ),
     "run": (
         "the agent that ran did the changing",
-        "Go back to a checkpoint before or within it, in its project: `safekept rollback`",
+        NextStep("rollback", before="Go back to a checkpoint before or within it, in its project:"),
     ),
 }
 _OUTCOMES = {
@@ -119,7 +125,8 @@ _OUTCOMES = {
 def not_undoable(entry: Record) -> UndoNotPossible:
     """The refusal, with the reason."""
     if entry.state in _OUTCOMES:
-        why, step = f"it {_OUTCOMES[entry.state]}", "See how it went: `safekept log`"
+        why = f"it {_OUTCOMES[entry.state]}"
+        step: Step = NextStep("log", before="See how it went:")
     else:
         why, step = _REASONS.get(entry.verb, ("it changed no home and no project", _SEE))
     return UndoNotPossible(
@@ -136,23 +143,27 @@ def taken_back(change: Change, by: str) -> UndoNotPossible:
     return UndoNotPossible(
         f"{change.operation} cannot be taken back: it was taken back already, by {by}",
         kept=_KEPT,
-        next_steps=(f"To have it again: `safekept undo {by}`",),
+        next_steps=(NextStep("undo", (by,), before="To have it again:"),),
         operation=change.operation,
     )
 
 
-def instead(context: UserContext, change: Change, known: list[Change]) -> tuple[str, ...]:
+def instead(context: UserContext, change: Change, known: list[Change]) -> tuple[NextStep, ...]:
     """What can be done where a change itself cannot be taken back."""
     steps = []
     if point := str(change.facts.get("undo_point") or ""):
         database = str(change.facts.get("database") or "")
-        words = ["safekept", "snapshot", "restore", point[:8], *([database] if database else [])]
+        words = [point[:8], *([database] if database else [])]
         words += ["--home", change.home] if change.home != _default(context) else []
-        before = "To have the whole database as it was before, later messages lost"
-        steps.append(f"{before if database else 'A snapshot was taken before it'}: `{shell_line(words)}`")
+        before = "To have the whole database as it was before, later messages lost:"
+        if not database:
+            before = "A snapshot was taken before it:"
+        steps.append(NextStep("snapshot restore", tuple(words), before))
     older = [one for one in known[: known.index(change)] if one.open and not one.lost]
     if older:
-        steps.append(f"To take back what was done before that: `safekept undo {older[-1].operation}`")
+        steps.append(
+            NextStep("undo", (older[-1].operation,), before="To take back what was done before that:")
+        )
     return tuple(steps)
 
 

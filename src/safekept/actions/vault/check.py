@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep, Step, next_document
 from safekept.vault.care import Report, check
 from safekept.vault.repo import Repository
 
@@ -14,23 +15,30 @@ from ..base.context import UserContext
 from ..base.record import record, recording_failure
 from ..snapshots.stored_home import reading
 
-_MEND = "Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`"
+_MEND = NextStep(
+    "vault repair",
+    before="Keep what is sound:",
+    after=",",
+    then=NextStep("snapshot", before="then store the rest again:"),
+)
 _COPY = "If another copy of the vault exists, bring the damaged file back from there"
-_INDEX = "Make the index again from the packs: `safekept vault repair`"
-_WHICH = "See every byte that is damaged: `safekept vault check --read-data`"
-_STEPS = {
+_INDEX = NextStep("vault repair", before="Make the index again from the packs:")
+_WHICH = NextStep("vault check", ("--read-data",), before="See every byte that is damaged:")
+_STEPS: dict[str, tuple[Step, ...]] = {
     "index-unreadable": (_INDEX,),
     "index-disagrees": (_INDEX,),
     "pack-not-indexed": (_INDEX,),
     "snapshot-unreadable": (_COPY,),
     "key-unreadable": (
-        "Other keys still open the vault; remove this one: `safekept vault key list` names it",
+        NextStep(
+            "vault key list", before="Other keys still open the vault; remove this one:", after=" names it"
+        ),
         "The kit holds a copy of the key file",
     ),
-    "lock-left-behind": ("Remove it: `safekept vault unlock`",),
-    "pack-unreferenced": ("Give its room back: `safekept vault prune`",),
-    "pack-indexed-twice": ("Tidy it up: `safekept vault prune`",),
-    "pack-mixed": ("Tidy it up: `safekept vault prune`",),
+    "lock-left-behind": (NextStep("vault unlock", before="Remove it:"),),
+    "pack-unreferenced": (NextStep("vault prune", before="Give its room back:"),),
+    "pack-indexed-twice": (NextStep("vault prune", before="Tidy it up:"),),
+    "pack-mixed": (NextStep("vault prune", before="Tidy it up:"),),
 }
 _DAMAGED_DATA = (_COPY, _MEND)
 
@@ -42,7 +50,7 @@ class Checked:
     vault: str
     report: Report
     seconds: float
-    next_steps: tuple[str, ...]
+    next_steps: tuple[Step, ...]
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -55,7 +63,7 @@ class Checked:
             "bytes_read": self.report.bytes_read,
             "seconds": round(self.seconds, 3),
             "findings": [finding.as_dict() for finding in self.report.findings],
-            "next": list(self.next_steps),
+            **next_document(self.next_steps),
         }
 
 
@@ -90,23 +98,33 @@ def check_vault(
     return checked
 
 
-def _steps_for_a_copy(context: UserContext, report: Report) -> tuple[str, ...]:
+def _steps_for_a_copy(context: UserContext, report: Report) -> tuple[Step, ...]:
     """A copy is not mended where it lies: whoever has the vault sends again what is missing in it."""
     name = context.places.source_vault
     known = any(one.name == name for one in context.choices.destinations)
-    push = f"`safekept push {name}`" if known else "`safekept push` where the vault itself is"
     if report.damage:
         return (
-            f"Delete the damaged files there, then send them again: {push}",
-            "If this copy is all there is, keep what is sound: fetch it with `safekept pull`, then mend that",
+            NextStep(
+                "push",
+                (name,) if known else (),
+                before="Delete the damaged files there, then send them again:",
+                after="" if known else " where the vault itself is",
+            ),
+            NextStep(
+                "pull",
+                before="If this copy is all there is, keep what is sound: fetch it with",
+                after=", then mend that",
+            ),
         )
-    room = f"`safekept push {name} --prune`" if known else "`--prune`"
-    loose = any(finding.code == "pack-unreferenced" for finding in report.findings)
-    return (f"The next push uses it, or {room} gives its room back",) if loose else ()
+    if not any(finding.code == "pack-unreferenced" for finding in report.findings):
+        return ()
+    if not known:
+        return ("The next push uses it, or `--prune` gives its room back",)
+    return (NextStep("push", (name, "--prune"), "The next push uses it, or", " gives its room back"),)
 
 
-def _next_steps(report: Report, read_data: float | None) -> tuple[str, ...]:
-    steps: dict[str, None] = {}
+def _next_steps(report: Report, read_data: float | None) -> tuple[Step, ...]:
+    steps: dict[Step, None] = {}
     for finding in report.findings:
         for step in _STEPS.get(finding.code, _DAMAGED_DATA):
             steps[step] = None

@@ -18,6 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.locks import process_lock
+from safekept.core.next_step import NextStep
 from safekept.core.objects.errors import PlaceMissing
 from safekept.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
 from safekept.vault.repo import Repository, no_config, refuse_taken
@@ -315,7 +316,7 @@ def _gone(context: UserContext) -> NoSuchVault:
         next_steps=(
             "If it lies on a drive or share, see that it is mounted, and run the command again",
             "If it was moved, say where it is: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`",
-            "If it is gone for good, make a new one: `safekept vault init`",
+            NextStep("vault init", before="If it is gone for good, make a new one:"),
         ),
         place=context.places.vault,
     )

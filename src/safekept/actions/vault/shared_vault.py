@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo import Repository, generate_secret
 
@@ -106,8 +107,11 @@ def _refuse_copy(context: UserContext, place: str) -> None:
             f"`{place}` is the copy of a vault that a machine pushes to a destination",
             kept="Nothing was changed there",
             next_steps=(
-                "Make a vault for all of them in a place of its own: `safekept vault init`, with "
-                "`vault.path` set to it, on the first host",
+                NextStep(
+                    "vault init",
+                    before="Make a vault for all of them in a place of its own:",
+                    after=", with `vault.path` set to it, on the first host",
+                ),
             ),
             place=place,
         )

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from safekept.core.next_step import NextStep
+
 from ..errors import NOTHING_CHANGED, ArchiveNotFound, ArchiveUnreadable, damaged
 
 #: Reads up to this size that follow one another are answered out of one larger read.
@@ -91,7 +93,7 @@ def open_handle(path: str) -> Handle:
         raise ArchiveUnreadable(
             f"`{path}` {what}",
             kept=NOTHING_CHANGED,
-            next_steps=("Name the archive file itself: `safekept import FILE`",),
+            next_steps=(NextStep("import", ("FILE",), before="Name the archive file itself:"),),
             path=path,
         )
     return Handle(path, descriptor)
@@ -102,7 +104,7 @@ def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadabl
         return ArchiveNotFound(
             f"there is no archive `{path}`",
             kept=NOTHING_CHANGED,
-            next_steps=("Check the name, and give the whole path: `safekept import FILE`",),
+            next_steps=(NextStep("import", ("FILE",), before="Check the name, and give the whole path:"),),
             path=path,
         )
     return ArchiveUnreadable(

@@ -23,6 +23,7 @@ from safekept.core.files import (
     temporary_name,
     write_all,
 )
+from safekept.core.next_step import NextStep
 
 from ..errors import NOTHING_WRITTEN, OutputNotWritable
 from .handle import Handle
@@ -147,8 +148,12 @@ class Output:
                 f"there is no room for the archive in `{self.directory}`: {_said(error)}",
                 kept=NOTHING_WRITTEN,
                 next_steps=(
-                    "Free some space there, or write it elsewhere: `safekept backup -o DIRECTORY`",
-                    "See what takes the space without writing anything: `safekept backup --dry-run`",
+                    NextStep(
+                        "backup", ("-o", "DIRECTORY"), before="Free some space there, or write it elsewhere:"
+                    ),
+                    NextStep(
+                        "backup", ("--dry-run",), before="See what takes the space without writing anything:"
+                    ),
                 ),
                 directory=self.directory,
                 written=self.offset,
@@ -164,7 +169,11 @@ class Output:
             what,
             kept=NOTHING_WRITTEN,
             next_steps=(
-                "Name a directory that exists and that you may write to: `safekept backup -o DIRECTORY`",
+                NextStep(
+                    "backup",
+                    ("-o", "DIRECTORY"),
+                    before="Name a directory that exists and that you may write to:",
+                ),
             ),
             path=self.path,
         )

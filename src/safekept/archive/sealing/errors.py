@@ -7,6 +7,7 @@ the wrong half of a pair, or a passphrase, and errors go into the journal.
 from __future__ import annotations
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ..errors import NOTHING_CHANGED, NOTHING_WRITTEN
 
@@ -80,7 +81,7 @@ def gpg_missing(kept: str) -> GpgMissing:
         kept=kept,
         next_steps=(
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
-            "age seals need no program at all: `safekept seal keygen`",
+            NextStep("seal keygen", before="age seals need no program at all:"),
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ..container.handle import Handle
 from ..errors import NOTHING_CHANGED
@@ -166,7 +167,9 @@ def _nothing_fits(path: str, header: Header, identity: Identity, tried: int) -> 
             f"`{path}` is sealed to {sealed}, and no private key for it was found here",
             kept=NOTHING_CHANGED,
             next_steps=(
-                "Name the file with the private half: `safekept import FILE --identity KEY`",
+                NextStep(
+                    "import", ("FILE", "--identity", "KEY"), before="Name the file with the private half:"
+                ),
                 "Where the private half is kept elsewhere, open the archive there",
             ),
             path=path,
@@ -176,7 +179,7 @@ def _nothing_fits(path: str, header: Header, identity: Identity, tried: int) -> 
         f"`{path}` is sealed to {sealed}, and none of the keys in {names} is one of them",
         kept=NOTHING_CHANGED,
         next_steps=(
-            "Name another file: `safekept import FILE --identity KEY`",
+            NextStep("import", ("FILE", "--identity", "KEY"), before="Name another file:"),
             "The public half of the right key is the one that `--seal` was given when it was made",
         ),
         path=path,

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
+from safekept.core.next_step import NextStep
 
 from ..container.handle import Handle
 from ..container.limits import HASH_ALL, Budget, Limits
@@ -177,7 +178,11 @@ class TarReader:
             raise ArchiveUnknown(
                 f"`{self.path}` is not an archive: what is packed in it is not a tar",
                 kept=NOTHING_CHANGED,
-                next_steps=("Name an archive made by `safekept backup`, `hermes backup`, `zip` or `tar`",),
+                next_steps=(
+                    NextStep(
+                        "backup", before="Name an archive made by", after=", `hermes backup`, `zip` or `tar`"
+                    ),
+                ),
                 path=self.path,
             ) from None
 

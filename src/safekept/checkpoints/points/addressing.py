@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 
 from ..checkpoint import (
     ID_LENGTH,
@@ -28,7 +28,7 @@ from ..store.store import Store
 from .reconstructed_state import LeftOut, numbered
 
 _KEPT = "Nothing was changed"
-_LIST = "See what there is: `safekept rollback`"
+_LIST = NextStep("rollback", before="See what there is:")
 _SEARCHED = 200
 _VERBS = ("could", "holds", "belongs", "has", "kept", "vanished", "lies")
 _IS = {code: text if text.startswith(_VERBS) else f"is {text}" for code, text in REASONS.items()}
@@ -93,7 +93,7 @@ def _elsewhere(store: Store, project: str, word: str) -> NoSuchCheckpoint:
             return NoSuchCheckpoint(
                 f"checkpoint `{word}` belongs to another project, `{other}`, and can only be restored there",
                 kept=_KEPT,
-                next_steps=(f"Go back there: `safekept rollback {word} --dir {shell_word(other)}`", _LIST),
+                next_steps=(NextStep("rollback", (word, "--dir", other), before="Go back there:"), _LIST),
                 project=project,
                 other=other,
                 id=word,
@@ -127,7 +127,9 @@ def find_files(
                 "an empty name means no file",
                 kept=_KEPT,
                 next_steps=(
-                    "Name the file; without a name everything goes back: `safekept rollback --help`",
+                    NextStep(
+                        "rollback", ("--help",), before="Name the file; without a name everything goes back:"
+                    ),
                 ),
                 file=word,
             )
@@ -184,9 +186,9 @@ def _not_there(
     holding = [point for point in points if point.id != checkpoint.id and holds(point)]
     if holding:
         ids = ", ".join(point.id for point in holding[:5]) + (" …" if len(holding) > 5 else "")
-        steps = (f"It is in {ids}: `safekept rollback {holding[0].id} {shell_word(candidates[0])}`",)
+        steps = (NextStep("rollback", (holding[0].id, candidates[0]), before=f"It is in {ids}:"),)
     else:
-        steps = ("No checkpoint of this project holds it; see what there is: `safekept rollback`",)
+        steps = (NextStep("rollback", before="No checkpoint of this project holds it; see what there is:"),)
     left_out = LeftOut(store.state(checkpoint))
     why = next((found for path in candidates if (found := left_out.find(path))), None)
     return FileNotInCheckpoint(

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint, FileState, NoSuchCheckpoint
 from ..points.addressing import find_checkpoint, find_files
@@ -72,7 +73,7 @@ def plan_rollback(
                 raise NoSuchCheckpoint(
                     f"checkpoint {target.id} belongs to another project, `{target.project}`",
                     kept=_KEPT,
-                    next_steps=("See what there is here: `safekept rollback`",),
+                    next_steps=(NextStep("rollback", before="See what there is here:"),),
                     project=project,
                     other=target.project,
                 )
@@ -298,6 +299,6 @@ def _nothing(project: str, why: str) -> NothingToUndo:
     return NothingToUndo(
         f"there is nothing to undo: {why}",
         kept=_KEPT,
-        next_steps=("See every point there is: `safekept rollback --all`",),
+        next_steps=(NextStep("rollback", ("--all",), before="See every point there is:"),),
         project=project,
     )

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 
 from ..take.taking import ProjectGone
 
@@ -36,16 +36,16 @@ def check_project(project: str) -> None:
     try:
         facts = os.lstat(project)
     except (FileNotFoundError, NotADirectoryError):
-        command = f"`safekept rollback 1 --dir {shell_word(project)}`"
+        before = "If it was deleted, bring it back:"
         around = os.path.dirname(project)
         if not os.path.isdir(around):  # rollback makes it only where nothing can be unmounted
-            command = f"make `{around}` again, then {command}"
+            before += f" make `{around}` again, then"
         raise ProjectGone(
             f"the project `{project}` is not there any more",
             kept="Its checkpoints are all still in the store; nothing was changed",
             next_steps=(
                 "If it was moved, or its disk is not mounted, bring it back to that place",
-                f"If it was deleted, bring it back: {command}",
+                NextStep("rollback", ("1", "--dir", project), before),
             ),
             project=project,
         ) from None

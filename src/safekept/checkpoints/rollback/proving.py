@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep, Step
 from safekept.core.sqlite import SIDECARS, CaptureOptions, capture, holders, is_database
 from safekept.core.sqlite.holders import describe
 
@@ -25,7 +26,7 @@ from .placing import Print
 from .project_tree import Ground
 
 _CHUNK = 1 << 20
-_LOOK = ("Look at the store: `safekept checkpoints status`", "Then run the command again")
+_LOOK = (NextStep("checkpoints status", before="Look at the store:"), "Then run the command again")
 
 
 class UndoPointFailed(SafekeptError):
@@ -77,17 +78,17 @@ def undo_point_failed(path: str, why: str) -> UndoPointFailed:
     )
 
 
-def room(error: OSError) -> tuple[str, ...]:
+def room(error: OSError) -> tuple[Step, ...]:
     """What to do about a failed write."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
-            "Make room: `safekept checkpoints prune`",
+            NextStep("checkpoints prune", before="Make room:"),
             "Or free some space on that disk, then run the command again",
         )
     return _LOOK
 
 
-def no_undo_point(project: str, why: str, steps: Sequence[str] = ()) -> UndoPointFailed:
+def no_undo_point(project: str, why: str, steps: Sequence[Step] = ()) -> UndoPointFailed:
     return UndoPointFailed(
         f"the point to undo this rollback could not be taken in `{project}`: {why}",
         kept="Nothing was changed",

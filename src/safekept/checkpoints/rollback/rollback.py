@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import sync_filesystem
 from safekept.core.journal import new_id
+from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint
 from ..points.rollback_journal import RollbackJournal
@@ -233,7 +234,11 @@ def _summary(plan: RollbackPlan, result: RolledBack) -> dict[str, object]:
 def _failed(plan: RollbackPlan, error: OSError) -> RollbackFailed:
     where = error.filename if isinstance(error.filename, str) else ""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    room = "Make room on the disk (of checkpoints: `safekept checkpoints prune`), then run the command again"
+    room = NextStep(
+        "checkpoints prune",
+        before="Make room on the disk (of checkpoints:",
+        after="), then run the command again",
+    )
     return RollbackFailed(
         f"the rollback of `{plan.project}` failed: {error.strerror or error}"
         + (f" (`{where}`)" if where else ""),

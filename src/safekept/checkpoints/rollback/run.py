@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import fsync_directory, sync_filesystem
+from safekept.core.next_step import NextStep
 
 from ..points.rollback_plan import OWN, Left
 from .placing import Change, clear_away, make, take_back
@@ -150,7 +151,9 @@ def go_back(ground: Ground, changes: list[Change], outsides: list[Change], opene
             f"the rollback failed and could not be taken back whole: `{path}`: {why}",
             kept="Nothing is lost: the undo point holds every file, and what was moved lies beside its place",
             next_steps=(
-                "Mend what is named above (room on the disk, permissions), then run: `safekept rollback`",
+                NextStep(
+                    "rollback", before="Mend what is named above (room on the disk, permissions), then run:"
+                ),
                 "It goes on where this one stopped",
             ),
             project=ground.project,

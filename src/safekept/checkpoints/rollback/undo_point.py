@@ -77,7 +77,7 @@ class UndoPoint:
                 listener=self._listener,
             )
         except StoreUnusable as error:
-            full = any("room" in step for step in error.next_steps)
+            full = any("room" in step for step in error.advice())
             again = "Or free some space on that disk, then run" if full else "Then run"
             steps = (*error.next_steps, f"{again} the command again")
             raise no_undo_point(self.project, error.what, steps) from error

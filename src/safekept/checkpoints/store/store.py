@@ -19,6 +19,7 @@ from typing import Self
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, private_directory, sweep_temporaries
+from safekept.core.next_step import NextStep, Step
 
 from ..checkpoint import (
     SHORTEST_PREFIX,
@@ -152,10 +153,10 @@ class Store:
             return found[0]
         if found:
             what = f"`{prefix}` is the beginning of {len(found)} checkpoints of `{project}`"
-            step = f"Give more of the id: {', '.join(sorted(point.id for point in found)[:5])}"
+            step: Step = f"Give more of the id: {', '.join(sorted(point.id for point in found)[:5])}"
         else:
             what = f"`{project}` has no checkpoint `{prefix}`"
-            step = "List what there is: `safekept rollback`"
+            step = NextStep("rollback", before="List what there is:")
         raise NoSuchCheckpoint(
             what, kept="Nothing was changed", next_steps=(step,), project=project, wanted=prefix
         )
@@ -279,7 +280,7 @@ def damaged(what: str) -> CheckpointDamaged:
     return CheckpointDamaged(
         what,
         kept="The project was not touched; other checkpoints are not affected",
-        next_steps=("Choose another checkpoint: `safekept rollback`",),
+        next_steps=(NextStep("rollback", before="Choose another checkpoint:"),),
     )
 
 

@@ -6,6 +6,7 @@ import errno
 from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint, Skipped
 from ..store.repository import StoreUnusable
@@ -79,7 +80,7 @@ def store_unusable(directory: str, error: OSError) -> StoreUnusable:
         f"the checkpoint could not be stored in `{directory}`: {error.strerror or error}",
         kept="The project was not touched; earlier checkpoints are not affected",
         next_steps=(
-            "Make room: `safekept checkpoints prune`"
+            NextStep("checkpoints prune", before="Make room:")
             if full
             else "Make the place writable; the next turn tries again",
         ),

@@ -14,6 +14,7 @@ from safekept.actions.status.verdict import Reason
 from safekept.actions.status.verdict_levels import ALARM, PROTECTED
 from safekept.core.ages import seconds_text
 from safekept.core.entries import Outcome
+from safekept.core.next_step import NextStep, Step
 
 from ..console import count_text, path_text, size_text
 from ..screen import Screen
@@ -45,7 +46,12 @@ def show_verdict(screen: Screen, status: Status) -> None:
     for reason in more[:_REASONS]:
         screen.fact("Also", _with_step(reason))
     if len(more) > _REASONS:
-        screen.fact("", f"… and {len(more) - _REASONS:,} more: `safekept status --json` has them all")
+        screen.fact(
+            "",
+            NextStep(
+                "status", ("--json",), before=f"… and {len(more) - _REASONS:,} more:", after=" has them all"
+            ),
+        )
 
 
 def _with_step(reason: Reason) -> str:
@@ -213,7 +219,7 @@ def _show_vault(screen: Screen, status: Status) -> None:
     screen.fact("Holds", ", ".join(parts) + room)
     check = vault.check
     if check is None:
-        checked = "never checked: `safekept vault check`"
+        checked: Step = NextStep("vault check", before="never checked:")
     else:
         read = ", every byte read" if check.read_data >= 1 else ""
         checked = f"{'sound' if check.sound else 'DAMAGED'}, checked {_ago(check.time, now)}{read}"
@@ -256,7 +262,7 @@ def _show_projects(screen: Screen, status: Status) -> None:
         word = "FAILING" if one.failing else "limited"
         screen.fact("", f"{screen.path(one.project)} {word}: {what}")
     if len(troubled) > _TROUBLED:
-        screen.fact("", f"… and {len(troubled) - _TROUBLED:,} more: `safekept checkpoints status`")
+        screen.fact("", NextStep("checkpoints status", before=f"… and {len(troubled) - _TROUBLED:,} more:"))
 
 
 def _show_agents(screen: Screen, status: Status) -> None:

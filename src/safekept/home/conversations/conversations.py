@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite.descriptors import in_use
 from safekept.core.sqlite.format import connect
 
@@ -108,7 +109,7 @@ class Chats:
         raise NoSuchSession(
             f"There is no session `{word}` in `{self.name}` of that snapshot",
             kept=_UNTOUCHED,
-            next_steps=("See those that there are: `safekept sessions list`",),
+            next_steps=(NextStep("sessions list", before="See those that there are:"),),
             word=word,
         )
 
@@ -130,7 +131,7 @@ class Chats:
             raise NoConversations(
                 f"`{self.name}` cannot be read: {error}",
                 kept=_UNTOUCHED,
-                next_steps=("Take an older snapshot: `safekept snapshot list`",),
+                next_steps=(NextStep("snapshot list", before="Take an older snapshot:"),),
             ) from error
 
 
@@ -178,7 +179,7 @@ def _connected(path: str, how: str, name: str) -> Iterator[sqlite3.Connection]:
         raise NoConversations(
             f"`{name}` is not a database that can be read: {error}",
             kept=_UNTOUCHED,
-            next_steps=("Take an older snapshot: `safekept snapshot list`",),
+            next_steps=(NextStep("snapshot list", before="Take an older snapshot:"),),
         ) from error
     with contextlib.closing(connection):
         yield connection
@@ -203,7 +204,11 @@ def require_shape(columns: dict[str, dict[str, bool]], name: str) -> None:
                     else f"no table {table}"
                 ),
                 kept=_UNTOUCHED,
-                next_steps=("Restore the file as a whole instead: `safekept snapshot restore latest PATH`",),
+                next_steps=(
+                    NextStep(
+                        "snapshot restore", ("latest", "PATH"), before="Restore the file as a whole instead:"
+                    ),
+                ),
             )
 
 

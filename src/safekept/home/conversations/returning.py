@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite.descriptors import in_use
 from safekept.core.sqlite.format import BUSY, LOCKED, address, connect, error_code
 from safekept.core.sqlite.restore import locked
@@ -85,7 +86,9 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
             raise SessionNotRestored(
                 f"Session `{session}` could not be put into `{live}`: SQLite said: {error}",
                 kept=KEPT,
-                next_steps=("Look at it first: `safekept sessions show SESSION --from ID`",),
+                next_steps=(
+                    NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at it first:"),
+                ),
                 session=session,
             ) from error
 
@@ -141,9 +144,12 @@ class _Return(Tables):
             f"{len(old):,} in the snapshot, and they part at message {parts + 1:,}",
             kept=KEPT,
             next_steps=(
-                "Look at the older one: `safekept sessions show SESSION --from ID`",
-                "Bring it back beside the live one, under a new id: "
-                "`safekept sessions restore SESSION --from ID --as NEWID`",
+                NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at the older one:"),
+                NextStep(
+                    "sessions restore",
+                    ("SESSION", "--from", "ID", "--as", "NEWID"),
+                    before="Bring it back beside the live one, under a new id:",
+                ),
             ),
             session=returned.session,
             live_messages=len(new),

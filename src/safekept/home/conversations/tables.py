@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite.format import BUSY, LOCKED, error_code
 
 from .conversations import columns_of, require_shape
@@ -92,8 +93,11 @@ class Tables:
                 "which the older database does not have",
                 kept=KEPT,
                 next_steps=(
-                    "Restore the whole database into another directory, and open it with the agent there: "
-                    "`safekept snapshot restore ID PATH --into DIR`",
+                    NextStep(
+                        "snapshot restore",
+                        ("ID", "PATH", "--into", "DIR"),
+                        before="Restore the whole database elsewhere, and open it there with the agent:",
+                    ),
                 ),
                 table=table,
                 columns=missing,

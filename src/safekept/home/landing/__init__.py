@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .record import Root
     from .recovery import PastLanding, Recovered, expire, landings, recover
     from .removals import Removals
+    from .stage.proving import TRY_OLDER
     from .swap.holding import HeldDatabase, describe, who_holds
     from .swap.moving import discard
     from .targets import Targets, UnsafeTarget
@@ -33,6 +34,7 @@ __getattr__ = doors(
         "record": "Root",
         "recovery": "PastLanding Recovered expire landings recover",
         "removals": "Removals",
+        "stage.proving": "TRY_OLDER",
         "swap.holding": "HeldDatabase describe who_holds",
         "swap.moving": "discard",
         "targets": "Targets UnsafeTarget",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import Entry, Kind, Source
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite import SIDECARS
 
 from ..layout.layout import Layout
@@ -182,7 +183,7 @@ def _check_matches(only: tuple[str, ...], matched: set[str]) -> None:
         raise NothingMatches(
             f"there is nothing called {named} in what is to be restored",
             kept="Nothing was changed",
-            next_steps=("List what it holds: `safekept import FILE --dry-run --json`",),
+            next_steps=(NextStep("import", ("FILE", "--dry-run", "--json"), before="List what it holds:"),),
             paths=missing,
         )
 
@@ -200,7 +201,11 @@ def _check_name(path: str, seen: bool) -> None:
             f"`{path}` has a name of {longest} bytes; {_LONGEST_NAME} is the most that can be written",
             kept="Nothing was changed",
             next_steps=(
-                "Restore what else is in it, a directory at a time: `safekept import FILE --only PATH`",
+                NextStep(
+                    "import",
+                    ("FILE", "--only", "PATH"),
+                    before="Restore what else is in it, a directory at a time:",
+                ),
             ),
             path=path,
         )

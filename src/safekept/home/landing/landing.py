@@ -18,6 +18,7 @@ from safekept.core.entries import Kind, Remark, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, free_bytes, sync_filesystem
+from safekept.core.next_step import NextStep
 
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, Steps, Unchanged, Wanted, Wish
@@ -281,7 +282,7 @@ def no_room(home: str, needed: int, free: int) -> NoRoom:
         kept="The home is as it was; what was staged has been removed",
         next_steps=(
             "Make room on that disk, then run the command again",
-            "Or restore onto another disk: `safekept import FILE --into DIR`",
+            NextStep("import", ("FILE", "--into", "DIR"), before="Or restore onto another disk:"),
         ),
         needed=needed,
         free=free,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.entries import Kind, Source
 from safekept.core.files import free_bytes
+from safekept.core.next_step import NextStep
 from safekept.core.spelling import shell_word
 
 from ..layout.layout import Layout
@@ -123,7 +124,7 @@ def plan_landing(
             kept="Nothing was changed",
             next_steps=(
                 f"Move it away first: `mv {shell_word(targets.home)} {shell_word(targets.home + '.file')}`",
-                "Name another place: `safekept import FILE --into DIR`",
+                NextStep("import", ("FILE", "--into", "DIR"), before="Name another place:"),
             ),
             home=targets.home,
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import Kind
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 
 from .area import real_home
@@ -41,7 +42,9 @@ class Places:
             raise UnsafeTarget(
                 "`/` is the root of the filesystem; nothing is ever restored into it",
                 kept="Nothing was changed",
-                next_steps=("Name a directory of its own: `safekept import FILE --into DIR`",),
+                next_steps=(
+                    NextStep("import", ("FILE", "--into", "DIR"), before="Name a directory of its own:"),
+                ),
                 home=home,
             )
         self.home = home
@@ -82,7 +85,11 @@ def refuse_outside(paths: list[str]) -> ImportOutsideHome:
         kept="Nothing was changed",
         next_steps=(
             "Do not trust this archive unless you know who made it",
-            "To look at it safely, restore into an empty directory: `safekept import FILE --into DIR`",
+            NextStep(
+                "import",
+                ("FILE", "--into", "DIR"),
+                before="To look at it safely, restore into an empty directory:",
+            ),
         ),
         paths=paths,
     )
@@ -94,7 +101,11 @@ def _checked(place: str) -> str:
         raise UnsafeTarget(
             f"`{place}` belongs to `{owner.name}`, and the home does not",
             kept="Nothing was changed",
-            next_steps=("Restore without what lies outside the home: `safekept import FILE --into DIR`",),
+            next_steps=(
+                NextStep(
+                    "import", ("FILE", "--into", "DIR"), before="Restore without what lies outside the home:"
+                ),
+            ),
             home=place,
         )
     return place

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.owner import open_to_others
 
 #: Opens a directory for walking only: no read permission is needed on it.
@@ -37,7 +38,7 @@ def through_link(paths: list[str]) -> LandingThroughLink:
         kept="The home is as it was",
         next_steps=(
             "Replace the link by a real directory, or move it away, then run the command again",
-            "Or restore elsewhere and copy by hand: `safekept import FILE --into DIR`",
+            NextStep("import", ("FILE", "--into", "DIR"), before="Or restore elsewhere and copy by hand:"),
         ),
         links=paths,
     )
@@ -51,7 +52,7 @@ def _of_another(path: str) -> LandingInForeignDirectory:
     return LandingInForeignDirectory(
         f"`{path}` belongs to somebody else, and lies where others can put things",
         kept="Nothing was written into it",
-        next_steps=("Name a directory of your own: `safekept import FILE --into DIR`",),
+        next_steps=(NextStep("import", ("FILE", "--into", "DIR"), before="Name a directory of your own:"),),
         path=path,
     )
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite import SIDECARS, is_database
 
 from ..owner import worker_for
@@ -70,7 +71,7 @@ def choose(home: str, operation: str) -> PastLanding:
             raise NothingToUndo(
                 f"there is no import or restore to take back in `{home}`",
                 kept="Nothing was changed",
-                next_steps=("Import a backup instead: `safekept import FILE`",),
+                next_steps=(NextStep("import", ("FILE",), before="Import a backup instead:"),),
             )
         past = open_ones[-1]
     if not past.replaced:
@@ -83,7 +84,7 @@ def not_possible(operation: str, why: str) -> UndoNotPossible:
     return UndoNotPossible(
         f"{operation} cannot be taken back: {why}",
         kept="Nothing was changed",
-        next_steps=("Restore from a backup instead: `safekept import FILE`",),
+        next_steps=(NextStep("import", ("FILE",), before="Restore from a backup instead:"),),
         operation=operation,
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 if TYPE_CHECKING:
     from .layout import Layout
@@ -103,7 +104,7 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
                 f"Correct `{variable}`, or name the home with `--home PATH`"
                 if variable
                 else "Name the home with `--home PATH` if it is elsewhere",
-                "To bring one back onto this machine: `safekept import FILE`",
+                NextStep("import", ("FILE",), before="To bring one back onto this machine:"),
             ),
             home=home,
         ) from None
@@ -128,7 +129,7 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
             kept=nothing,
             next_steps=(
                 "Check that its disk is mounted, or name the home with `--home PATH`",
-                "To bring one back: `safekept import FILE`",
+                NextStep("import", ("FILE",), before="To bring one back:"),
             ),
             home=home,
         )

@@ -90,7 +90,7 @@ def split(line: str) -> list[str]:
 
 def error_text(error: SafekeptError) -> str:
     """What happened, what was kept, what to do next, in a few lines."""
-    steps = [f"→ {step}" for step in error.next_steps]
+    steps = [f"→ {step}" for step in error.advice()]
     return "\n".join([f"❌ {error.what}", error.kept, *steps])
 
 

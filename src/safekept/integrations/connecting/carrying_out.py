@@ -25,6 +25,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import sweep_temporaries
 from safekept.core.journal import Record, new_id
 from safekept.core.locks import process_lock
+from safekept.core.next_step import NextStep
 
 from .plan import Edit, Plan
 from .settings_file import SettingsNotWritten, check_unchanged, digest, remove_settings, write_settings
@@ -50,7 +51,7 @@ def carry_out(context: UserContext, plan: Plan, listener: Listener = silent) -> 
             raise SettingsNotWritten(
                 f"the settings could not be written: {error.strerror or error}",
                 kept="Each file is whole, as it was or as it was to be; none is half written",
-                next_steps=(f"Make room or mend that, then run `safekept {verb} {plan.host}` again",),
+                next_steps=(NextStep(verb, (plan.host,), "Make room or mend that, then run", " again"),),
                 path=error.filename,
             ) from error
         facts["seconds"] = round(time.monotonic() - began, 3)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import Connection, connection_of, read_copy
+from safekept.core.next_step import NextStep
 from safekept.core.spelling import shown
 
 from .host import Host, HostFile
@@ -112,8 +113,10 @@ def _left_alone(host: Host, one: HostFile, program: Program, unfit: Unfit) -> Se
         f"`{shown(one.path)}` {unfit}",
         kept="The file is as it was; nothing was changed",
         next_steps=(
-            f"Put these lines into it yourself, then look whether {host.title} calls: `safekept connect`",
-            f"Or mend the file and run `safekept connect {host.name}` again",
+            NextStep(
+                "connect", before=f"Put these lines into it yourself, then look whether {host.title} calls:"
+            ),
+            NextStep("connect", (host.name,), before="Or mend the file and run", after=" again"),
         ),
         path=one.path,
         lines=one.lines(program),
@@ -126,7 +129,7 @@ def _not_taken_out(host: Host, one: HostFile, unfit: Unfit) -> SettingsLeftAlone
         kept="The file is as it was; nothing was changed",
         next_steps=(
             f"Take out yourself what calls `hook {host.name}`",
-            f"Or mend the file and run `safekept disconnect {host.name}` again",
+            NextStep("disconnect", (host.name,), before="Or mend the file and run", after=" again"),
         ),
         path=one.path,
         lines="",

@@ -70,7 +70,7 @@ def refused(error: SafekeptError) -> Answer:
     answer.add(f"Error ({error.code}): {error.what}")
     if error.kept:
         answer.add(f"Kept: {error.kept}")
-    answer.add(*(f"Next: {step}" for step in error.next_steps))
+    answer.add(*(f"Next: {step}" for step in error.advice()))
     return answer
 
 

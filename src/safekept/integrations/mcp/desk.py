@@ -111,7 +111,7 @@ class _Latest:
             amount = f" {event.done:,} of {event.total:,} {event.unit}" if event.total else ""
             # A client that does not listen, or is gone, is no reason to stop.
             with contextlib.suppress(Exception):
-                await ctx.report_progress(step, None, event.text or f"{event.phase}{amount}")
+                await ctx.report_progress(step, None, str(event.text) or f"{event.phase}{amount}")
 
 
 def _unexpected(error: Exception) -> InternalError:

@@ -21,6 +21,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.foreground import Ended, find_program, run_in_foreground
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep, Step
 from safekept.core.regular import read_regular
 
 from .terminal import terminal_kept
@@ -230,7 +231,7 @@ def _take_snapshot(context: UserContext, ran: Ran, place: HomeRef, listener: Lis
             kept=f"`{request.agent}` was not started; the home was only read",
             next_steps=(
                 *getattr(error, "next_steps", ()),
-                "Run it without one, with the project kept: `safekept run -- AGENT`",
+                NextStep("run", ("--", "AGENT"), before="Run it without one, with the project kept:"),
             ),
             home=place.home,
         ) from error
@@ -251,14 +252,14 @@ def _reason(ran: Ran) -> str:
     return notices[0] if notices else "the project could not be read"
 
 
-def _not_protected(request: RunRequest, why: str, steps: tuple[str, ...] = ()) -> RunNotProtected:
+def _not_protected(request: RunRequest, why: str, steps: tuple[Step, ...] = ()) -> RunNotProtected:
     return RunNotProtected(
         f"`{request.project}` cannot be kept as it is before the agent starts: {why}",
         kept=f"`{request.agent}` was not started; the project was only read",
         next_steps=(
             *steps,
-            "See what keeps checkpoints from being taken: `safekept checkpoints status`",
-            "Run it without a way back, if you must: `safekept run --anyway -- AGENT`",
+            NextStep("checkpoints status", before="See what keeps checkpoints from being taken:"),
+            NextStep("run", ("--anyway", "--", "AGENT"), before="Run it without a way back, if you must:"),
         ),
         project=request.project,
     )

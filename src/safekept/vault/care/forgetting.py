@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
+from safekept.core.next_step import NextStep
 
 from ..errors import NoSuchSnapshot, VaultDamaged, VaultLocked
 from ..format.snapshot import Snapshot
@@ -53,7 +54,11 @@ class SnapshotPinned(SafekeptError):
             f"Snapshot {first.short_id} is pinned{until}{others}",
             kept="No snapshot was forgotten",
             next_steps=(
-                f"If it may go, take the pin away first: `safekept snapshot pin --remove {first.short_id}`",
+                NextStep(
+                    "snapshot pin",
+                    ("--remove", first.short_id),
+                    before="If it may go, take the pin away first:",
+                ),
             ),
             snapshots=[public_id(snapshot) for snapshot in snapshots],
         )
@@ -205,7 +210,7 @@ def _current(repository: Repository, snapshots: Iterable[Snapshot], lock: Lock) 
             raise NoSuchSnapshot(
                 f"Snapshot {snapshot.short_id} is no longer in the vault",
                 kept="No snapshot was changed",
-                next_steps=("See those that are: `safekept snapshot list`",),
+                next_steps=(NextStep("snapshot list", before="See those that are:"),),
             )
         found[now.id] = now
     return list(found.values())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
+from safekept.core.next_step import NextStep, Step
 from safekept.core.trash import GRACE
 
 from ..errors import VaultDamaged
@@ -42,11 +43,11 @@ class PruneRefused(SafekeptError):
     code = "prune-refused"
 
     @classmethod
-    def because(cls, what: str, *steps: str, **facts: object) -> PruneRefused:
+    def because(cls, what: str, *steps: Step, **facts: object) -> PruneRefused:
         return cls(
             f"Nothing was pruned: {what}",
             kept="Every snapshot and every byte of the vault is as it was",
-            next_steps=("See what is damaged: `safekept vault check --read-data`", *steps),
+            next_steps=(NextStep("vault check", ("--read-data",), before="See what is damaged:"), *steps),
             **facts,
         )
 
@@ -145,7 +146,7 @@ def plan_prune(
         count, first = len(weighed.missing), min(weighed.missing).hex()
         raise PruneRefused.because(
             f"{count} pieces that snapshots need are in no sound pack ({first[:12]}, …)",
-            "Forget the snapshots that it names, then prune with `safekept vault prune --now`",
+            NextStep("vault prune", ("--now",), before="Forget the snapshots that it names, then prune with"),
             missing=count,
         )
     _fill(plan, weighed.packs, choose_packs(weighed.packs, max_unused), index, used, sizes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
+from safekept.core.next_step import NextStep
 
 from ..errors import VaultDamaged
 from ..format.snapshot import BadSnapshot, Snapshot
@@ -121,7 +122,12 @@ def _refused(target: Storage, why: str) -> MirrorPruneRefused:
         f"Nothing is deleted at `{target.location}`: {why}",
         kept="Everything there stays as it is",
         next_steps=(
-            "Look at both: `safekept vault check`, and `safekept snapshot list --all`",
+            NextStep(
+                "vault check",
+                before="Look at both:",
+                after=",",
+                then=NextStep("snapshot list", ("--all",), before="and"),
+            ),
             "Push without `--prune`; nothing depends on it but room",
             "What is surely nobody's any more, restic itself can forget there",
         ),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import Content, DatabaseFacts, Entry, EntryLost, Kind, Outcome, Remark
+from safekept.core.next_step import NextStep
 
 from ..errors import NoSuchSnapshot, VaultDamaged
 from ..format.blobs import HOLE, HOLE_ID, ID, BlobKind, blob_id
@@ -73,7 +74,7 @@ class SnapshotSource:
         return NoSuchSnapshot(
             f"There is no `{path}` in snapshot {self.snapshot.short_id}",
             kept="Nothing was changed",
-            next_steps=(f"See what it holds: `safekept snapshot show {self.snapshot.short_id}`",),
+            next_steps=(NextStep("snapshot show", (self.snapshot.short_id,), before="See what it holds:"),),
         )
 
 

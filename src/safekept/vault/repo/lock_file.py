@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from safekept.core.next_step import NextStep, Step
 from safekept.core.process import boot, process_space, surely_gone, uptime
 
 from ..errors import VaultDamaged, VaultLocked
@@ -154,13 +155,17 @@ def read_locks(storage: Storage, key: Key, now: float | None = None) -> list[Loc
 
 
 def locked_by(place: str, lock: LockFile) -> VaultLocked:
-    steps = ["Wait until it is done, then run the command again"]
+    steps: list[Step] = ["Wait until it is done, then run the command again"]
     if lock.reason:
-        steps = ["If nobody works on this vault, run `safekept vault unlock`"]
+        steps = [NextStep("vault unlock", before="If nobody works on this vault, run")]
     elif lock.hostname == os.uname().nodename:
-        steps.append(f"If pid {lock.pid} is not at work on it, run `safekept vault unlock --all`")
+        steps.append(
+            NextStep("vault unlock", ("--all",), before=f"If pid {lock.pid} is not at work on it, run")
+        )
     else:
-        steps.append(f"If `{lock.hostname}` is not at work on it, run `safekept vault unlock --all`")
+        steps.append(
+            NextStep("vault unlock", ("--all",), before=f"If `{lock.hostname}` is not at work on it, run")
+        )
     return VaultLocked(
         f"The vault at `{place}` is locked {'for everybody else ' if lock.exclusive else ''}by {lock.holder}",
         kept="Nothing was written; all snapshots are as they were",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Self
 
+from safekept.core.next_step import NextStep
+
 from ..errors import KeyInUse, NoSuchKey, VaultDamaged, VaultReadOnly
 from ..format.blobs import BlobKind, Location
 from ..format.config import Config
@@ -249,7 +251,7 @@ class Repository:
             raise NoSuchKey(
                 f"{len(matches) or 'No'} keys of this vault start with `{prefix}`",
                 kept="No key was removed",
-                next_steps=("See the keys: `safekept vault key list`",),
+                next_steps=(NextStep("vault key list", before="See the keys:"),),
             )
         if matches[0] == self.key_id:
             raise KeyInUse(

@@ -25,6 +25,7 @@ from safekept.core.files import (
     link_once,
     write_all,
 )
+from safekept.core.next_step import NextStep
 from safekept.core.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
@@ -286,7 +287,7 @@ class LocalStorage(Storage):
                 kept="What was stored before is whole; the file that did not fit was removed",
                 next_steps=(
                     "Make room on that disk and run the command again",
-                    "See what could be forgotten: `safekept snapshot list`",
+                    NextStep("snapshot list", before="See what could be forgotten:"),
                 ),
                 place=self.path,
             )

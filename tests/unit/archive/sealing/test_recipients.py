@@ -81,7 +81,7 @@ def test_two_kinds_of_seals_at_once_are_refused(texts):
         "an archive is sealed in one way: to age and SSH keys, to GPG keys, or with one passphrase"
     )
     assert error.kept == "No archive was written, and no part of one was left behind"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Leave out all but one kind; several keys of one kind can all open it",
         "Or make two archives, one for each",
     )
@@ -112,10 +112,10 @@ def test_mistakes_are_told_apart_and_what_was_given_is_never_repeated(tmp_path, 
         assert error.kept == "No archive was written, and no part of one was left behind"
         if text:
             assert text.strip() not in str(error.as_dict())
-    assert refused(ME.text).next_steps == (
+    assert refused(ME.text).advice() == (
         "Give the public half: the line that begins with `age1`, or the `.pub` file",
     )
-    assert refused(secret).next_steps == (
+    assert refused(secret).advice() == (
         "Give an age recipient (`age1…`), an SSH public key or its `.pub` file (ssh-ed25519, ssh-rsa), "
         "a file with one recipient per line, `gpg:KEY`, `passphrase` or `gpg-symmetric`",
     )
@@ -135,7 +135,7 @@ def test_files_that_are_no_list_of_keys_are_refused_by_name(tmp_path, ssh):
     (tmp_path / "empty").write_text("# nobody yet\n")
     error = refused(str(tmp_path / "empty"), kind=RecipientsUnreadable)
     assert error.what == f"the recipients in `{tmp_path / 'empty'}` cannot be read: there is no key in it"
-    assert error.next_steps == (
+    assert error.advice() == (
         "Name a file with one recipient per line: `age1…`, an SSH public key, or `gpg:KEY`",
     )
     error = refused(str(tmp_path), kind=RecipientsUnreadable)
@@ -182,7 +182,7 @@ def test_a_wrong_passphrase_of_an_ssh_key_is_said(name, ssh):
         f"`{ssh / name}` cannot open anything: it is protected by a passphrase, and none was given and "
         "there is no terminal to ask at"
     )
-    assert caught.value.next_steps == (
+    assert caught.value.advice() == (
         "Run it at a terminal, or give the passphrase with `--passphrase-file PATH` or `--passphrase-fd N`",
     )
 

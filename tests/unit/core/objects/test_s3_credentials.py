@@ -91,7 +91,7 @@ def test_without_any_keys_the_error_says_where_they_were_looked_for(tmp_path):
         list(objects.list())
     assert caught.value.what.startswith("There are no keys for `s3://bucket/p`: AWS_ACCESS_KEY_ID in the")
     assert f"`{tmp_path}/.aws/credentials`" in caught.value.what
-    assert caught.value.next_steps[0].startswith("Put a key pair into a profile")
+    assert caught.value.advice()[0].startswith("Put a key pair into a profile")
 
 
 def test_a_machine_without_a_key_service_is_told_the_same(tmp_path, monkeypatch):

@@ -230,6 +230,6 @@ def test_what_cannot_be_folded_is_said_and_left(tmp_path):
     error = refused.value
     assert error.what.startswith(f"SQLite cannot recover `{tmp_path}/x.db` with the log beside it: ")
     assert error.kept == "Its log is still beside it, and the original was not touched"
-    assert error.next_steps == ("Restore an older copy of this database, or take the rest without it",)
+    assert error.advice() == ("Restore an older copy of this database, or take the rest without it",)
     assert (tmp_path / "x.db-wal").read_bytes() == b"something"
     assert sorted(os.listdir(tmp_path)) == ["x.db", "x.db-wal"]

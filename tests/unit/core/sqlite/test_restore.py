@@ -82,8 +82,8 @@ def test_a_lock_past_the_deadline_is_refused_by_name_and_changes_nothing(tmp_pat
         error = refused.value
         assert error.what.startswith(f"`{tmp_path}/live.db` was locked for 0.5 s by pid {agent.pid} (")
         assert error.kept == "The live database is as it was"
-        assert error.next_steps[0].startswith(f"Stop pid {agent.pid} (")
-        assert error.next_steps[1] == "Then run the same command again"
+        assert error.advice()[0].startswith(f"Stop pid {agent.pid} (")
+        assert error.advice()[1] == "Then run the same command again"
         assert (error.code, error.retry, error.facts["holders"]) == ("database-locked", True, [agent.pid])
         restore_into(str(tmp_path / "staged.db"), str(tmp_path / "live.db"), deadline=5)
     assert texts(tmp_path / "live.db") == [("new", 1000)]
@@ -119,7 +119,7 @@ def test_a_live_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "live.db").write_bytes(b"no database at all " * 500)
     with pytest.raises(DatabaseHeld, match="SQLite cannot open it") as refused:
         restore_into(str(tmp_path / "staged.db"), str(tmp_path / "live.db"))
-    assert refused.value.next_steps[0] == "Stop the program that uses this database"
+    assert refused.value.advice()[0] == "Stop the program that uses this database"
     assert (tmp_path / "live.db").read_bytes() == b"no database at all " * 500
 
 

@@ -154,7 +154,7 @@ def test_a_damaged_database_is_not_proven_and_nothing_changes(home, scratch):
         "1 of 2 restored things could not be proven: `state.db`: the database is damaged: "
     )
     assert error.kept == "The home is as it was; what was staged has been removed"
-    assert error.next_steps[-1] == (
+    assert error.advice()[-1] == (
         "Take the damaged database all the same: `safekept import FILE --allow-damaged`"
     )
     assert facts(home) == before
@@ -186,7 +186,7 @@ def test_what_is_no_database_never_silently_replaces_a_sound_one(home, data, wor
         landed(home, [file("config.yaml", "new"), file("state.db", data)])
     assert caught.value.code == "restore-not-proven"
     assert f"`state.db`: the database is damaged: it {words}" in caught.value.what
-    assert caught.value.next_steps[-1] == (
+    assert caught.value.advice()[-1] == (
         "Take the damaged database all the same: `safekept import FILE --allow-damaged`"
     )
     assert facts(home) == before

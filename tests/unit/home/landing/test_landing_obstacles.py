@@ -98,7 +98,7 @@ def test_the_root_of_the_filesystem_is_no_home(place):
     assert caught.value.code == "unsafe-target"
     assert caught.value.what == "`/` is the root of the filesystem; nothing is ever restored into it"
     assert caught.value.kept == "Nothing was changed"
-    assert caught.value.next_steps == ("Name a directory of its own: `safekept import FILE --into DIR`",)
+    assert caught.value.advice() == ("Name a directory of its own: `safekept import FILE --into DIR`",)
 
 
 @pytest.mark.timeout(20)
@@ -118,7 +118,7 @@ def test_a_name_that_no_filesystem_takes_is_refused_by_name(home, name):
     longest = max(len(part.encode()) for part in name.split("/"))
     assert caught.value.what == f"`{name}` has a name of {longest} bytes; 255 is the most that can be written"
     assert caught.value.kept == "Nothing was changed"
-    assert "Do not trust" not in caught.value.next_steps[0]
+    assert "Do not trust" not in caught.value.advice()[0]
     assert facts(home) == before
 
 

@@ -137,7 +137,7 @@ def test_only_something_that_is_not_there_is_an_error(home):
     assert error.code == "nothing-matches"
     assert error.what == "there is nothing called `sould.md` in what is to be restored"
     assert error.kept == "Nothing was changed"
-    assert error.next_steps == ("List what it holds: `safekept import FILE --dry-run --json`",)
+    assert error.advice() == ("List what it holds: `safekept import FILE --dry-run --json`",)
 
 
 def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path):
@@ -157,7 +157,7 @@ def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path)
         "`_external/.bashrc`, `_external/.ssh/authorized_keys`, `_external/.honchos/x`"
     )
     assert error.kept == "Nothing was changed"
-    assert "safekept import FILE --into DIR" in error.next_steps[1]
+    assert "safekept import FILE --into DIR" in error.advice()[1]
     assert not os.path.exists(tmp_path / ".honcho")
 
 

@@ -205,7 +205,7 @@ def test_links_in_the_home_are_never_written_through(home, tmp_path):
         == f"`{home}/skills` is a link where a directory is needed; safekept never writes through links"
     )
     assert error.kept == "The home is as it was"
-    assert "Replace the link by a real directory" in error.next_steps[0]
+    assert "Replace the link by a real directory" in error.advice()[0]
     assert facts(str(tmp_path)) == before
 
 
@@ -273,7 +273,7 @@ def test_wrong_hash_short_content_and_lost_entries_leave_the_home_as_it_was(home
         "`lost`: the archive is damaged here; `short`: 3 bytes came out where 10 were announced"
     )
     assert error.kept == "The home is as it was; what was staged has been removed"
-    assert "Copy the file from its origin again" in error.next_steps[1]
+    assert "Copy the file from its origin again" in error.advice()[1]
     assert facts(home) == before
     assert os.listdir(f"{home}.safekept/landings") == []
 

@@ -98,7 +98,7 @@ def test_nothing_to_undo_says_so(home, tmp_path):
         assert error.code == "nothing-to-undo"
         assert error.what == f"there is no import or restore to take back in `{place}`"
         assert error.kept == "Nothing was changed"
-        assert error.next_steps == ("Import a backup instead: `safekept import FILE`",)
+        assert error.advice() == ("Import a backup instead: `safekept import FILE`",)
     assert not os.path.exists(tmp_path / "missing")
 
 
@@ -119,7 +119,7 @@ def test_what_expired_cannot_be_undone(home):
     error = caught.value
     assert error.code == "undo-not-possible"
     assert error.what == "op-1 cannot be taken back: it is not known here; it may have expired"
-    assert error.next_steps == ("Restore from a backup instead: `safekept import FILE`",)
+    assert error.advice() == ("Restore from a backup instead: `safekept import FILE`",)
     assert read(f"{home}/config.yaml") == b"new: 1\n"
 
 

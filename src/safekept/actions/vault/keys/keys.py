@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, KeyFile, Repository, Secret
 
@@ -81,7 +82,7 @@ def key_to_remove(repository: Repository, prefix: str) -> ListedKey:
         raise NoSuchKey(
             f"{len(matches) or 'No'} keys of this vault start with `{prefix}`",
             kept="No key was removed",
-            next_steps=("See the keys: `safekept vault key list`",),
+            next_steps=(NextStep("vault key list", before="See the keys:"),),
         )
     if matches[0].current:
         raise KeyInUse(
@@ -131,7 +132,7 @@ def write_exported_key(path: str, text: str) -> None:
         raise KeyExists(
             f"`{path}` exists already",
             kept="It was not touched",
-            next_steps=("Name another file: `safekept vault key export -o FILE`",),
+            next_steps=(NextStep("vault key export", ("-o", "FILE"), before="Name another file:"),),
         )
 
 

@@ -18,6 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
 from safekept.core.files import durable_write
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import WrongKey
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository
@@ -244,7 +245,7 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
             raise KitTaken(
                 f"`{path}` exists and is not a kit",
                 kept="It was not touched; nothing was written",
-                next_steps=("Name another place: `safekept vault kit -o PATH`",),
+                next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
             )
     try:
         for path, page in pages.items():
@@ -253,7 +254,7 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
         raise KitTaken(
             f"`{stem}.txt` cannot be written: {error.strerror}",
             kept="The vault was not touched",
-            next_steps=("Name another place: `safekept vault kit -o PATH`",),
+            next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
         ) from error
     facts: dict[str, object] = {"vault": context.places.vault, "written": list(pages)}
     record(context, Record(new_id(), "vault-kit", "done", facts=facts), silent)

@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
 from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.vault.repo import Repository
 
 from ...base.context import UserContext
@@ -49,9 +50,9 @@ def require_second_way(context: UserContext, repository: Repository) -> str:
         "copy of the vault would be lost too",
         kept="Nothing was sent; the vault here is as it was",
         next_steps=(
-            "Add a passphrase that you know: `safekept vault key add --recovery`",
-            "Or write the page with the key: `safekept vault kit`",
-            "and when it is kept elsewhere, say so: `safekept push --acknowledge-kit`",
+            NextStep("vault key add", ("--recovery",), before="Add a passphrase that you know:"),
+            NextStep("vault kit", before="Or write the page with the key:"),
+            NextStep("push", ("--acknowledge-kit",), before="and when it is kept elsewhere, say so:"),
         ),
         vault=repository.id,
     )
@@ -63,7 +64,10 @@ def acknowledge_kit(context: UserContext, repository: Repository) -> None:
         raise NoKitYet(
             f"No kit of the vault at `{context.places.vault}` was written on this machine",
             kept="Nothing was sent or changed",
-            next_steps=("Write it: `safekept vault kit`", "Keep it elsewhere, then run this command again"),
+            next_steps=(
+                NextStep("vault kit", before="Write it:"),
+                "Keep it elsewhere, then run this command again",
+            ),
         )
     known = _acknowledged(context)
     document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}

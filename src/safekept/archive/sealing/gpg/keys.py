@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from safekept.core.next_step import NextStep
+
 from ...errors import NOTHING_WRITTEN
 from ..errors import GpgKeyAmbiguous, GpgKeyCannotEncrypt, GpgKeyUnknown, bad_recipient, gpg_failed
 from .program import Gpg
@@ -19,7 +21,7 @@ _ONLY_SIGNS = "it can only sign"
 _BRING = "Then bring the public key here again: `gpg --import FILE`"
 _STEPS_NEW = (
     "Or make a new pair that can sign and encrypt: `gpg --quick-generate-key NAME default default never`",
-    "Or use an age key, which always can: `safekept seal keygen`",
+    NextStep("seal keygen", before="Or use an age key, which always can:"),
 )
 
 

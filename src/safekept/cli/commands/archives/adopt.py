@@ -17,6 +17,7 @@ from safekept.actions.archives.adopt import (
     adopt,
     plan_adoption,
 )
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text, size_text
 from ...options import common_options, start
@@ -80,7 +81,11 @@ def _show_room(console: Console, adoption: Adoption, dry_run: bool) -> None:
         console.line(f"They take {size_text(size)} where they are. Nothing was written")
         return
     if any(one.state == TAKEN for one in adoption.copies):
-        console.line(f"They took {size_text(stored)} in the vault; `safekept snapshot list` shows them")
+        console.line(
+            NextStep(
+                "snapshot list", before=f"They took {size_text(stored)} in the vault;", after=" shows them"
+            )
+        )
     if adoption.freed_bytes:
         console.line(
             f"Nothing of Hermes's was deleted. Removing what is whole in the vault would free "

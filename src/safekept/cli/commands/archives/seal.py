@@ -7,6 +7,7 @@ import os
 import click
 
 from safekept.actions.archives.seal_keys import make_pair
+from safekept.core.next_step import NextStep
 
 from ...console import path_text
 from ...groups import LazyGroup
@@ -42,7 +43,9 @@ def keygen_command(output: str, protect: bool, as_json: bool) -> int:
     if path:
         console.heading("A pair of keys was made")
         console.fact("Public", pair.public)
-        console.fact("", f"for the machine that makes archives: `safekept backup --seal {pair.public}`")
+        console.fact(
+            "", NextStep("backup", ("--seal", pair.public), before="for the machine that makes archives:")
+        )
         console.fact("Private", path_text(path) + (", protected by the passphrase" if protect else ""))
         console.fact("", "keep it elsewhere, and twice: without it nobody opens what was sealed to it")
         console.fact("", "where it lies, archives can be read; a server that only backs up needs none of it")

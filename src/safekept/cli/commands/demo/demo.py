@@ -20,6 +20,7 @@ from contextlib import contextmanager
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text
 from .home import count_messages, make_demo_home
@@ -140,7 +141,9 @@ class Demo:
         )
         if done.returncode != 0:
             said = (done.stderr or b"").decode(errors="replace").strip()
-            raise _failed(f"`safekept {arguments[0]}` ended with exit code {done.returncode}. {said}")
+            raise _failed(
+                f"`{self.console.command(arguments[0])}` ended with exit code {done.returncode}. {said}"
+            )
 
     def _break(self) -> None:
         for folder in ("memories", "skills"):
@@ -220,5 +223,9 @@ def _failed(what: str) -> DemoFailed:
     return DemoFailed(
         what,
         kept="The demo works in a place of its own; your homes were not looked at",
-        next_steps=("Please report this; `safekept demo --json` shows the same in one document",),
+        next_steps=(
+            NextStep(
+                "demo", ("--json",), before="Please report this;", after=" shows the same in one document"
+            ),
+        ),
     )

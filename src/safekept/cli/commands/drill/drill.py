@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 import click
 
@@ -11,8 +12,9 @@ from safekept.actions.drill.drill_report import called
 from safekept.actions.drill.receipts import ARCHIVE, CHECKPOINTS, DESTINATION, FAILED, PASSED, Receipt
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep, Step, next_document, reworded
 
-from ...console import Console, count_text, path_argument, path_text, size_text, time_text
+from ...console import Console, count_text, path_text, size_text, time_text
 from ...options import at_source, common_options, place_or_file, start
 from ...sealing import passphrase_options
 from ...words.proof_rows import show_rows
@@ -66,12 +68,12 @@ def command(
         try:
             drilled = drill(context, request, console.listener())
         except SafekeptError as error:
-            error.next_steps = tuple(_as_typed(step, word, destination) for step in error.next_steps)
+            error.next_steps = _as_typed(error.next_steps, word, destination)
             raise
     console.finish()
     receipt = drilled.receipt
-    steps = [console.runnable(step) for step in drilled.next_steps]
-    console.document({**receipt.as_dict(), "receipt": drilled.path, "next": steps})
+    following = next_document(drilled.next_steps)
+    console.document({**receipt.as_dict(), "receipt": drilled.path, **following})
     _show(console, receipt, drilled.path, drilled.next_steps)
     if drilled.swept and not as_json:
         console.say(f"Note: removed what {count_text(len(drilled.swept), 'killed drill')} had left behind")
@@ -80,17 +82,21 @@ def command(
     return 0 if receipt.complete else 3
 
 
-def _as_typed(step: str, word: str, destination: str) -> str:
+def _as_typed(steps: tuple[Step, ...], word: str, destination: str) -> tuple[Step, ...]:
     """The library does not know what was typed; a printed command must."""
     named = ["--vault" if "/" in destination or ":" in destination else "--destination", destination]
     place = named if destination else []
     file = word if destination else os.path.abspath(os.path.expanduser(word))
-    drill = " ".join(path_argument(one) for one in (file, *place))
-    step = step.replace("safekept import FILE --identity", f"safekept drill {drill} --identity")
-    return at_source(step, place)
+
+    def words(step: NextStep) -> NextStep:
+        if step.verb == "import" and step.arguments[:2] == ("FILE", "--identity"):
+            return replace(step, verb="drill", arguments=(file, *place, *step.arguments[1:]))
+        return at_source(place)(step)
+
+    return reworded(steps, words)
 
 
-def _show(console: Console, receipt: Receipt, path: str, steps: tuple[str, ...]) -> None:
+def _show(console: Console, receipt: Receipt, path: str, steps: tuple[Step, ...]) -> None:
     console.heading(_verdict(receipt), receipt.ok)
     show_rows(console, receipt.rows)
     if receipt.subject != CHECKPOINTS:
@@ -99,7 +105,7 @@ def _show(console: Console, receipt: Receipt, path: str, steps: tuple[str, ...])
     if path:
         console.fact("Receipt", path_text(path))
     for number, step in enumerate(steps):
-        console.line(f"  {'next' if number == 0 else '':<4}  {step}")
+        console.line(f"  {'next' if number == 0 else '':<4}  {console.step(step)}")
 
 
 def _verdict(receipt: Receipt) -> str:

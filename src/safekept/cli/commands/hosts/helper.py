@@ -13,6 +13,7 @@ import click
 
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning, lock_is_held
+from safekept.core.next_step import NextStep
 from safekept.integrations.helper import client
 from safekept.integrations.helper.code import code_on_disk
 from safekept.integrations.helper.server import IDLE_SECONDS, LOCK, Server
@@ -80,7 +81,7 @@ def stop_command(as_json: bool) -> int:
             raise HelperStays(
                 f"the helper (process {answer[0]['pid']}) was told to end, and is still at work",
                 kept="What it does is finished in any case",
-                next_steps=("See whether it is still there: `safekept helper status`",),
+                next_steps=(NextStep("helper status", before="See whether it is still there:"),),
                 process=int(answer[0]["pid"]),
             )
         time.sleep(0.01)

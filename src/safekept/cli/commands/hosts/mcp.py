@@ -8,6 +8,7 @@ import sys
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 
 class McpMissing(SafekeptError):
@@ -39,7 +40,7 @@ def command(roots: tuple[str, ...]) -> int:
             raise NoSuchRoot(
                 f"there is no directory `{place}` to be a root",
                 kept="No server was started",
-                next_steps=("Name a directory that is there: `safekept mcp --root DIR`",),
+                next_steps=(NextStep("mcp", ("--root", "DIR"), before="Name a directory that is there:"),),
                 root=place,
             )
     try:

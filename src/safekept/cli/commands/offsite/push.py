@@ -11,6 +11,7 @@ import click
 from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.place import NoSuchDestination, Reach, find_destination
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text, size_text, time_text
 from ...options import place_argument, start
@@ -59,7 +60,7 @@ def command(
             kept="Nothing was sent",
             next_steps=(
                 "Describe one in `config.toml`: `[[destination]]` with `name` and `url`",
-                "Or name a place: `safekept push sftp://user@host/backups`",
+                NextStep("push", ("sftp://user@host/backups",), before="Or name a place:"),
             ),
         )
     # A connection takes its time: it is made while the rest of the program is still being loaded.

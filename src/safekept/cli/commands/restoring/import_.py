@@ -9,6 +9,7 @@ import click
 from safekept.actions.restoring.import_ import Imported, ImportRequest, PreparedImport, prepare_import
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep, reworded
 
 from ...console import Console, path_text, time_text
 from ...options import common_options, start
@@ -96,11 +97,12 @@ def command(
             return _show_result(console, prepared, imported)
     except SafekeptError as error:
         # The library does not know what was typed; a printed command must.
-        given = console.command("import", os.path.abspath(file)).removeprefix(console.program)
-        error.next_steps = tuple(
-            step.replace("safekept import FILE", f"safekept{given}") for step in error.next_steps
-        )
+        error.next_steps = reworded(error.next_steps, lambda step: _named(step, os.path.abspath(file)))
         raise
+
+
+def _named(step: NextStep, file: str) -> NextStep:
+    return step.filled(FILE=file) if step.verb == "import" else step
 
 
 def _again(console: Console, request: ImportRequest, *more: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safekept.core.ages import seconds_text
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_argument, path_text, size_text, time_text
 from ...options import place_or_file, start
@@ -212,7 +213,10 @@ def _show_result(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt) 
     show_rows(console, receipt.rows)
     console.fact("Files", f"{count_text(rebuilt.files, 'file')}, {size_text(rebuilt.bytes)}")
     if rebuilt.outside:
-        console.fact("Outside", f"{count_text(rebuilt.outside, 'file')} (take back: `safekept undo`)")
+        console.fact(
+            "Outside",
+            NextStep("undo", before=f"{count_text(rebuilt.outside, 'file')} (take back:", after=")"),
+        )
     console.fact("Time", time_text(rebuilt.seconds))
     for path, reason in rebuilt.lost[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.owner import chosen_by
 from safekept.settings import SETTINGS, SYSTEM_USER, Settings
 
@@ -147,7 +148,9 @@ def _refuse_program_of_another(*paths: str) -> None:
                 kept="Nothing was installed",
                 next_steps=(
                     "Install safekept where only root can write, for example below `/opt`, and run that one",
-                    "Or leave `--system` away for a schedule of your own: `safekept schedule install`",
+                    NextStep(
+                        "schedule install", before="Or leave `--system` away for a schedule of your own:"
+                    ),
                 ),
                 path=path,
             )

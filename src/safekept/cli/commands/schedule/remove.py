@@ -6,6 +6,8 @@ import os
 
 import click
 
+from safekept.core.next_step import NextStep
+
 from ...console import count_text, path_text
 from ...options import common_options
 from ...words.points import consent
@@ -34,7 +36,7 @@ def command(
         raise NotInstalled(
             "no schedule was installed from here",
             kept="Nothing was changed",
-            next_steps=("See what is known: `safekept schedule show`",),
+            next_steps=(NextStep("schedule show", before="See what is known:"),),
         )
     states = found.states()
     console.heading(f"To be removed: what was installed with {found.host}")

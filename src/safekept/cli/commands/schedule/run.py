@@ -57,7 +57,7 @@ def command(
 
     def listen(event: Event) -> None:
         if event.text and quiet:
-            remarks.append(event.text)
+            remarks.append(console.step(event.text))
         else:
             listener(event)
 

@@ -7,6 +7,7 @@ import os
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ...console import count_text, path_text
 from ...options import start
@@ -45,7 +46,9 @@ def command(output: str, dry_run: bool, as_json: bool) -> int:
             raise ManualNotWritten(
                 f"the page `{path}` could not be written: {error.strerror or error}",
                 kept=f"{count_text(len(names), 'page')} written before it, whole; no other file was touched",
-                next_steps=("Name a directory that you may write to: `safekept manual -o DIR`",),
+                next_steps=(
+                    NextStep("manual", ("-o", "DIR"), before="Name a directory that you may write to:"),
+                ),
                 path=path,
             ) from error
         names.append(name)

@@ -9,6 +9,7 @@ import click
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.settings import Settings
 
 from ...console import Console, path_text, size_text
@@ -165,14 +166,14 @@ def _write(path: str, image: str) -> None:
             raise PlotTaken(
                 f"`{path}` exists and is not an image that safekept drew",
                 kept="It was not touched",
-                next_steps=("Name another file: `safekept status --plot FILE`",),
+                next_steps=(NextStep("status", ("--plot", "FILE"), before="Name another file:"),),
             )
         durable_write(path, image.encode("utf-8"))
     except OSError as error:
         raise PlotTaken(
             f"`{path}` cannot be written: {error.strerror or error}",
             kept="Nothing was written",
-            next_steps=("Name another file: `safekept status --plot FILE`",),
+            next_steps=(NextStep("status", ("--plot", "FILE"), before="Name another file:"),),
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -174,7 +175,7 @@ def _show_one(console: Console, one: Operation, back: WayBack, user_home: str) -
                 {"time": record.time, "state": record.state, "version": record.version, "facts": record.facts}
                 for record in one.records
             ],
-            "undo": back.as_dict(),
+            "undo": back.as_dict(console.program),
         }
     )
     screen = Screen(console, user_home)
@@ -193,9 +194,10 @@ def _show_one(console: Console, one: Operation, back: WayBack, user_home: str) -
             screen.fact("Kept", str(one.error["kept"]))
     if one.newer:
         screen.fact("Note", "a later safekept wrote of this; there may be more to it")
-    if back.possible:
-        screen.fact("Undo", f"`{back.command}`")
-        screen.fact("", f"see first what that would do: `{back.command} --dry-run`")
+    if back.command:
+        screen.fact("Undo", back.command)
+        first = replace(back.command, arguments=(*back.command.arguments, "--dry-run"))
+        screen.fact("", replace(first, before="see first what that would do:"))
     else:
         screen.fact("Undo", f"no: {back.text}")
         for step in back.next_steps:

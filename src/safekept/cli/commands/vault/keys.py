@@ -16,6 +16,7 @@ from safekept.actions.vault.keys.keys import (
     write_exported_key,
 )
 from safekept.actions.vault.opening import open_vault
+from safekept.core.next_step import NextStep
 
 from ...console import count_text, path_text
 from ...groups import LazyGroup
@@ -39,7 +40,11 @@ def list_command(as_json: bool) -> int:
         console.line(f"{mark} {key.id[:8]}  {path_text(text)}")
     console.line("* opened the vault just now")
     if not any(key.kind != "generated key" for key in found if not key.reason):
-        console.line("No passphrase opens it yet; add one for bad days: `safekept vault key add --recovery`")
+        console.line(
+            NextStep(
+                "vault key add", ("--recovery",), before="No passphrase opens it yet; add one for bad days:"
+            )
+        )
     return 0
 
 
@@ -96,7 +101,7 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
                 raise ConsentNeeded(
                     f"removing the key {named} needs your consent",
                     kept="No key was removed",
-                    next_steps=(f"Agree to it: `safekept vault key remove {key.id[:8]} --yes`",),
+                    next_steps=(NextStep("vault key remove", (key.id[:8], "--yes"), before="Agree to it:"),),
                 )
             if not console.ask(f"Remove the key {path_text(named)}?"):
                 raise click.Abort

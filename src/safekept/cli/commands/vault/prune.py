@@ -7,6 +7,7 @@ import click
 from safekept.actions.base.consent import ConsentNeeded
 from safekept.actions.vault.opening import open_vault
 from safekept.actions.vault.prune import plan_vault_prune, prune_vault
+from safekept.core.next_step import NextStep
 from safekept.vault.care import Pruned, PrunePlan
 from safekept.vault.snapshots import public_id
 
@@ -81,4 +82,8 @@ def _show_result(console: Console, pruned: Pruned) -> None:
     if pruned.no_room:
         console.line("The disk was too full to pack anything anew; run it again for more")
     for pack, reason in pruned.damaged.items():
-        console.line(f"Kept, and damaged: pack {pack[:8]}: {reason}; see `safekept vault check --read-data`")
+        console.line(
+            NextStep(
+                "vault check", ("--read-data",), before=f"Kept, and damaged: pack {pack[:8]}: {reason}; see"
+            )
+        )

@@ -7,6 +7,7 @@ import click
 from safekept.actions.base.consent import ConsentNeeded
 from safekept.actions.vault.opening import open_vault
 from safekept.actions.vault.repair import VaultRepair, plan_vault_repair, repair_vault
+from safekept.core.next_step import NextStep
 from safekept.vault.care import RepairPlan, Report
 
 from ...console import Console, count_text, path_text, time_text
@@ -42,8 +43,8 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> int:
                     "mending the vault needs your consent",
                     kept="Nothing was changed",
                     next_steps=(
-                        "See what it would do: `safekept vault repair --dry-run`",
-                        "Agree to it: `safekept vault repair --yes`",
+                        NextStep("vault repair", ("--dry-run",), before="See what it would do:"),
+                        NextStep("vault repair", ("--yes",), before="Agree to it:"),
                     ),
                 )
             if not console.ask("Mend it?"):
@@ -84,4 +85,11 @@ def _show_result(console: Console, result: VaultRepair) -> None:
         for touched in finding.touches[:5]:
             console.line(f"    Snapshot {touched.snapshot[:8]}: {', '.join(touched.paths[:3])}")
     if done.lost:
-        console.line("Bring back what the home still has: `safekept snapshot`, then `safekept vault check`")
+        console.line(
+            NextStep(
+                "snapshot",
+                before="Bring back what the home still has:",
+                after=",",
+                then=NextStep("vault check", before="then"),
+            )
+        )

@@ -6,6 +6,7 @@ import click
 
 from safekept.actions.vault.opening import open_vault
 from safekept.actions.vault.stats import vault_stats
+from safekept.core.next_step import NextStep
 
 from ...console import count_text, path_text, size_text
 from ...options import source_options, start
@@ -36,10 +37,11 @@ def command(as_json: bool) -> int:
     if stats.ratio:
         console.fact("Saved", f"one byte in the vault stands for {stats.ratio:.1f} bytes of copies")
     if stats.unused_bytes is None:
-        console.fact("Unused", "unknown: the vault is damaged; see `safekept vault check`")
+        console.fact("Unused", NextStep("vault check", before="unknown: the vault is damaged; see"))
     else:
-        prune = "; `safekept vault prune` gives it back" if stats.unused_bytes else ""
-        console.fact("Unused", f"{size_text(stats.unused_bytes)}{prune}")
+        unused = size_text(stats.unused_bytes)
+        prune = NextStep("vault prune", before=f"{unused};", after=" gives it back")
+        console.fact("Unused", prune if stats.unused_bytes else unused)
     if stats.free_bytes is not None:
         console.fact("Disk", f"{size_text(stats.free_bytes)} free")
     return 0

@@ -7,12 +7,16 @@ from collections.abc import Callable
 
 from safekept.core.entries import Kind, Outcome, Remark
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep, Step
 from safekept.core.sqlite import SIDECARS, fold, verify
 
 from ..items import Item, database_of
 from ..plan import LandingPlan
 from .damaged_databases import DAMAGED, leave_out, weigh
 from .staging import Staged, Staging
+
+#: What is advised where the source itself is bad. Whoever restores from a vault has a command for it.
+TRY_OLDER = "Try an older backup of this home"
 
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
@@ -167,9 +171,11 @@ def _missing(staging: Staging, items: dict[str, Item]) -> list[str]:
 def _not_proven(wrong: list[tuple[str, str]], total: int) -> RestoreNotProven:
     wrong.sort()
     named = "; ".join(f"`{path}`: {why}" for path, why in wrong[:5]) + (" …" if len(wrong) > 5 else "")
-    steps = ["Try an older backup of this home"]
+    steps: list[Step] = [TRY_OLDER]
     if all(why.startswith(DAMAGED) for _, why in wrong):
-        steps.append("Take the damaged database all the same: `safekept import FILE --allow-damaged`")
+        steps.append(
+            NextStep("import", ("FILE", "--allow-damaged"), before="Take the damaged database all the same:")
+        )
     else:
         steps.append("Copy the file from its origin again; it may have been damaged on the way")
     return RestoreNotProven(

@@ -14,6 +14,7 @@ from safekept.core.entries import Outcome, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import NoRoom, free_bytes
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite.format import FULL, connect, error_code
 from safekept.core.worker import Worker
 
@@ -153,7 +154,9 @@ class _Rebuild:
             kept="The home is as it was; what was staged has been removed",
             next_steps=(
                 "Make room on that disk, then run the command again",
-                "Or restore without the search index: `safekept import FILE --without-search`",
+                NextStep(
+                    "import", ("FILE", "--without-search"), before="Or restore without the search index:"
+                ),
             ),
             needed=self.facts.bytes,
             free=free,
@@ -166,7 +169,7 @@ def not_rebuilt(path: str, table: str, why: str) -> SearchNotRebuilt:
         f"{index} could not be made anew: {why}",
         kept="The home is as it was; what was staged has been removed",
         next_steps=(
-            "Restore everything but the index: `safekept import FILE --without-search`",
+            NextStep("import", ("FILE", "--without-search"), before="Restore everything but the index:"),
             "Try an older backup of this home",
         ),
         path=path,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from safekept.core.next_step import NextStep
+
 from ..area import LandingNotPermitted
 
 _TABLE = "/proc/self/mountinfo"
@@ -42,7 +44,7 @@ def refuse_mount(place: str) -> LandingNotPermitted:
         kept="The home is as it was",
         next_steps=(
             "Unmount it (in a container: mount its directory, not the file), then run the command again",
-            "Or restore elsewhere and copy by hand: `safekept import FILE --into DIR`",
+            NextStep("import", ("FILE", "--into", "DIR"), before="Or restore elsewhere and copy by hand:"),
         ),
         path=place,
     )

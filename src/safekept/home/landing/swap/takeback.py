@@ -19,6 +19,7 @@ import stat
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
 from safekept.core.files import sync_filesystem
+from safekept.core.next_step import NextStep
 from safekept.core.sqlite import SIDECARS, restore_into
 
 from ..area import TAKEN_BACK, LandingDirectory
@@ -321,7 +322,7 @@ def _not_taken_back(directory: LandingDirectory, failures: list[str]) -> Landing
         kept=f"Everything it replaced is kept in `{directory.replaced}`",
         next_steps=(
             "Remove the cause (stop the program that holds the file, or make room on the disk)",
-            "Then run any command again, for example: `safekept undo`",
+            NextStep("undo", before="Then run any command again, for example:"),
         ),
         landing=directory.path,
         failures=failures,

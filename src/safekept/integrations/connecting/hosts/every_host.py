@@ -6,6 +6,7 @@ import os
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ..host import Host
 from . import claude_code, codex, cursor, gemini, hermes, opencode
@@ -33,7 +34,7 @@ def host_named(name: str) -> Host:
             kept="Nothing was changed",
             next_steps=(
                 f"Name one of: {', '.join(HOSTS)}",
-                "An agent without hooks can be watched instead: see `safekept --help`",
+                NextStep("run", ("--help",), "An agent without hooks can be watched instead: see"),
             ),
         )
     return host
@@ -45,13 +46,13 @@ def scope_of(context: UserContext, host: Host, project: str, home: str) -> str:
         raise NotInProjects(
             f"{host.title} is connected for all projects at once, not for one",
             kept="Nothing was changed",
-            next_steps=(f"Connect it: `safekept connect {host.name}`",),
+            next_steps=(NextStep("connect", (host.name,), before="Connect it:"),),
         )
     if home and host.in_projects:
         raise NotInProjects(
             f"{host.title} has one home, which its own settings name; --home is for Hermes",
             kept="Nothing was changed",
-            next_steps=(f"Connect it: `safekept connect {host.name}`",),
+            next_steps=(NextStep("connect", (host.name,), before="Connect it:"),),
         )
     named = project or home
     return os.path.realpath(os.path.expanduser(named)) if named else host.scope(context)
