@@ -1,4 +1,4 @@
-"""A thread whose end can be trusted.
+"""A thread whose end can be trusted, and hashing on a thread beside other work.
 
 `Thread.join` interrupted by Ctrl-C takes the thread for ended while it runs on (CPython up to 3.12).
 Whoever then closes descriptors or removes directories does so under the feet of a thread that still
@@ -7,8 +7,16 @@ writes, so every thread of ours is waited for by an event that it sets itself as
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+#: Below this a thread costs more than it saves.
+WORTH_A_THREAD = 1 << 18
 
 
 class Worker:
@@ -49,3 +57,39 @@ class Worker:
             self.error = error
         finally:
             self._ended.set()
+
+
+class Digest:
+    """SHA-256 of a stream, computed beside whatever else is done with the bytes.
+
+    Hashing lets go of the interpreter, so on a thread of its own it costs a second core and not the
+    time of the one who reads, compresses or writes (measured: a fifth of a backup of one gigabyte).
+    Give it every chunk in order, ask for the hash, and close it.
+    """
+
+    def __init__(self, size: int) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self._hash = hashlib.sha256()
+        self._pending: Future[None] | None = None
+        self._beside = ThreadPoolExecutor(1, "safekept-hash") if size > WORTH_A_THREAD else None
+
+    def update(self, chunk: bytes) -> None:
+        """Take a chunk; it must not change afterwards."""
+        if self._beside is None:
+            self._hash.update(chunk)
+            return
+        if self._pending is not None:
+            self._pending.result()
+        self._pending = self._beside.submit(self._hash.update, chunk)
+
+    def hexdigest(self) -> str:
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """End the thread; may be called twice."""
+        if self._beside is not None:
+            self._beside.shutdown(wait=True)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from safekept.core.digest import Digest
 from safekept.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.events import Event, Listener
+from safekept.core.worker import Digest
 
 from .account import Account, Spool
 from .lanes import Batch, Job, Sink

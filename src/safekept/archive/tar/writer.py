@@ -13,9 +13,9 @@ from concurrent.futures import Future
 
 import zstandard
 
-from safekept.core.digest import Digest
 from safekept.core.entries import CHUNK, ZEROS, Content, EntryLost, Kind
 from safekept.core.events import Listener
+from safekept.core.worker import Digest
 
 from ..container.container import Container, unreadable
 from ..container.lanes import Batch

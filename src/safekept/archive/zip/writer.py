@@ -16,9 +16,9 @@ from functools import lru_cache
 
 from isal import isal_zlib
 
-from safekept.core.digest import Digest
 from safekept.core.entries import ZEROS, Content, EntryLost, Kind
 from safekept.core.events import Listener
+from safekept.core.worker import Digest
 
 from ..container.account import Spool
 from ..container.container import Container, unreadable

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.digest import Digest
 from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Remark, Source
 from safekept.core.events import Event, Listener
 from safekept.core.files import start_writeback, write_all
 from safekept.core.sqlite import is_database
-from safekept.core.worker import Worker
+from safekept.core.worker import Digest, Worker
 
 from ..items import Item
 from ..plan import LandingPlan

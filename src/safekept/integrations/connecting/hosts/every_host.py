@@ -34,7 +34,7 @@ def host_named(name: str) -> Host:
             kept="Nothing was changed",
             next_steps=(
                 f"Name one of: {', '.join(HOSTS)}",
-                NextStep("run", ("--help",), "An agent without hooks can be watched instead: see"),
+                NextStep("run", ("--", "AGENT"), "An agent without hooks can be watched instead:"),
             ),
         )
     return host
