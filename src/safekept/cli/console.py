@@ -92,12 +92,6 @@ def styled(text: str, **style: Any) -> str:
     return text if plain else click.style(text, **style)
 
 
-def _say_notes(event: Event) -> None:
-    """For who asked for a document: what went wrong beside the work is on standard error, as for people."""
-    if event.text.startswith("Note: "):
-        click.echo(event.text, err=True)
-
-
 class Console:
     """One command's way of talking."""
 
@@ -204,7 +198,7 @@ class Console:
     def listener(self) -> Listener:
         """A listener that draws progress at a terminal, and says only remarks elsewhere."""
         if self.as_json:
-            return _say_notes
+            return self._say_notes
         if self.draws():
             self.finish()
             progress = Console._progress = Progress(self.program)
@@ -219,7 +213,13 @@ class Console:
             if event.text and not self.as_json:
                 self.say(event.text)
 
-        return _say_notes if self.as_json else listen
+        return self._say_notes if self.as_json else listen
+
+    def _say_notes(self, event: Event) -> None:
+        """For who asked for a document: what went wrong beside the work is on standard error, too."""
+        text = self.step(event.text)
+        if text.startswith("Note: "):
+            click.echo(text, err=True)
 
     def _plain_listener(self) -> Listener:
         def listen(event: Event) -> None:
