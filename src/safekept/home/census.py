@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from safekept.core.agents.yaml_nodes import compose, leaves, members
 from safekept.core.entries import DatabaseFacts
 
 from .layout.layout import Layout
 from .layout.rules import Count
-from .yaml_nodes import compose, leaves, members
 
 #: A document beyond this is not counted: no real one comes near, and parsing it would cost memory.
 LARGEST = 8 << 20

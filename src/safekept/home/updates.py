@@ -10,9 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.agents.yaml_nodes import compose, members
 from safekept.core.regular import read_regular
-
-from .yaml_nodes import compose, members
 
 QUICK, FULL, OFF = "quick", "full", "off"
 KEEP = 5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from safekept.actions.base.context import Caller, Choices, Places, UserContext
 
-from .layouts import LayoutsOnDemand
+from .layouts import home_places_on_demand, layouts_on_demand
 from .loading import Settings
 from .scheduled import notify_targets, schedule_plan
 
@@ -33,7 +33,8 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
         source_vault=source,
     )
     choices = Choices(
-        layouts=LayoutsOnDemand(directories),
+        layouts=layouts_on_demand(directories),
+        home_places=home_places_on_demand(directories),
         default_layout=settings.text("layout"),
         default_home=settings.text("home"),
         databases=settings.text("databases"),

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from safekept.core.agents.homes import HomePlace, read_home_places
 
 if TYPE_CHECKING:
     from safekept.home.layout import Layout
 
+Value = TypeVar("Value")
 
-class LayoutsOnDemand(Mapping[str, "Layout"]):
-    """As if they were all read at the start; a bad one is an error at the first use."""
 
-    def __init__(self, directories: tuple[str, ...]) -> None:
-        self._directories = directories
+class OnDemand(Mapping[str, Value]):
+    """As if all of it were read at the start; a bad file is an error at the first use."""
+
+    def __init__(self, load: Callable[[], Mapping[str, Value]]) -> None:
+        self._load = load
 
     @cached_property
-    def _loaded(self) -> Mapping[str, Layout]:
-        from safekept.home.layout import load_layouts
+    def _loaded(self) -> Mapping[str, Value]:
+        return self._load()
 
-        return load_layouts(self._directories)
-
-    def __getitem__(self, name: str) -> Layout:
+    def __getitem__(self, name: str) -> Value:
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -30,3 +32,19 @@ class LayoutsOnDemand(Mapping[str, "Layout"]):
 
     def __len__(self) -> int:
         return len(self._loaded)
+
+
+def layouts_on_demand(directories: tuple[str, ...]) -> Mapping[str, Layout]:
+    """Those that come with safekept, and those in these directories."""
+
+    def load() -> Mapping[str, Layout]:
+        from safekept.home.layout import load_layouts
+
+        return load_layouts(directories)
+
+    return OnDemand(load)
+
+
+def home_places_on_demand(directories: tuple[str, ...]) -> Mapping[str, HomePlace]:
+    """Where the homes of the same layouts are, and nothing else of them."""
+    return OnDemand(lambda: read_home_places(directories))

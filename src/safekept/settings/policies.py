@@ -24,10 +24,13 @@ def with_hermes(settings: Settings, home: str) -> Settings:
 
     What is not there or makes no sense is passed over: it is Hermes's file and not ours to refuse.
     """
-    from safekept.home.yaml_nodes import compose, text_at
+    from safekept.core.agents.yaml_nodes import compose, text_at
 
     try:
-        document = compose(read_regular(os.path.join(home, "config.yaml")).decode("utf-8"))
+        text = read_regular(os.path.join(home, "config.yaml")).decode("utf-8")
+        if "checkpoints" not in text:
+            return settings  # most have no such section, and to parse YAML costs more than the rest of this
+        document = compose(text)
     except (OSError, ValueError):
         return settings
     found: dict[str, object] = {}
@@ -88,9 +91,8 @@ def policy_from(
 ) -> CheckpointPolicy:
     """What holds: ours, and where ours is silent what the Hermes home's own file says."""
     try:
-        place = context.locate(home, layout, existing=False)
-        own = foreign_owner(place.home) is None  # as root, nothing in a home of somebody else is read
-        home = place.home if place.layout.name == "hermes" and own else ""
+        found, name = context.whereabouts(home, layout)  # as root, none of somebody else
+        home = found if name == "hermes" and foreign_owner(found) is None else ""
     except SafekeptError:
         home = ""
     return checkpoint_policy(settings, home)

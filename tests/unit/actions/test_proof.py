@@ -14,9 +14,9 @@ from safekept.actions.drill.checks.interpreter import find_python
 from safekept.actions.drill.checks.without_secrets import blanked
 from safekept.actions.drill.source import LocalDamage, choose_small
 from safekept.actions.drill.subject import is_archive
+from safekept.core.agents.yaml_nodes import compose
 from safekept.core.entries import Content, Entry, EntryList, EntryLost, Kind, no_content
 from safekept.home.layout.layout import load_layouts
-from safekept.home.yaml_nodes import compose
 from snapshots import take
 from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
 

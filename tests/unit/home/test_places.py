@@ -6,15 +6,9 @@ import os
 
 import pytest
 
-from safekept.home.layout.layout import find_home, load_layouts, locate_home, recognise
-from safekept.home.layout.places import (
-    HomeEmpty,
-    HomeNotDirectory,
-    HomeNotFound,
-    HomeUnknown,
-    HomeUnreadable,
-    recognise_home,
-)
+from safekept.core.agents.homes import HomeUnknown, locate_home, recognise_home
+from safekept.home.layout.layout import find_home, load_layouts, recognise
+from safekept.home.layout.places import HomeEmpty, HomeNotDirectory, HomeNotFound, HomeUnreadable
 from unprivileged import as_nobody, nobodys
 
 __all__ = ["nobodys"]

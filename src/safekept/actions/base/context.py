@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from safekept.core.agents.homes import Findable, HomePlace, locate_home, named_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal
+from safekept.core.owner import foreign_owner
 
 if TYPE_CHECKING:
     from safekept.home.layout import Layout
@@ -79,6 +81,8 @@ class Choices:
     """What the user set."""
 
     layouts: Mapping[str, Layout]
+    #: Where the home of each layout is; empty: as the layouts say, which costs more to read.
+    home_places: Mapping[str, HomePlace] = field(default_factory=dict)
     default_layout: str = "hermes"
     default_home: str = ""
     databases: str = "lean"  # how snapshots hold them: `lean` (without what can be rebuilt) or `full`
@@ -152,28 +156,47 @@ class UserContext:
         What this returns is what is printed and what is used; there is no second resolution. With
         `existing`, a home that is missing, unreadable or empty is a typed error.
         """
-        from safekept.home.layout import check_home, find_home, locate_home, recognise_home
+        from safekept.home.layout import check_home, find_home
 
+        if os.geteuid() == 0:
+            in_place = self._as_owner(home or self.choices.default_home, layout, existing)
+            if in_place is not None:
+                return in_place
+        found, name = self.whereabouts(home, layout)
+        chosen = self.layout(name)
+        if existing and (home or self.choices.default_home):
+            check_home(found, chosen)
+        elif existing:
+            find_home(chosen, self.caller.environment, self.places.user_home)
+        return HomeRef(found, chosen)
+
+    def whereabouts(self, home: str = "", layout: str = "") -> tuple[str, str]:
+        """The home that is meant and the name of its layout, for whoever needs no more; it may be missing.
+
+        As root, a home of somebody else is refused: nothing in it is looked at here.
+        """
         home = home or self.choices.default_home
-        if os.geteuid() == 0 and (found := self._as_owner(home, layout, existing)) is not None:
-            return found
-        if not home:
-            chosen = self.layout(layout or self.choices.default_layout)
-            find = find_home if existing else locate_home
-            return HomeRef(find(chosen, self.caller.environment, self.places.user_home), chosen)
         if home == "~" or home.startswith("~/"):
             home = self.places.user_home + home[1:]
+        name = layout or self.choices.default_layout
+        usual = None if home else self.home_places.get(name) or self.layout(name)
+        environment, user_home = self.caller.environment, self.places.user_home
+        named = named_home(usual, environment, user_home) if usual is not None else home
+        if named and (owner := foreign_owner(named)) is not None:
+            raise home_of_another(named, owner.name)
+        if usual is not None:
+            return locate_home(usual, environment, user_home), name
         # Links are resolved once, here: the home may be a link, and must stay one.
         home = os.path.realpath(home)
-        name = layout or recognise_home(home, self.choices.layouts) or "generic"
-        chosen = self.layout(name)
-        if existing:
-            check_home(home, chosen)
-        return HomeRef(home, chosen)
+        return home, layout or recognise_home(home, self.home_places) or "generic"
+
+    @property
+    def home_places(self) -> Mapping[str, Findable]:
+        """Where the home of each layout is."""
+        return self.choices.home_places or self.choices.layouts
 
     def _as_owner(self, home: str, layout: str, existing: bool) -> HomeRef | None:
         """As root: the same, found by the user whose place it is; None where it is root's own."""
-        from safekept.home.layout import named_home
         from safekept.home.owner import worker_for
 
         user_home, layouts = self.places.user_home, dict(self.choices.layouts)

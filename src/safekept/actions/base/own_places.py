@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
+from safekept.core.agents.homes import HomeUnknown, locate_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.address import is_address
-from safekept.home.layout import HomeUnknown, locate_home, recognise_home
 
 from .context import UserContext
 
@@ -24,9 +24,9 @@ def own_places(context: UserContext) -> list[str]:
 def known_homes(context: UserContext) -> list[str]:
     """The homes that the settings and the layouts name, links resolved; they need not exist."""
     found = [os.path.realpath(context.choices.default_home)] if context.choices.default_home else []
-    for layout in context.choices.layouts.values():
+    for place in context.home_places.values():
         try:
-            found.append(locate_home(layout, context.caller.environment, context.places.user_home))
+            found.append(locate_home(place, context.caller.environment, context.places.user_home))
         except HomeUnknown:
             continue
     return found

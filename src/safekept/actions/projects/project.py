@@ -16,6 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shell_word
 
 from ..base.context import UserContext
+from ..base.own_places import known_homes
 
 _SHOWN = 5
 
@@ -47,12 +48,7 @@ def checkpoint_directory(context: UserContext) -> str:
 
 def forbidden_roots(context: UserContext) -> tuple[str, ...]:
     """Directories that are never a project: this user's home, agents' homes, our own data."""
-    found = [context.places.user_home, context.places.data_directory]
-    for name in context.choices.layouts:
-        try:
-            found.append(context.locate(layout=name, existing=False).home)
-        except SafekeptError:
-            continue
+    found = [context.places.user_home, context.places.data_directory, *known_homes(context)]
     return tuple(dict.fromkeys(os.path.realpath(place) for place in found if place))
 
 

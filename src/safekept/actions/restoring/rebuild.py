@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from safekept import __version__
+from safekept.core.agents.homes import recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import free_bytes
 from safekept.core.journal import Record, new_id
 from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_landing
-from safekept.home.layout import recognise_home
 from safekept.vault.read import HomeSource
 
 from ..base.context import HomeRef, UserContext

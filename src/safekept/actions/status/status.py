@@ -12,10 +12,10 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from safekept.core.agents.homes import recognise_home
 from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.home.layout import recognise_home
 from safekept.vault.tags import forgotten_at, layout_of
 
 from ..alarms.alarms import Alarm, open_alarms

@@ -12,7 +12,7 @@ from ..landing.recovery import expire, landings, recover
 from ..landing.swap.moving import discard
 from ..landing.undoing import plan_undo, undo
 from ..layout.layout import Layout
-from ..layout.places import check_home, find_home, locate_home, recognise_home
+from ..layout.places import check_home, find_home
 
 
 def _locate(

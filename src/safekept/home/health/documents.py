@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.agents.yaml_nodes import compose, members
 from safekept.core.regular import read_start
 
 from ..census import LARGEST, count_document
 from ..layout.rules import Count
 from ..scan.content import amount
-from ..yaml_nodes import compose, members
 from .finding import Examination, Finding, counted, of_them, some
 from .losses import Shrinkage
 

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .layout import Layout, check_home, find_home, load_layouts, locate_home, recognise
+    from .layout import Layout, check_home, find_home, load_layouts, recognise
     from .patterns import BadPattern, Matcher, Pattern, parse_pattern
-    from .places import HomeNotDirectory, HomeUnknown, named_home, recognise_home
+    from .places import HomeNotDirectory
     from .rules import Count
 
 __getattr__ = doors(
     __name__,
     {
-        "layout": "Layout check_home find_home load_layouts locate_home recognise",
+        "layout": "Layout check_home find_home load_layouts recognise",
         "patterns": "BadPattern Matcher Pattern parse_pattern",
-        "places": "HomeNotDirectory HomeUnknown named_home recognise_home",
+        "places": "HomeNotDirectory",
         "rules": "Count",
     },
 )

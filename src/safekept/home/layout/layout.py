@@ -15,18 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from safekept.core.agents.homes import COMMON, SHIPPED
 from safekept.core.sqlite.lean import Recipe
 
 from .layout_file import read_layout
 from .patterns import ANY_NAME, Matcher, Pattern
-from .places import check_home, find_home, locate_home, recognise
+from .places import check_home, find_home, recognise
 from .rules import Count, External, Proven, Rule
 
-__all__ = ["Layout", "Rule", "check_home", "find_home", "load_layouts", "locate_home", "recognise"]
-
-_SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "layouts")
-#: The rules of every layout: our own files, and trees that prove what they are.
-_COMMON = "common"
+__all__ = ["Layout", "Rule", "check_home", "find_home", "load_layouts", "recognise"]
 
 
 @dataclass(frozen=True)
@@ -238,7 +235,7 @@ def load_layouts(extra: Sequence[str] = ()) -> dict[str, Layout]:
     A directory that does not exist has no layouts. Raises BadLayout for a file that is not one.
     """
     layouts = dict(_shipped())
-    common = read_layout(os.path.join(_SHIPPED, f"{_COMMON}.toml"))
+    common = read_layout(os.path.join(SHIPPED, COMMON))
     for directory in extra:
         if os.path.isdir(directory):
             layouts |= _load(directory, common)
@@ -247,14 +244,14 @@ def load_layouts(extra: Sequence[str] = ()) -> dict[str, Layout]:
 
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Layout]:
-    common = read_layout(os.path.join(_SHIPPED, f"{_COMMON}.toml"))
-    return _load(_SHIPPED, common)
+    common = read_layout(os.path.join(SHIPPED, COMMON))
+    return _load(SHIPPED, common)
 
 
 def _load(directory: str, common: dict[str, Any]) -> dict[str, Layout]:
     layouts = {}
     for name in sorted(os.listdir(directory)):
-        if name.endswith(".toml") and name != f"{_COMMON}.toml":
+        if name.endswith(".toml") and name != COMMON:
             fields = read_layout(os.path.join(directory, name))
             layouts[fields["name"]] = make_layout(fields, common)
     return layouts

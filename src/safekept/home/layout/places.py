@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from safekept.core.agents.homes import locate_home
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
@@ -35,49 +36,6 @@ class HomeUnreadable(SafekeptError):
 
 class HomeEmpty(SafekeptError):
     code = "home-empty"
-
-
-class HomeUnknown(SafekeptError):
-    code, exit_code = "home-unknown", 2
-
-
-def named_home(layout: Layout, environment: Mapping[str, str], user_home: str) -> str:
-    """The home as the variable or the layout names it: nothing is looked at, no link resolved."""
-    value = environment.get(layout.variable, "").strip() if layout.variable else ""
-    if value == "~" or value.startswith("~/"):
-        value = user_home + value[1:]
-    if value:
-        return os.path.join(value, layout.variable_suffix).rstrip("/") or "/"
-    return os.path.join(user_home, layout.default) if layout.default else ""
-
-
-def locate_home(layout: Layout, environment: Mapping[str, str], user_home: str) -> str:
-    """Where the home is or would be, links resolved; it need not exist."""
-    value = environment.get(layout.variable, "").strip() if layout.variable else ""
-    default = os.path.join(user_home, layout.default) if layout.default else ""
-    if not value:
-        if not default:
-            raise HomeUnknown(
-                f"the layout `{layout.name}` has no usual place for a home",
-                kept="Nothing was read or changed",
-                next_steps=("Name the directory with `--home PATH`",),
-                layout=layout.name,
-            )
-        return os.path.realpath(default)
-    return root_of(layout, named_home(layout, environment, user_home), default)
-
-
-def root_of(layout: Layout, path: str, default: str = "") -> str:
-    """The home that a path belongs to: itself, or the one around it if it is a profile."""
-    path = os.path.realpath(path)
-    if not layout.profiles:
-        return path
-    if default:
-        usual = os.path.realpath(default)
-        if path == usual or path.startswith(usual + "/"):
-            return usual
-    parent = os.path.dirname(path)
-    return os.path.dirname(parent) if os.path.basename(parent) == layout.profiles else path
 
 
 def find_home(layout: Layout, environment: Mapping[str, str], user_home: str) -> str:
@@ -138,22 +96,6 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
 def _thing(layout: Layout) -> str:
     """What to call the place: an agent's home, or just a directory."""
     return "directory" if layout.name == "generic" else f"{layout.title} home"
-
-
-def recognise_home(home: str, layouts: Mapping[str, Layout]) -> str:
-    """The name of the layout whose markers stand at the root of a directory, or ""."""
-    best = ("", (0, 0))
-    for layout in layouts.values():
-        strong = sum(_present(home, marker) for marker in layout.strong)
-        weak = sum(_present(home, marker) for marker in layout.weak)
-        if (strong or weak >= 2) and (strong, weak) > best[1]:
-            best = (layout.name, (strong, weak))
-    return best[0]
-
-
-def _present(home: str, marker: str) -> bool:
-    path = os.path.join(home, marker)
-    return os.path.isdir(path) if marker.endswith("/") else os.path.isfile(path)
 
 
 def recognise(paths: Iterable[str], layouts: Mapping[str, Layout] | None = None) -> tuple[str, str] | None:

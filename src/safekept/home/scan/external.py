@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from safekept.core.agents.yaml_nodes import compose, text_at
 from safekept.core.entries import Outcome, Remark
 from safekept.core.regular import read_regular
 
 from ..layout.layout import Layout
 from ..layout.rules import External
-from ..yaml_nodes import compose, text_at
 
 _LARGEST_SETTINGS = 8 << 20
 

@@ -13,9 +13,9 @@ import re
 import tomllib
 from collections.abc import Callable
 
+from safekept.core.agents.yaml_nodes import compose
 from safekept.core.sqlite import is_database
 from safekept.home.layout import BadPattern, Matcher, parse_pattern
-from safekept.home.yaml_nodes import compose
 
 from ...base.scope import losses
 from ..receipts import UNKNOWN

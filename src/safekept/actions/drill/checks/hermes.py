@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.agents.yaml_nodes import compose, members
 from safekept.core.events import Event, Listener
 from safekept.core.sqlite.check import count as ask
 from safekept.core.sqlite.format import connect
-from safekept.home.yaml_nodes import compose, members
 
 from ..receipts import LEFT_OUT, UNKNOWN
 from .agents_place import agents_place

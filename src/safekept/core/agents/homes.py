@@ -1,0 +1,142 @@
+"""Where agents' homes are: by the variable that moves one, by its usual place, by what lies in it.
+
+Only the head of a layout is read here, without the rules of what is kept, so that whoever works on a project
+learns which directories are homes and pays for nothing else. What is found is the home that is used and the
+one that is printed. A variable that points at a profile means the home around it. A home behind a link is
+used where it really is; the link or mount point itself is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import SafekeptError
+from ..regular import read_regular
+
+#: The layouts that come with safekept.
+SHIPPED = os.path.join(os.path.abspath(__file__).rsplit(os.sep, 3)[0], "home", "layouts")
+#: The file of what holds for every layout, and is none itself.
+COMMON = "common.toml"
+
+
+class HomeUnknown(SafekeptError):
+    code, exit_code = "home-unknown", 2
+
+
+class Findable(Protocol):
+    """What is known of where an agent's home is; a whole layout knows it too."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def variable(self) -> str: ...
+    @property
+    def variable_suffix(self) -> str: ...
+    @property
+    def default(self) -> str: ...
+    @property
+    def profiles(self) -> str: ...
+    @property
+    def strong(self) -> tuple[str, ...]: ...
+    @property
+    def weak(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HomePlace:
+    """The head of one layout."""
+
+    name: str
+    variable: str = ""  # the environment variable that moves the home
+    variable_suffix: str = ""  # what the agent appends to that variable's value
+    default: str = ""  # relative to the user's home directory
+    profiles: str = ""  # the directory of profiles
+    strong: tuple[str, ...] = ()  # one of these at the root proves a home
+    weak: tuple[str, ...] = ()  # or two of these
+
+
+def read_home_places(directories: Sequence[str] = ()) -> dict[str, HomePlace]:
+    """Of the shipped layouts and of those in the user's directories; the same name replaces.
+
+    A file that is no layout is passed over here: whoever reads layouts whole says what is wrong with it.
+    """
+    found: dict[str, HomePlace] = {}
+    for directory in (SHIPPED, *directories):
+        names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+        for name in names:
+            if not name.endswith(".toml") or name == COMMON:
+                continue
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+                place = _place(tomllib.loads(read_regular(os.path.join(directory, name)).decode("utf-8")))
+                found |= {place.name: place} if place.name else {}
+    return found
+
+
+def _place(fields: Mapping[str, Any]) -> HomePlace:
+    markers, profiles = fields.get("markers", {}), fields.get("profiles", {})
+    words = [fields.get(key, "") for key in ("name", "variable", "variable_suffix", "default")]
+    words.append(profiles.get("directory", "").strip("/"))
+    marks = [tuple(markers.get(key, ())) for key in ("strong", "weak")]
+    if not all(isinstance(word, str) for word in (*words, *marks[0], *marks[1])):
+        raise TypeError("not the fields of a layout")
+    return HomePlace(words[0], words[1], words[2], words[3], words[4], marks[0], marks[1])
+
+
+def named_home(layout: Findable, environment: Mapping[str, str], user_home: str) -> str:
+    """The home as the variable or the layout names it: nothing is looked at, no link resolved."""
+    value = environment.get(layout.variable, "").strip() if layout.variable else ""
+    if value == "~" or value.startswith("~/"):
+        value = user_home + value[1:]
+    if value:
+        return os.path.join(value, layout.variable_suffix).rstrip("/") or "/"
+    return os.path.join(user_home, layout.default) if layout.default else ""
+
+
+def locate_home(layout: Findable, environment: Mapping[str, str], user_home: str) -> str:
+    """Where the home is or would be, links resolved; it need not exist."""
+    value = environment.get(layout.variable, "").strip() if layout.variable else ""
+    default = os.path.join(user_home, layout.default) if layout.default else ""
+    if not value:
+        if not default:
+            raise HomeUnknown(
+                f"the layout `{layout.name}` has no usual place for a home",
+                kept="Nothing was read or changed",
+                next_steps=("Name the directory with `--home PATH`",),
+                layout=layout.name,
+            )
+        return os.path.realpath(default)
+    return root_of(layout, named_home(layout, environment, user_home), default)
+
+
+def root_of(layout: Findable, path: str, default: str = "") -> str:
+    """The home that a path belongs to: itself, or the one around it if it is a profile."""
+    path = os.path.realpath(path)
+    if not layout.profiles:
+        return path
+    if default:
+        usual = os.path.realpath(default)
+        if path == usual or path.startswith(usual + "/"):
+            return usual
+    parent = os.path.dirname(path)
+    return os.path.dirname(parent) if os.path.basename(parent) == layout.profiles else path
+
+
+def recognise_home(home: str, layouts: Mapping[str, Findable]) -> str:
+    """The name of the layout whose markers stand at the root of a directory, or ""."""
+    best = ("", (0, 0))
+    for layout in layouts.values():
+        strong = sum(_present(home, marker) for marker in layout.strong)
+        weak = sum(_present(home, marker) for marker in layout.weak)
+        if (strong or weak >= 2) and (strong, weak) > best[1]:
+            best = (layout.name, (strong, weak))
+    return best[0]
+
+
+def _present(home: str, marker: str) -> bool:
+    path = os.path.join(home, marker)
+    return os.path.isdir(path) if marker.endswith("/") else os.path.isfile(path)
