@@ -66,3 +66,12 @@ def test_what_a_command_imports_is_what_it_really_takes_in():
     assert not log["rooms"].keys() & {"vault", "checkpoints"} and log["rooms"]["core"] > 3
     assert "cli" not in hook["rooms"] and hook["rooms"]["checkpoints"] > 20
     assert rollback["rooms"]["checkpoints"] > 20 and rollback["modules"] >= sum(rollback["rooms"].values())
+
+
+def test_a_rollback_in_a_project_loads_no_module_of_vault_or_home():
+    start = loaded("figures_start")
+    with start.places([os.path.dirname(WORKSHOP)]) as (place,):
+        place.before("rollback 1")
+        for command in ("rollback 1 --dry-run", "rollback 1", "rollback --undo"):
+            rooms = place.imports(command)["rooms"]
+            assert not rooms.keys() & {"vault", "home"}, (command, rooms)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from safekept.actions.status.status import Status
     from safekept.api.archives import backup, import_archive
     from safekept.api.guarding import LossFound, guard
-    from safekept.api.projects import Checkpoints, Turn
+    from safekept.api.projects import Checkpoints
     from safekept.api.snapshots import history, restore, snapshot, snapshots
     from safekept.api.state import status, undo
+    from safekept.api.turns import Turn
     from safekept.api.values import (
         Archive,
         Diff,
@@ -68,7 +69,8 @@ _MODULES = {
     "safekept.actions.status.status": ("Status",),
     "safekept.api.archives": ("backup", "import_archive"),
     "safekept.api.guarding": ("LossFound", "guard"),
-    "safekept.api.projects": ("Checkpoints", "Turn"),
+    "safekept.api.projects": ("Checkpoints",),
+    "safekept.api.turns": ("Turn",),
     "safekept.api.snapshots": ("history", "restore", "snapshot", "snapshots"),
     "safekept.api.state": ("status", "undo"),
     "safekept.core.errors": ("SafekeptError",),

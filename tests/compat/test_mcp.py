@@ -355,6 +355,10 @@ def test_a_file_of_the_home_is_in_the_timeline_of_the_project(with_home):
         assert [one["id"] for one in listed.data["home_points"]] == [point.id]
         assert "in the agent's home: SOUL.md  before skill_manage" in listed.text
         broken, tree = tree_facts(ground.home, databases="ignore"), ground.tree()
+        seen = await agent.call("diff", checkpoint=point.id)
+        assert not seen.failed, seen
+        assert (seen.data["home"], seen.data["files"]) == (ground.home, ["SOUL.md"])
+        assert "+You are somebody else." in seen.data["diff"]
         plan = await agent.call("roll_back", checkpoint=point.id)
         assert plan.data["plan"]["replace"] == ["SOUL.md"]
         assert (await agent.call("roll_back", checkpoint=point.id, confirm="wrong")).failed

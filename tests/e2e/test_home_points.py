@@ -125,6 +125,23 @@ def test_an_id_brings_the_files_of_the_home_back_from_anywhere_and_undo_takes_it
     assert set(after) <= {"skills", "cron"}  # directories that got an entry back
 
 
+@pytest.mark.parametrize("words", [("1", "--dry-run"), ("1", "--diff"), ("1",), ("--undo",)])
+def test_a_number_in_a_project_asks_no_vault(user, say, monkeypatch, words):
+    """A vault on a server that does not answer would hold every rollback up."""
+    project, _, _ = worked(user, say, monkeypatch)
+    if words == ("--undo",):
+        assert say("rollback", "1").code == 0
+
+    def asked(*_: object, **__: object) -> None:
+        pytest.fail("the vault was opened")
+
+    monkeypatch.setattr("safekept.actions.vault.opening.open_vault", asked)
+    monkeypatch.setattr("safekept.vault.repo.Repository.open", asked)
+    done = say("rollback", *words)
+    assert done.code == 0, done.err
+    assert read(project, "main.py") == ("one\n" if words == ("1",) else "two\n")
+
+
 def test_the_undo_of_a_project_is_not_mistaken_for_that_of_the_home(user, say, monkeypatch):
     _, home = user
     project, _, second = worked(user, say, monkeypatch)

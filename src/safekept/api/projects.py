@@ -1,4 +1,4 @@
-"""Projects: checkpoints of one, going back to them, and keeping them while an agent of yours works."""
+"""Projects: checkpoints of one, and going back to them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .here import Here, PathLike, any_text, here, text, texts, words
-from .home_files import home_point_named, home_points_of, keep_home_files, roll_home_back
-from .values import Diff, Missing, Point, Protected, RolledBack, Step
+from .apart import in_its_own_process
+from .here import Here, PathLike, here, text, texts
+from .turns import Turn
+from .values import Diff, Missing, Point, RolledBack, Step
 
 if TYPE_CHECKING:
-    from safekept.actions.projects.rollback import RollbackOutcome
-    from safekept.checkpoints.checkpoint import Checkpoint
-    from safekept.checkpoints.checkpoints import Checkpoints as Door
-    from safekept.checkpoints.take import Protection
+    from safekept.actions.projects.points import PointRollback, Points
+    from safekept.actions.projects.timeline import Row
 
 
 class Checkpoints:
@@ -61,7 +59,9 @@ class Checkpoints:
         )
         point = done.taken.checkpoint or done.taken.latest
         assert point is not None  # one that is asked for is always taken
-        return _point(point)
+        from safekept.actions.projects.timeline import Row
+
+        return _listed(Row(0, point))
 
     def list(self, *, session: str = "", turn: str = "", every: bool = False) -> list[Point]:
         """What can be gone back to, newest first; number 1 undoes the last change.
@@ -72,26 +72,12 @@ class Checkpoints:
         >>> safekept.Checkpoints(project).list()
         []
         """
-        from safekept.actions.projects.rollback import list_timeline
-
-        user = here()
-        found = list_timeline(
-            user.context,
-            self.directory,
-            settings=user.policy.take,
-            session=session,
-            turn=turn,
-            every=every,
-        )
-        points = [
-            _point(row.checkpoint, row.number, row.changes.files if row.changes else None, row.damaged)
-            for row in found.rows
-        ]
-        points += home_points_of(user, session, turn)
-        return sorted(points, key=lambda one: one.time_ns, reverse=True)
+        with _points(here(), self.directory) as points:
+            found = points.list(session=session, turn=turn, every=every)
+        return [_listed(row) for row in found.in_order]
 
     def diff(self, point: str | int = 1, *, files: Iterable[PathLike] = ()) -> Diff:
-        """What changed since a checkpoint, by its number or id; as a unified diff.
+        """What changed since a point of the list, by its number or id; as a unified diff.
 
         >>> checkpoints = safekept.Checkpoints(project)
         >>> point = checkpoints.take()
@@ -99,13 +85,9 @@ class Checkpoints:
         >>> checkpoints.diff().files
         ('new.py',)
         """
-        from safekept.actions.projects.rollback import show_difference
-
-        user = here()
-        names = texts(files)
-        found = show_difference(user.context, self.directory, str(point), names, settings=user.policy.take)
-        paths = tuple(path for path, _, _ in found.pairs)
-        return Diff(found.project, found.checkpoint.id, paths, "\n".join(found.lines))
+        with _points(here(), self.directory) as points:
+            found = points.diff(points.resolve(str(point)), texts(files))
+        return Diff(found.point.place, found.point.id, found.files, "\n".join(found.lines))
 
     def rollback(
         self,
@@ -115,11 +97,10 @@ class Checkpoints:
         overwrite_mine: bool = False,
         dry_run: bool = False,
     ) -> RolledBack:
-        """Go back to a checkpoint, by its number or id; with `files` only those.
+        """Go back to a point of the list, by its number or id; with `files` only those.
 
         Files that the user changed after the agent's last turn stay, unless `overwrite_mine`. With `dry_run`
-        the answer is the plan. What is replaced is kept: `undo()` brings it back; after going back to a point
-        of the kind `home`, `safekept.undo()` does.
+        the answer is the plan. What is replaced is kept: `undo()` brings it back.
 
         >>> checkpoints = safekept.Checkpoints(project)
         >>> point = checkpoints.take()
@@ -129,10 +110,18 @@ class Checkpoints:
         >>> checkpoints.rollback().done
         True
         """
-        return self._roll_back(str(point), files, overwrite_mine, undo=False, dry_run=dry_run)
+        from safekept.actions.projects.points import HOME
+
+        names = texts(files)
+        with _points(here(), self.directory) as points:
+            target = points.resolve(str(point))
+            if target.kind == HOME:
+                return _roll_home_back(self.directory, target.id, names, dry_run)
+            go = points.plan if dry_run else points.apply
+            return _rolled_back(go(target, names, overwrite_mine=overwrite_mine))
 
     def undo(self, *, overwrite_mine: bool = False, dry_run: bool = False) -> RolledBack:
-        """Take the last rollback of this project back.
+        """Take the last rollback back: of this project, or of files of an agent's home asked for here.
 
         >>> checkpoints = safekept.Checkpoints(project)
         >>> point = checkpoints.take()
@@ -142,7 +131,13 @@ class Checkpoints:
         >>> (project / "parser.py").read_text()
         'better'
         """
-        return self._roll_back("", (), overwrite_mine, undo=True, dry_run=dry_run)
+        from safekept.actions.projects.points import HOME
+
+        with _points(here(), self.directory) as points:
+            target = points.last_rollback()
+            if target.kind == HOME:
+                return _undo_home_rollback(self.directory, dry_run)
+            return _rolled_back(points.undo(target, overwrite_mine=overwrite_mine, dry_run=dry_run))
 
     @contextmanager
     def turn(self, session: str, turn: str = "") -> Iterator[Turn]:
@@ -179,116 +174,61 @@ class Checkpoints:
         finally:
             door.after(wait=True)
 
-    def _roll_back(
-        self, target: str, files: Iterable[PathLike], overwrite_mine: bool, *, undo: bool, dry_run: bool
-    ) -> RolledBack:
-        from safekept.actions.projects.rollback import RollbackRequest, rollback
 
-        user: Here = here()
-        names = texts(files)
-        if not undo and (point := home_point_named(user, self.directory, target)):
-            return roll_home_back(point, names, self.directory, dry_run=dry_run)
-        request = RollbackRequest(
-            directory=self.directory,
-            target=target,
-            files=names,
-            overwrite_mine=overwrite_mine,
-            undo=undo,
-            dry_run=dry_run,
-            settings=user.policy.take,
-        )
-        return _rolled_back(rollback(user.context, request))
+def _points(user: Here, directory: str) -> Points:
+    from safekept.actions.projects.points import Points
+
+    return Points(
+        user.context,
+        directory,
+        settings=user.policy.take,
+        deadline=user.deadline,
+        keep_days=user.settings.number("import.keep_days"),
+    )
 
 
-class Turn:
-    """One turn of an agent, from `Checkpoints.turn`."""
-
-    def __init__(self, door: Door, directory: str, user: Here, session: str, turn: str) -> None:
-        self._door, self._directory, self._user = door, directory, user
-        self._session, self._turn = session, turn
-
-    @property
-    def _off(self) -> bool:
-        """Whether this session, or whoever started it, wants no checkpoints."""
-        from safekept.actions.hosts.sessions import switch
-
-        here = self._user.context
-        return not switch(here.places.data_directory, here.caller.environment, self._session).on
-
-    def before(self, paths: Iterable[PathLike], *, reason: str = "") -> Protected:
-        """Call before a tool changes these files; relative ones are meant in the project's directory.
-
-        Files of an agent's home are kept in the vault, as a point of the kind `home`.
-
-        >>> with safekept.Checkpoints(project).turn("session-1") as turn:
-        ...     turn.before(["parser.py", "not_there_yet.py"]).complete
-        True
-        """
-        if self._off:
-            return Protected((), off=True)
-        names = [os.path.join(self._directory, any_text(path)) for path in words(paths)]
-        others, points, failures = keep_home_files(
-            self._user, names, reason=reason, session=self._session, turn=self._turn
-        )
-        found = _protected(self._door.before(others, reason, directory=self._directory))
-        return replace(
-            found, checkpoints=(*found.checkpoints, *points), failures=(*found.failures, *failures)
-        )
-
-    def before_shell(self, directory: PathLike | None = None, *, reason: str = "") -> Protected:
-        """Call before a command whose changes nobody can foresee: the whole project is kept.
-
-        >>> with safekept.Checkpoints(project).turn("session-1") as turn:
-        ...     kept = turn.before_shell(reason="before make clean")
-        >>> len(kept.checkpoints)
-        1
-        """
-        if self._off:
-            return Protected((), off=True)
-        place = os.path.join(self._directory, any_text(directory))
-        found = self._door.before([place], reason, directory=place, shell=True)  # noqa: S604 - no shell is run
-        return _protected(found)
+@in_its_own_process
+def _roll_home_back(directory: str, point: str, files: tuple[str, ...], dry_run: bool) -> RolledBack:
+    with _points(here(), directory) as points:
+        go = points.plan if dry_run else points.apply
+        return _rolled_back(go(points.resolve(point), files))
 
 
-def _point(point: Checkpoint, number: int = 0, changed: int | None = None, damaged: bool = False) -> Point:
+@in_its_own_process
+def _undo_home_rollback(directory: str, dry_run: bool) -> RolledBack:
+    with _points(here(), directory) as points:
+        return _rolled_back(points.undo(dry_run=dry_run))
+
+
+def _listed(row: Row) -> Point:
+    point = row.point
     return Point(
         point.id,
-        point.project,
-        number or None,
+        point.place,
+        row.number or None,
         point.time_ns,
         point.kind,
         point.reason,
         point.session,
         point.turn,
-        changed,
-        damaged,
+        row.changes.files if row.changes else None,
+        row.damaged,
     )
 
 
-def _rolled_back(outcome: RollbackOutcome) -> RolledBack:
+def _rolled_back(outcome: PointRollback) -> RolledBack:
+    from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.checkpoints.points import LEFT
 
-    plan, done = outcome.plan, outcome.rolled_back
-    pairs = [(step.path, step.action) for step in plan.steps] if done is None else done.done
-    left = plan.left if done is None else done.left
+    plan = outcome.plan if isinstance(outcome, RollbackOutcome) else None
     return RolledBack(
-        project=plan.project,
-        checkpoint=plan.target.id,
-        done=done is not None,
-        steps=tuple(Step(path, action) for path, action in pairs),
-        left=tuple(Missing(one.path, LEFT[one.reason]) for one in left),
-        complete=done.complete if done is not None else not plan.incomplete(plan.left),
-        operation=outcome.operation if done is not None else "",
-        not_covered=tuple(Missing(one.path, LEFT[one.reason]) for one in plan.not_covered),
-        gone=tuple(Missing(one.path, LEFT[one.reason]) for one in plan.gone),
-    )
-
-
-def _protected(found: Protection) -> Protected:
-    points = [taken.checkpoint or taken.latest for taken in found.taken]
-    return Protected(
-        checkpoints=tuple(point.id for point in points if point is not None),
-        skipped=tuple(Missing(one.path, one.detail or one.reason) for one in found.skipped),
-        failures=tuple(one.what for one in found.failures),
-        notices=tuple(found.notices),
+        project=outcome.point.place,
+        checkpoint=outcome.point.id,
+        done=not outcome.planned,
+        steps=tuple(Step(path, action) for path, action in outcome.steps),
+        left=tuple(Missing(path, why) for path, why in outcome.stays),
+        complete=outcome.complete,
+        operation="" if outcome.planned else outcome.operation,
+        not_covered=tuple(Missing(one.path, LEFT[one.reason]) for one in plan.not_covered) if plan else (),
+        gone=tuple(Missing(one.path, LEFT[one.reason]) for one in plan.gone) if plan else (),
     )

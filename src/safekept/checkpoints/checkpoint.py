@@ -51,6 +51,20 @@ class Checkpoint:
     def numbered(self) -> bool:
         return self.kind in NUMBERED
 
+    @property
+    def place(self) -> str:
+        """The directory that it is a point of."""
+        return self.project
+
+    @property
+    def short(self) -> str:
+        """The id as a list shows it; it means the same."""
+        return self.id
+
+    @property
+    def title(self) -> str:
+        return f"checkpoint {self.id}"
+
     def as_dict(self) -> dict[str, object]:
         return {
             "id": self.id,

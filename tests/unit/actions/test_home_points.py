@@ -16,21 +16,21 @@ import pytest
 from contexts import throwaway
 from homes import make_hermes_home, tree_facts
 from safekept.actions.base.context import HomeRef, UserContext
-from safekept.actions.projects.home_points import memory as home_point_memory
+from safekept.actions.projects.home_points import last_points as home_point_memory
 from safekept.actions.projects.home_points import paths as home_point_paths
 from safekept.actions.projects.home_points import take as home_points
 from safekept.actions.projects.home_points.paths import HomePointTooLarge, OutsideHome, unknown_paths
-from safekept.actions.projects.home_points.point import HomePoint
+from safekept.actions.projects.home_points.point import HomePoint, NotInHomePoint
 from safekept.actions.projects.home_points.rollback import (
     HomeRollback,
     HomeRollbackRequest,
-    NotInHomePoint,
-    last_home_rollback,
     roll_back_home,
 )
 from safekept.actions.projects.home_points.take import before_home_change, snapshot_if_due
-from safekept.actions.projects.home_points.timeline import home_around, home_timeline, named_point
+from safekept.actions.projects.home_points.timeline import home_around, home_timeline
 from safekept.actions.projects.home_points.timeline import home_points as listed_points
+from safekept.actions.projects.points import HOME, Points
+from safekept.actions.projects.project import NoCheckpointsHere
 from safekept.actions.snapshots.choosing import choose, latest
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.listing import list_home
@@ -68,6 +68,19 @@ def keep(user: UserContext, *paths: str, **facts: str) -> HomePoint:
 
 def back(user: UserContext, point: HomePoint, *files: str, dry_run: bool = False) -> HomeRollback:
     return roll_back_home(user, HomeRollbackRequest(point.id, files, home_of(user), dry_run))
+
+
+def named_point(user: UserContext, directory: str, word: str) -> str:
+    with Points(user, directory) as points:
+        target = points.resolve(word)
+    assert target.kind == HOME
+    return target.id
+
+
+def last_home_rollback(user: UserContext, directory: str) -> str:
+    with Points(user, directory) as points, contextlib.suppress(NoCheckpointsHere):
+        return points.last_rollback().id
+    return ""
 
 
 def write(user: UserContext, path: str, text: str) -> None:
@@ -544,9 +557,10 @@ def test_in_a_home_number_one_undoes_the_last_change(user: UserContext) -> None:
     assert raised.value.what == f"there is no home point 1: nothing changed in `{home}` that could be undone"
     take_back(user, UndoRequest(operation=last.operation))
     assert named_point(user, home, "1") == points[0].id
-    assert named_point(user, user.places.user_home, "1") == ""  # outside a home a number is a checkpoint's
     assert named_point(user, user.places.user_home, points[0].id[:6]) == points[0].id
-    assert named_point(user, user.places.user_home, "zzzz") == ""
+    for word in ("1", "zzzz"):  # outside a home a number is a checkpoint's
+        with pytest.raises(NoCheckpointsHere):
+            named_point(user, user.places.user_home, word)
 
 
 def test_the_last_rollback_is_known_and_taken_back_once(user: UserContext) -> None:

@@ -336,6 +336,41 @@ def test_files_of_the_home_are_kept_in_the_same_timeline(user, home, project):
     assert soul.read_text() == "Somebody else."
 
 
+def changed_home(checkpoints, home, project) -> tuple[str, str]:
+    """A turn that changed a file of the home and one of the project; the points, the home's first."""
+    with checkpoints.turn("s", "t") as turn:
+        turn.before([home / "SOUL.md", "a.txt"], reason="before a change of both")
+        (home / "SOUL.md").write_text("Somebody else.")
+        (project / "a.txt").write_text("two\n")
+    points = {point.kind: point.id for point in checkpoints.list(session="s")}
+    return points["home"], points["before"]
+
+
+def test_every_id_of_the_list_has_a_difference(user, home, project):
+    checkpoints = safekept.Checkpoints(project)
+    at_home, _ = changed_home(checkpoints, home, project)
+    for point in checkpoints.list():
+        assert checkpoints.diff(point.id).checkpoint == point.id
+    found = checkpoints.diff(at_home)
+    assert (found.project, found.files) == (str(home), ("SOUL.md",))
+    assert "+Somebody else." in str(found)
+
+
+def test_undo_takes_the_last_rollback_back_whatever_it_was_of(user, home, project):
+    checkpoints = safekept.Checkpoints(project)
+    at_home, in_project = changed_home(checkpoints, home, project)
+    assert checkpoints.rollback(in_project).done
+    assert checkpoints.rollback(at_home).done
+    planned = checkpoints.undo(dry_run=True)
+    assert not planned.done and (planned.project, planned.steps[0].path) == (str(home), "SOUL.md")
+    done = checkpoints.undo()
+    assert done.done and done.complete and done.operation
+    assert (home / "SOUL.md").read_text() == "Somebody else."
+    assert (project / "a.txt").read_text() == "one\n", "the older rollback stands"
+    assert checkpoints.undo().project == str(project)
+    assert (project / "a.txt").read_text() == "two\n"
+
+
 def test_a_turn_obeys_the_switch(user, project, monkeypatch):
     monkeypatch.setenv("SAFEKEPT_CHECKPOINTS", "0")
     with safekept.Checkpoints(project).turn("s") as turn:

@@ -6,20 +6,18 @@ It never asks. What it does can be undone by one command, which it names.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from safekept.checkpoints.checkpoint import Checkpoint
-from safekept.checkpoints.points import Moment, find_checkpoint, find_files, moments
 from safekept.checkpoints.rollback import (
     RollbackPlan,
     RolledBack,
     plan_rollback,
     plan_undo,
-    recover,
     roll_back,
+    rollback_lock,
     unmake,
 )
 from safekept.checkpoints.store import Store
@@ -29,21 +27,8 @@ from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 
 from ..base.context import UserContext
-from ..base.record import error_facts, record
+from ..base.record import record, recording_failure
 from .project import checkpoint_directory, need_project
-from .timeline import (
-    Difference,
-    Timeline,
-    add_home_points,
-    difference_since,
-    difference_to_nothing,
-    seen,
-    timeline,
-)
-
-
-class ProjectUnreadable(SafekeptError):
-    code = "project-unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +54,51 @@ class RollbackOutcome:
     operation: str
     plan: RollbackPlan
     rolled_back: RolledBack | None
+    undoes: bool = False  # it takes an earlier rollback back
+
+    @property
+    def point(self) -> Checkpoint:
+        return self.plan.target
+
+    @property
+    def planned(self) -> bool:
+        """Whether nothing was done, and this is what would be."""
+        return self.rolled_back is None
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def complete(self) -> bool:
+        if self.rolled_back is not None:
+            return self.rolled_back.complete
+        return not self.plan.incomplete(self.plan.left)
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """Paths that were changed, or would be, and how: an action of a rollback."""
+        if self.rolled_back is not None:
+            return self.rolled_back.done
+        return [(step.path, step.action) for step in self.plan.steps]
+
+    @property
+    def stays(self) -> list[tuple[str, str]]:
+        """What differs and stays as it is, and why."""
+        left = self.plan.left if self.rolled_back is None else self.rolled_back.left
+        return [(one.path, one.why) for one in left]
+
+    @property
+    def notes(self) -> list[str]:
+        return self.plan.remarks if self.rolled_back is None else self.rolled_back.remarks
+
+    @property
+    def seconds(self) -> float:
+        return self.rolled_back.seconds if self.rolled_back else 0.0
+
+    @property
+    def plan_document(self) -> dict[str, object]:
+        return self.plan.as_dict()
 
     def as_dict(self) -> dict[str, object]:
         done = self.rolled_back.as_dict() if self.rolled_back else None
@@ -87,34 +117,34 @@ def checkpoint_store(context: UserContext, listener: Listener = silent) -> Itera
 
 def rollback(context: UserContext, request: RollbackRequest, listener: Listener = silent) -> RollbackOutcome:
     """Plan and do it. Raises the typed errors of `checkpoints.rollback`; each says what was kept."""
+    with checkpoint_store(context, listener) as store:
+        project = need_project(store, request.directory, context)
+        return rollback_in(context, store, project, request, listener)
+
+
+def rollback_in(
+    context: UserContext, store: Store, project: str, request: RollbackRequest, listener: Listener = silent
+) -> RollbackOutcome:
+    """The same in a store that is open. One lock is held from the plan to the end."""
     operation, began = new_id(), time.monotonic()
     verb = "rollback-undo" if request.undo else "rollback"
-    project = ""
-    try:
-        with checkpoint_store(context, listener) as store:
-            project = need_project(store, request.directory, context)
-            plan = _plan(store, project, request, listener)
-            if request.dry_run:
-                _leave_as_found(plan)
-                return RollbackOutcome(operation, plan, None)
-            _ask_whether_agreed(request, plan)
-            done = roll_back(
-                store, plan, settings=request.settings, session=request.session, listener=listener
-            )
-            sessions = _sessions(store, project) if done.done else ()
-    except BaseException as error:
+    with contextlib.ExitStack() as stack:
         if not request.dry_run:
-            failed = "failed" if isinstance(error, Exception) else "interrupted"
-            seconds = round(time.monotonic() - began, 3)
-            failure = {"project": project, "seconds": seconds, "error": error_facts(error)}
-            record(context, Record(operation, verb, failed, facts=failure), listener)
-        raise
+            stack.enter_context(recording_failure(context, operation, verb, {"project": project}, listener))
+        stack.enter_context(rollback_lock(store, project))
+        plan = _plan(store, project, request, listener)
+        if request.dry_run:
+            _leave_as_found(plan)
+            return RollbackOutcome(operation, plan, None, request.undo)
+        _ask_whether_agreed(request, plan)
+        done = roll_back(store, plan, settings=request.settings, session=request.session, listener=listener)
+        sessions = _sessions(store, project) if done.done else ()
     facts = {**_facts(project, done), "seconds": round(time.monotonic() - began, 3)}
     state = "done" if done.complete else "incomplete"
     record(context, Record(operation, verb, state, facts=facts), listener)
     if done.done:
         _tell_agents(context, plan, request.undo, sessions)
-    return RollbackOutcome(operation, plan, done)
+    return RollbackOutcome(operation, plan, done, request.undo)
 
 
 def _plan(store: Store, project: str, request: RollbackRequest, listener: Listener) -> RollbackPlan:
@@ -187,71 +217,3 @@ def _tell_agents(context: UserContext, plan: RollbackPlan, undo: bool, sessions:
     point = f"checkpoint {plan.target.id}"
     news = RollbackNews(plan.project, point, plan.target.reason, plan.files, undo=undo)
     leave_news(context, news, (*sessions, *sessions_in(context.places.data_directory, plan.project)))
-
-
-def list_timeline(
-    context: UserContext,
-    directory: str,
-    *,
-    settings: TakeSettings | None = None,
-    session: str = "",
-    turn: str = "",
-    every: bool = False,
-    listener: Listener = silent,
-) -> Timeline:
-    """The list that `safekept rollback` shows. A rollback that was killed is finished first."""
-    with checkpoint_store(context, listener) as store:
-        with contextlib.suppress(SafekeptError):
-            recover(store, need_project(store, directory, context), settings=settings, listener=listener)
-        found = timeline(
-            store,
-            directory,
-            context,
-            settings=settings,
-            session=session,
-            turn=turn,
-            every=every,
-            listener=listener,
-        )
-    add_home_points(context, found, session=session, turn=turn, every=every)
-    return found
-
-
-def list_everything(context: UserContext, listener: Listener = silent) -> list[Checkpoint]:
-    """The points of all projects in one list, newest first."""
-    with checkpoint_store(context, listener) as store:
-        points = [point for project in store.projects() for point in store.checkpoints(project)]
-    return sorted(points, key=lambda point: (point.time_ns, point.id), reverse=True)
-
-
-def show_difference(
-    context: UserContext,
-    directory: str,
-    target: str,
-    files: Sequence[str] = (),
-    *,
-    settings: TakeSettings | None = None,
-    listener: Listener = silent,
-) -> Difference:
-    """What changed since a checkpoint, as text."""
-    with contextlib.ExitStack() as stack:
-        store = stack.enter_context(checkpoint_store(context, listener))
-        project = need_project(store, directory, context)
-        if not os.path.lexists(project):  # gone whole: everything changed
-            point = find_checkpoint(store, project, target, None)
-            return difference_to_nothing(store, project, point, files, directory)
-        reading, live = stack.enter_context(seen(store, project, settings, listener))
-        if live is None:
-            raise ProjectUnreadable(
-                f"`{project}` cannot be read as it is now, so there is nothing to compare with",
-                kept="Nothing was changed",
-                next_steps=("See what keeps checkpoints from being taken: `safekept checkpoints status`",),
-                project=project,
-            )
-        point = find_checkpoint(reading, project, target, live)
-        paths: tuple[str, ...] = ()
-        if files:
-            known = moments(reading, reading.checkpoints(project), live)
-            then = known.get(point.id, Moment(point)).state(reading)
-            paths = find_files(reading, project, point, files, directory, then, reading.state(live))
-        return difference_since(reading, project, point, live, paths)

@@ -17,8 +17,9 @@ from safekept.checkpoints.take import DEFAULTS, TakeSettings, take
 from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
+from .difference import pairs_of, pairs_to_nothing, project_now
 from .rollback import checkpoint_store
-from .timeline import Row, difference_to_nothing, pairs_of, seen, timeline
+from .timeline import Row, timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,11 @@ def account_of_run(
         if first is None:
             return RunAccount(project, None, tuple(rows), None, (), missing, gone)
         if gone:
-            pairs = list(difference_to_nothing(store, project, first, (), project).pairs)
+            pairs = pairs_to_nothing(store, project, first)
             changes = count_pairs(store, pairs)
             lost = list(store.skipped(first))
         else:
-            with seen(store, project, settings, listener) as (reading, live):
+            with project_now(store, project, settings, listener) as (reading, live):
                 if live is None:
                     return RunAccount(project, first, tuple(rows), None, (), missing, gone)
                 known = moments(reading, reading.checkpoints(project), live)

@@ -262,7 +262,7 @@ def _rollback(context: UserContext, change: Change, request: UndoRequest, listen
 
     def agreed(plan: RollbackPlan) -> None:
         if request.agreed is not None:
-            request.agreed(Undone("", change, rollback=RollbackOutcome("", plan, None)))
+            request.agreed(Undone("", change, rollback=RollbackOutcome("", plan, None, True)))
 
     try:
         outcome = rollback(

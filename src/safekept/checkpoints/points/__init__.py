@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .readonly_view import borrowed
     from .reconstructed_state import Moment, moments, numbered
     from .rollback_journal import NAME, RollbackJournal
-    from .rollback_plan import ACTIONS, LEFT, Left, RollbackPlan, substance
+    from .rollback_plan import ACTIONS, LEFT, REMOVING, Left, RollbackPlan, substance
 
 __getattr__ = doors(
     __name__,
@@ -22,6 +22,6 @@ __getattr__ = doors(
         "readonly_view": "borrowed",
         "reconstructed_state": "Moment moments numbered",
         "rollback_journal": "NAME RollbackJournal",
-        "rollback_plan": "ACTIONS LEFT Left RollbackPlan substance",
+        "rollback_plan": "ACTIONS LEFT REMOVING Left RollbackPlan substance",
     },
 )

@@ -50,6 +50,10 @@ ACTIONS = {
 }
 
 
+#: Those after which what stood under a name is gone.
+REMOVING = ("remove", "remove-directory", "replace-by-directory")
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One path that will be changed."""
@@ -78,8 +82,13 @@ class Left:
     reason: str  # a key of LEFT
     detail: str = ""
 
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        return LEFT[self.reason] + (f" ({self.detail})" if self.detail else "")
+
     def __str__(self) -> str:
-        return f"{self.path}: {LEFT[self.reason]}" + (f" ({self.detail})" if self.detail else "")
+        return f"{self.path}: {self.why}"
 
 
 @dataclass(slots=True)

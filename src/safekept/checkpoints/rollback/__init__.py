@@ -6,6 +6,7 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .planning import unmake
+    from .recovery import rollback_lock
     from .rollback import RollbackPlan, RolledBack, plan_rollback, plan_undo, recover, roll_back
     from .unpacking import size_of, unpack
 
@@ -13,6 +14,7 @@ __getattr__ = doors(
     __name__,
     {
         "planning": "unmake",
+        "recovery": "rollback_lock",
         "rollback": "RollbackPlan RolledBack plan_rollback plan_undo recover roll_back",
         "unpacking": "size_of unpack",
     },

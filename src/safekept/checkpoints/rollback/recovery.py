@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,15 +27,24 @@ from .proving import no_undo_point, room
 from .run import finish, go_back, go_forward
 
 _WAIT = 30.0
+#: The locks that this thread has.
+_own = threading.local()
 
 
 @contextlib.contextmanager
 def rollback_lock(store: Store, project: str) -> Iterator[None]:
-    """One rollback at a time in a project; takes go on beside it. Raises UndoPointFailed, AlreadyRunning."""
+    """One rollback at a time in a project; takes go on beside it. Raises UndoPointFailed, AlreadyRunning.
+
+    Whoever has it may take it again: a plan and its carrying out are one thing, with nothing in between.
+    """
+    held: set[str] = _own.__dict__.setdefault("held", set())
     with contextlib.ExitStack() as stack:
         try:
             place = os.path.join(store.project_directory(project), "rollback.lock")
-            stack.enter_context(process_lock(place, "rollback", wait=_WAIT))
+            if place not in held:
+                stack.enter_context(process_lock(place, "rollback", wait=_WAIT))
+                stack.callback(held.discard, place)
+                held.add(place)
         except OSError as error:
             raise no_undo_point(project, error.strerror or str(error), room(error)) from error
         yield

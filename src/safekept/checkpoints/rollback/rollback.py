@@ -20,7 +20,7 @@ from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint
 from ..points.rollback_journal import RollbackJournal
-from ..points.rollback_plan import OWN, Left, RollbackPlan
+from ..points.rollback_plan import OWN, REMOVING, Left, RollbackPlan
 from ..store.store import Store
 from ..take.taking import TakeSettings
 from .planning import NothingToUndo, plan_rollback, plan_undo
@@ -64,7 +64,7 @@ class RolledBack:
 
     @property
     def removed(self) -> list[str]:
-        return self.paths("remove", "remove-directory", "replace-by-directory")
+        return self.paths(*REMOVING)
 
     @property
     def kept(self) -> list[Left]:

@@ -71,7 +71,7 @@ def _checkpoints(ctx: click.Context) -> Values:
     from safekept.checkpoints.store import Store
     from safekept.core.events import silent
 
-    from ..words.points import ago, directory_of
+    from ..words.lists import ago, directory_of
 
     settings = _settings()
     store = Store(os.path.join(settings.data_directory, "checkpoints"), silent)
@@ -92,7 +92,7 @@ def _snapshots(ctx: click.Context) -> Values:
     from safekept.core.journal import Journal
     from safekept.settings.context import vault_of
 
-    from ..words.points import ago
+    from ..words.lists import ago
 
     settings = _settings()
     yield "latest", "the newest"
@@ -113,7 +113,7 @@ def _snapshots(ctx: click.Context) -> Values:
 def _operations(ctx: click.Context) -> Values:
     from safekept.core.journal import Journal, parse_line
 
-    from ..words.points import ago
+    from ..words.lists import ago
 
     journal = Journal(os.path.join(_settings().data_directory, "journal.jsonl"))
     seen: set[str] = set()

@@ -1,111 +1,150 @@
-"""Checkpoints in words: their age, what changed, what a plan leaves."""
+"""Points in words: the list of a project or a home, the points of every place, and what changed since one."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import time
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from safekept.actions.base.consent import ConsentNeeded
-
 from ..console import Console, count_text, path_text
+from .lists import SHOWN, ago, changes_text, styled, table
 
 if TYPE_CHECKING:
-    from safekept.checkpoints.points import Changes
+    from safekept.actions.projects.difference import PointDifference
+    from safekept.actions.projects.home_points.point import HomePoint
+    from safekept.actions.projects.timeline import EveryPoint, Row, Timeline
+    from safekept.checkpoints.checkpoint import Checkpoint
 
-SHOWN = 10
-_NARROWEST = 10  # of a column that is cut
-_UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
-
-
-def ago(time_ns: int, now_ns: int | None = None) -> str:
-    """`12 s ago`, `5 min ago`, `3 h ago`, then the date; a time ahead of the clock as the date, too."""
-    seconds = ((time.time_ns() if now_ns is None else now_ns) - time_ns) / 1e9
-    if 0 <= seconds < 36 * 3600:
-        for limit, unit, size in _UNITS:
-            if seconds / size < limit:
-                return f"{int(seconds // size)} {unit} ago"
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ns / 1e9))
+_ROWS = 20
+_SHOWN_PATHS = 3
+_KINDS = {"after": "mark", "undo": "undo point"}
+_HEAD = ("#", "ID", "WHEN", "THEN CHANGED", "SESSION", "REASON")
+#: Letters of a reason; what a home point is about stands in it, too.
+_LONGEST = {"home": 76}
 
 
-def changes_text(changes: Changes | None) -> str:
-    """`3 files +12 -3`."""
-    if changes is None:
-        return ""
-    lines = f" +{changes.added:,} -{changes.removed:,}" if changes.added or changes.removed else ""
-    return count_text(changes.files, "file") + lines + (" and more" if changes.more else "")
-
-
-def fitting(text: str, used: int) -> str:
-    """The text, cut to what is left of a terminal's line; elsewhere as it is."""
-    if not sys.stdout.isatty():
-        return text
-    room = max(_NARROWEST, shutil.get_terminal_size().columns - used)
-    return text if len(text) <= room else text[: room - 1] + "…"
-
-
-def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False) -> None:
-    """Aligned columns; a column with nothing in it is not shown.
-
-    The last one is as long as it is, or with `cut` as long as the terminal is wide.
-    """
-    filled = [column for column in range(len(given[0])) if any(row[column] for row in given[1:])]
-    rows = [[row[column] for column in filled] for row in given]
-    numbers = all(not row[0].strip("0123456789,") for row in rows[1:])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        cells = [
-            cell if column == len(row) - 1 else cell.ljust(widths[column]) for column, cell in enumerate(row)
-        ]
-        if cut:
-            cells[-1] = fitting(cells[-1], 2 + sum(width + 2 for width in widths[:-1]))
-        if numbers:  # they stand under each other by their last digit
-            cells[0] = row[0].rjust(widths[0])
-        console.line("  " + "  ".join(cells).rstrip(), **({"dim": True} if number == 0 else {}))
-
-
-def styled(line: str) -> dict[str, object]:
-    """How a line of a difference is shown."""
-    if line.startswith("+"):
-        return {"bold": True} if line.startswith("+++") else {"fg": "green"}
-    if line.startswith("-"):
-        return {"bold": True} if line.startswith("---") else {"fg": "red"}
-    return {"fg": "cyan"} if line.startswith("@@") else {}
-
-
-def listing(console: Console, label: str, lines: Iterable[str]) -> None:
-    """A label and the first few of many lines."""
-    found = list(lines)
-    for number, line in enumerate(found[:SHOWN]):
-        console.fact(label if number == 0 else "", path_text(line))
-    if len(found) > SHOWN:
-        console.fact("", f"… and {len(found) - SHOWN:,} more")
-
-
-def directory_of(given: str) -> str:
-    """The directory that is meant: the one given, else the one stood in."""
-    return os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()
-
-
-def at_directory(given: str) -> list[str]:
-    """The option that a printed command needs to mean the same directory."""
-    return ["--dir", directory_of(given)] if given else []
-
-
-def consent(console: Console, force: bool, what: str, again: str) -> None:
-    """Ask, unless `--yes` did; refuse where nobody can be asked. `again` is the command as it was given."""
-    if force:
-        return
-    if not console.can_ask():
-        raise ConsentNeeded(
-            f"this needs your consent: {what}",
-            kept="Nothing was changed",
-            next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
+def show_timeline(console: Console, found: Timeline, where: list[str], every: bool, filtered: bool) -> int:
+    """The list that `safekept rollback` shows."""
+    console.document(found.as_dict())
+    if found.project is None and found.home is None:
+        return _show_near(console, found)
+    kind = "Checkpoints" if found.home is None else "Home points"
+    place = path_text(found.project or found.home or "")
+    rows = found.in_order
+    if not rows:
+        what = "match" if filtered else "to go back to: nothing changed since the last one"
+        console.line(f"No {kind[0].lower()}{kind[1:]} of {place} {what}")
+    else:
+        console.heading(f"{kind} of {place}")
+        shown = rows if every else rows[:_ROWS]
+        table(console, [_HEAD, *(_cells(row, found.home is not None) for row in shown)], cut=True)
+        if len(shown) < len(rows):
+            console.line(f"  … and {len(rows) - len(shown):,} older ones: --all")
+        _show_ways_back(console, found, where)
+    if any(row.damaged for row in found.rows):
+        console.line(f"Part of it is missing from the store: `{console.command('checkpoints', 'status')}`")
+    if found.hidden and not every:
+        marks = count_text(found.hidden, "point")
+        console.line(
+            f"Not shown: {marks} without a number (`{console.command('rollback', '--all', *where)}`)"
         )
-    if not console.ask("Continue?"):
-        raise click.Abort
+    return 0
+
+
+def _show_ways_back(console: Console, found: Timeline, where: list[str]) -> None:
+    first = next((str(row.number) for row in found.rows if row.number), "")
+    if first:
+        back = console.command("rollback", first, *where)
+        what = "Undo everything since one" if found.home is None else "Bring the files of one"
+        console.line(f"{what} of them{'' if found.home is None else ' back'}: `{back}`")
+        console.line(f"See it first: `{console.command('rollback', first, '--diff', *where)}`")
+    if found.home_points:
+        newest = console.command("rollback", found.home_points[0].short)
+        console.line(f"Bring files of the agent's home back by the id: `{newest}`")
+
+
+def _show_near(console: Console, found: Timeline) -> int:
+    console.line(f"There are no checkpoints of {path_text(found.directory)}")
+    for title, projects in (("Below it", found.near.below), ("Around it", found.near.above)):
+        for number, project in enumerate(projects[:SHOWN]):
+            command = console.command("rollback", "--dir", project)
+            console.fact(title if number == 0 else "", f"{path_text(project)}   `{command}`")
+    if not found.near.all:
+        console.line(f"Take one: `{console.command('checkpoint')}`")
+    if found.home_points:
+        console.line("Files of agents' homes were kept:")
+        table(console, [_HEAD, *map(_cells, found.in_order)], cut=True)
+        back = console.command("rollback", found.home_points[0].short)
+        console.line(f"Bring them back by the id: `{back}`")
+    console.line(f"Those of every project: `{console.command('rollback', '--all-projects')}`")
+    return 0
+
+
+def show_every_point(console: Console, found: EveryPoint, every: bool) -> int:
+    """The points of all projects and homes in one timeline."""
+    console.document(found.as_dict())
+    if not found.points:
+        console.line("There are no checkpoints")
+        return 0
+    shown = found.points if every else found.points[:_ROWS]
+    rows = [("ID", "WHEN", "PROJECT", "SESSION", "REASON")]
+    for point in shown:
+        rows.append(
+            (point.short, ago(point.time_ns), path_text(point.place), _session(point), _reason(point))
+        )
+    table(console, rows, cut=True)
+    if len(shown) < len(found.points):
+        console.line(f"  … and {len(found.points) - len(shown):,} older ones: --all")
+    for point in found.of_kind(home=False)[:1]:
+        newest = console.command("rollback", point.id, "--dir", point.place)
+        console.line(f"Go back to one in its project: `{newest}`")
+    for point in found.of_kind(home=True)[:1]:
+        console.line(f"Bring files of an agent's home back: `{console.command('rollback', point.short)}`")
+    return 0
+
+
+def show_difference(console: Console, found: PointDifference) -> int:
+    """What changed since a point."""
+    console.document(found.as_dict())
+    if not found.files:
+        console.line(f"Nothing changed since {found.point.title}")
+        return 0
+    for line in found.lines:
+        console.line(line, **styled(line))
+    console.line(f"{count_text(len(found.files), 'file')} changed since {found.point.title}")
+    return 0
+
+
+def about(point: HomePoint) -> str:
+    """Why a home point was taken, and of what."""
+    names = ", ".join(path_text(path) for path in point.paths[:_SHOWN_PATHS])
+    more = f" and {len(point.paths) - _SHOWN_PATHS} more" if len(point.paths) > _SHOWN_PATHS else ""
+    reason = path_text(point.reason.split("\n")[0])
+    return f"{reason} ({names}{more})" if reason else names + more
+
+
+def _cells(row: Row, at_home: bool = False) -> tuple[str, ...]:
+    point = row.point
+    return (
+        str(row.number) if row.number else "",
+        point.short,
+        ago(point.time_ns),
+        "DAMAGED" if row.damaged else changes_text(row.changes),
+        _session(point),
+        _reason(point, at_home),
+    )
+
+
+def _session(point: Checkpoint | HomePoint) -> str:
+    return path_text(point.session)[:16]
+
+
+def _reason(point: Checkpoint | HomePoint, at_home: bool = False) -> str:
+    """Why it was taken, after what kind of a point it is; in a home's own list `home` goes without saying."""
+    from safekept.actions.projects.home_points.point import HomePoint
+
+    if isinstance(point, HomePoint):
+        kind, why = ("undo point" if point.undo else "") if at_home else "home", about(point)
+    else:
+        kind, why = _KINDS.get(point.kind, ""), path_text(point.reason.split("\n")[0])
+    text = ": ".join(part for part in (kind, why) if part)
+    longest = _LONGEST.get(point.kind, 60)
+    return text if len(text) <= longest else text[: longest - 1] + "…"

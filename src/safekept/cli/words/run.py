@@ -13,7 +13,7 @@ from safekept.integrations.run.running import Ran, RunRequest
 from ..beside import BesideConsole
 from ..console import count_text, path_text, time_text
 from ..report_file import write_report_file
-from .points import SHOWN, ago, changes_text, listing, table
+from .lists import SHOWN, ago, changes_text, listing, table
 
 
 class RunWords:
@@ -91,7 +91,7 @@ class RunWords:
         if account is not None and account.rows and account.files:
             rows: list[tuple[str, ...]] = [("#", "ID", "WHEN", "THEN CHANGED", "REASON")]
             for row in account.rows[: SHOWN * 2]:
-                point = row.checkpoint
+                point = row.point
                 number = str(row.number) if row.number else ""
                 rows.append(
                     (number, point.id, ago(point.time_ns), changes_text(row.changes), path_text(point.reason))

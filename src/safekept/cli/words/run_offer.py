@@ -12,11 +12,12 @@ from safekept.integrations.run.running import Ran
 
 from ..beside import BesideConsole
 from ..console import count_text
-from .rolled_back import show_outcome
+from .lists import styled
+from .rollback import show_rollback
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
-    from safekept.actions.projects.rollback import RollbackOutcome
+    from safekept.actions.projects.points import PointRollback, Points
 
 KEPT, ROLLED_BACK, NOT_ASKED = "kept", "rolled-back", "not-asked"
 _QUESTION = "[k]eep it, [r]oll back to before the run, [c]hoose a point, see the [d]iff"
@@ -29,7 +30,7 @@ class Offer:
         self, console: BesideConsole, context: UserContext, ran: Ran, where: Callable[[str], list[str]]
     ) -> None:
         self._console, self._context, self._ran, self._where = console, context, ran, where
-        self.outcome: RollbackOutcome | None = None
+        self.outcome: PointRollback | None = None
 
     def ask(self) -> str:
         """KEPT or ROLLED_BACK. The end of input and Ctrl-C keep everything."""
@@ -56,33 +57,35 @@ class Offer:
         return str(click.prompt(question, default=default, show_default=bool(default), err=True))
 
     def _roll_back(self, target: str) -> bool:
-        from safekept.actions.projects.rollback import RollbackRequest, rollback
-
-        request = self._ran.request
         try:
-            self.outcome = rollback(
-                self._context,
-                RollbackRequest(request.project, target, settings=request.policy.take),
-                self._console.listener(),
-            )
+            with self._points() as points:
+                self.outcome = points.apply(points.resolve(target))
         except SafekeptError as error:
             self._console.error(error)
             return False
         finally:
             self._console.finish()
-        show_outcome(self._console, self.outcome, self._where(request.project), False)
+        show_rollback(self._console, self.outcome, self._where(self._ran.request.project))
         return True
 
     def _difference(self, target: str) -> None:
-        from safekept.actions.projects.rollback import show_difference
-
-        request = self._ran.request
         try:
-            found = show_difference(self._context, request.project, target, settings=request.policy.take)
+            with self._points() as points:
+                found = points.diff(points.resolve(target))
         except SafekeptError as error:
             self._console.error(error)
             return
         for line in found.lines:
-            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-            self._console.line(line, **({"fg": colour} if colour else {}))
-        self._console.line(f"{count_text(len(found.pairs), 'file')} changed since the run began")
+            self._console.line(line, **styled(line))
+        self._console.line(f"{count_text(len(found.files), 'file')} changed since the run began")
+
+    def _points(self) -> Points:
+        from safekept.actions.projects.points import Points
+
+        request = self._ran.request
+        return Points(
+            self._context,
+            request.project,
+            settings=request.policy.take,
+            listener=self._console.listener(),
+        )

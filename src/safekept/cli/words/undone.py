@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..console import Console, count_text, path_text, time_text
-from .points import ago, listing
+from .lists import ago, listing
 
 if TYPE_CHECKING:
     from safekept.actions.undo.changes import Change
@@ -30,11 +30,11 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
     undo = None if request.dry_run or not undone.operation else again
     console.document({"dry_run": request.dry_run, **undone.as_dict(), "undo": undo})
     if undone.rollback is not None:
-        from .rolled_back import show_outcome
+        from .rollback import show_rollback
 
         if not console.as_json:
             console.line(f"{'Would take' if request.dry_run else 'Taking'} back {_of(undone.change)}")
-            show_outcome(console, undone.rollback, ["--dir", undone.change.project], undoing=True)
+            show_rollback(console, undone.rollback, ["--dir", undone.change.project])
         return 0 if undone.complete else 3
     if undone.plan is not None:
         _show_landing(console, undone, request)

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from safekept.core.agents.homes import locate_home, recognise_home
+
 from ..landing.area import existing_areas
 from ..landing.leftover import leftovers
 from ..landing.recovery import expire, landings, recover

@@ -1,4 +1,4 @@
-"""The project's side of `/rollback`: its points listed, compared and gone back to.
+"""`/rollback` in a chat: points listed, compared and gone back to.
 
 Each returns what to say, the same as data, and whether it was done.
 """
@@ -6,179 +6,200 @@ Each returns what to say, the same as data, and whether it was done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from safekept.actions.projects.home_points.point import HomePoint
+    from safekept.actions.projects.points import PointRollback, Points
+    from safekept.actions.projects.timeline import Row, Timeline
+    from safekept.checkpoints.checkpoint import Checkpoint
+
     from .chat import Conversation
 
 Result = TypeVar("Result")
-Said = tuple[str, dict[str, object], bool]
+Answer = tuple[str, dict[str, object], bool]
 _ROWS = 20
+_DIFF_LINES = 80
+_PATHS = 3
+_LEFT = 5
 
 
-def list_(conversation: Conversation, every: bool) -> Said:
-    from safekept.actions.projects.rollback import list_timeline
+def list_(conversation: Conversation, every: bool) -> Answer:
+    with _points(conversation) as points:
+        found = points.list(every=every)
+    return "\n".join(_listed(found)), found.as_dict(), True
 
-    found = list_timeline(
-        conversation.context,
-        conversation.directory,
-        settings=conversation.policy.take,
-        every=every,
-        listener=conversation.listener,
-    )
-    data = found.as_dict()
-    if found.home is not None:
-        from .home import list_home
 
-        return "\n".join(list_home(found.home)), data, True
-    if found.project is None:
+def _listed(found: Timeline) -> list[str]:
+    place = found.project or found.home
+    rows = found.in_order
+    if place is None:
         near = [f"  {project}" for project in found.near.all[:_ROWS]]
-        text = f"No checkpoints found for {found.directory}"
-        lines = [text, *(["There are some in:", *near] if near else [])]
-        if found.home_points:
-            from .home import list_beside
-
-            lines += ["", *list_beside(found.home_points)]
-        return "\n".join(lines), data, True
-    points = found.in_order
-    if not points:
-        return f"Nothing changed in {found.project} that could be undone.", data, True
-    from safekept.actions.projects.home_points.point import HomePoint
-
-    from .home import row_text
-
-    lines = [f"📸 Checkpoints for {found.project}:", ""]
-    for row in points[:_ROWS]:
-        if isinstance(row, HomePoint):
-            lines.append(f"  {'':<3} {row_text(row)}")
-            continue
-        point = row.checkpoint
-        number = f"{row.number}." if row.number else "!" if row.damaged else "·"
-        changed = "  (damaged: cannot be gone back to)" if row.damaged else ""
-        if row.changes is not None:
-            more = row.changes
-            changed = f"  ({more.files} file{'s' * (more.files != 1)}, +{more.added}/-{more.removed})"
-        lines.append(f"  {number:<3} {point.id}  {_when(point.time_ns)}  {point.reason}{changed}")
-    if len(points) > _ROWS:
-        lines.append(f"  … and {len(points) - _ROWS} older ones")
-    lines += [
+        lines = [f"No checkpoints found for {found.directory}"]
+        lines += ["There are some in:", *near] if near else []
+        if rows:
+            lines += ["", "📸 Files of agents' homes:", ""]
+            lines += [f"  {_row(row.point)}" for row in rows[:_ROWS]]
+            lines += ["", "  /rollback <id>            bring those files back"]
+        return lines
+    if not rows:
+        return [f"Nothing changed in {place} that could be undone."]
+    lines = [f"📸 {'Checkpoints for' if found.project else 'Home points of'} {place}:", ""]
+    lines += [f"  {_number(row):<3} {_row(row.point)}{_changed(row)}" for row in rows[:_ROWS]]
+    if len(rows) > _ROWS:
+        lines.append(f"  … and {len(rows) - _ROWS} older ones")
+    if found.home:
+        return [
+            *lines,
+            "",
+            "  /rollback <N>             bring those files back",
+            "  /rollback diff <N>        see what that would undo",
+        ]
+    return [
+        *lines,
         "",
         "  /rollback <N>             undo everything since checkpoint N",
         "  /rollback diff <N>        see what that would undo",
         "  /rollback <N> <file>      bring one file back",
         "  /rollback undo            take the last rollback back",
     ]
-    return "\n".join(lines), data, True
 
 
-def diff(conversation: Conversation, words: list[str]) -> Said:
-    from safekept.actions.projects.rollback import show_difference
-    from safekept.checkpoints.checkpoint import SHORTEST_PREFIX, is_checkpoint_id
+def _number(row: Row) -> str:
+    if row.number:
+        return f"{row.number}."
+    if row.damaged:
+        return "!"
+    return "" if row.point.kind == "home" else "·"
 
-    from . import home as chat_home
 
-    if (
-        words
-        and not (words[0].isascii() and words[0].isdigit())
-        and not is_checkpoint_id(words[0].lower(), SHORTEST_PREFIX)
-    ):
-        words = ["1", *words]
-    if at_home := chat_home.named(conversation, words[0] if words else "1"):
-        return chat_home.diff(conversation, at_home, tuple(words[1:]))
-    found = _with_files(
-        tuple(words[1:]),
-        lambda files: show_difference(
-            conversation.context,
-            conversation.directory,
-            words[0] if words else "1",
-            files,
-            settings=conversation.policy.take,
-            listener=conversation.listener,
-        ),
-    )
-    if not found.pairs:
-        return "No changes since this checkpoint.", found.as_dict(), True
-    count = len(found.pairs)
-    lines = [f"{count} file{'s' * (count != 1)} changed since checkpoint {found.checkpoint.id}:", ""]
-    return "\n".join([*lines, *chat_home.first_lines(found.lines)]), found.as_dict(), True
+def _row(point: Checkpoint | HomePoint) -> str:
+    from safekept.actions.projects.home_points.point import HomePoint
+
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.time_ns / 1e9))
+    what = point.reason
+    if isinstance(point, HomePoint):
+        names = ", ".join(point.paths[:_PATHS]) + (" …" if len(point.paths) > _PATHS else "")
+        what = f"home: {point.reason or 'kept'} ({names})"
+    return f"{point.short}  {when}  {what}"
+
+
+def _changed(row: Row) -> str:
+    if row.damaged:
+        return "  (damaged: cannot be gone back to)"
+    if row.changes is None:
+        return ""
+    files = _files(row.changes.files)
+    if row.point.kind == "home":
+        return f"  ({files})"
+    return f"  ({files}, +{row.changes.added}/-{row.changes.removed})"
+
+
+def diff(conversation: Conversation, words: list[str]) -> Answer:
+    from safekept.actions.projects.points import names_a_point
+
+    if words and not names_a_point(words[0]):
+        words = ["", *words]
+    with _points(conversation) as points:
+        target = points.resolve(words[0] if words else "")
+        found = _with_files(tuple(words[1:]), lambda files: points.diff(target, files))
+    if not found.files:
+        kind = found.point.title.rpartition(" ")[0]
+        return f"No changes since this {kind}.", found.as_dict(), True
+    lines = [f"{_files(len(found.files))} changed since {found.point.title}:", "", *found.lines[:_DIFF_LINES]]
+    if (more := len(found.lines) - _DIFF_LINES) > 0:
+        lines.append(f"... ({more} more lines, showing first {_DIFF_LINES})")
+    return "\n".join(lines), found.as_dict(), True
 
 
 def go_back(
     conversation: Conversation, target: str, files: tuple[str, ...], flags: set[str], undo: bool = False
-) -> Said:
-    from safekept.actions.projects.rollback import RollbackRequest, rollback
+) -> Answer:
+    mine, dry_run = "--overwrite-mine" in flags, "--dry-run" in flags
+    with _points(conversation) as points:
+        if undo:
+            outcome = points.undo(overwrite_mine=mine, dry_run=dry_run)
+        else:
+            meant, go = points.resolve(target), points.plan if dry_run else points.apply
+            outcome = _with_files(files, lambda wanted: go(meant, wanted, overwrite_mine=mine))
+    lines = _planned(outcome) if outcome.planned else _done(outcome)
+    return "\n".join(lines), outcome.as_dict(), outcome.planned or outcome.complete
 
-    from . import home as chat_home
 
-    dry_run = "--dry-run" in flags
-    if undo and (taken := chat_home.undo(conversation, dry_run)) is not None:
-        return taken
-    if not undo and (at_home := chat_home.named(conversation, target)):
-        return chat_home.go_back(conversation, at_home, files, dry_run)
-    outcome = _with_files(
-        files,
-        lambda wanted: rollback(
-            conversation.context,
-            RollbackRequest(
-                directory=conversation.directory,
-                target=target,
-                files=wanted,
-                overwrite_mine="--overwrite-mine" in flags,
-                undo=undo,
-                dry_run=dry_run,
-                session=conversation.session,
-                settings=conversation.policy.take,
-            ),
-            conversation.listener,
-        ),
-    )
-    plan, done = outcome.plan, outcome.rolled_back
-    if done is None:
-        steps = [f"  {step.action}: {step.path}" for step in plan.steps[:_ROWS]]
-        more = [f"  … and {len(plan.steps) - _ROWS} more"] if len(plan.steps) > _ROWS else []
-        return "\n".join(["Would do, and has not:", *steps, *more]), outcome.as_dict(), True
-    point = plan.target
-    what = ", ".join(plan.files) + " from" if plan.files else "to"
-    lines = [f"✅ Restored {what} checkpoint {point.id}: {point.reason}"]
-    if undo:
-        lines = ["✅ The last rollback was taken back."]
-    if not done.done:
-        stays = len(done.left)
+def _planned(outcome: PointRollback) -> list[str]:
+    steps = [f"  {action}: {path}" for path, action in outcome.steps]
+    more = [f"  … and {len(steps) - _ROWS} more"] if len(steps) > _ROWS else []
+    return ["Would do, and has not:", *steps[:_ROWS], *more]
+
+
+def _done(outcome: PointRollback) -> list[str]:
+    from safekept.actions.projects.rollback import RollbackOutcome
+    from safekept.checkpoints.points import REMOVING
+
+    point, stays = outcome.point, list(outcome.stays)
+    if outcome.undoes and point.kind == "home":
+        return ["✅ The last rollback was taken back."]
+    plan = outcome.plan if isinstance(outcome, RollbackOutcome) else None
+    what = ", ".join(plan.files) + " from" if plan is not None and plan.files else "to"
+    if not outcome.changed:
         lines = ["Nothing differs: no file had to be changed."]
         if stays:
-            lines = [f"The rollback changed nothing: {stays} path{'s' * (stays != 1)} differ and stay."]
-    counts = [f"{len(done.restored)} restored", f"{len(done.removed)} removed"]
-    if done.done:
-        lines.append(f"{', '.join(counts)}. What was there is kept: /rollback undo brings it back.")
-    if done.kept:
-        names = ", ".join(left.path for left in done.kept[:5]) + (" …" if len(done.kept) > 5 else "")
-        why = "they were changed after the rollback" if undo else "you changed them after the agent"
-        lines.append(f"Kept because {why}: {names} (--overwrite-mine takes them)")
-    others = [left for left in done.left if left not in done.kept]
-    lines += [f"Left as it is: {left}" for left in others[:5]]
-    lines += [f"… and {len(others) - 5} more"] if len(others) > 5 else []
-    if plan.gone:
-        names = ", ".join(one.path for one in plan.gone[:5]) + (" …" if len(plan.gone) > 5 else "")
-        lines.append(f"Not covered then, and gone now: {names}")
-    return "\n".join(lines), outcome.as_dict(), done.complete
+            differ = f"{len(stays)} path{'s' * (len(stays) != 1)} differ and stay."
+            lines = [f"The rollback changed nothing: {differ}"]
+    else:
+        lines = [f"✅ Restored {what} {point.title}: {point.reason}"]
+        if outcome.undoes:
+            lines = ["✅ The last rollback was taken back."]
+        removed = sum(action in REMOVING for _, action in outcome.steps)
+        counts = f"{len(outcome.steps) - removed} restored, {removed} removed"
+        restart = " Restart the agent to use what came back." if point.kind == "home" else ""
+        lines.append(f"{counts}. What was there is kept: /rollback undo brings it back.{restart}")
+    if isinstance(outcome, RollbackOutcome) and outcome.rolled_back is not None and outcome.rolled_back.kept:
+        kept = [one.path for one in outcome.rolled_back.kept]
+        why = "they were changed after the rollback" if outcome.undoes else "you changed them after the agent"
+        lines.append(f"Kept because {why}: {_some(kept)} (--overwrite-mine takes them)")
+        stays = [one for one in stays if one[0] not in kept]
+    lines += [f"Left as it is: {path}: {why}" for path, why in stays[:_LEFT]]
+    lines += [f"… and {len(stays) - _LEFT} more"] if len(stays) > _LEFT else []
+    if plan is not None and plan.gone:
+        lines.append(f"Not covered then, and gone now: {_some([one.path for one in plan.gone])}")
+    return lines
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LEFT]) + (" …" if len(names) > _LEFT else "")
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' * (count != 1)}"
+
+
+def _points(conversation: Conversation) -> Points:
+    from safekept.actions.projects.points import Points
+
+    return Points(
+        conversation.context,
+        conversation.directory,
+        settings=conversation.policy.take,
+        session=conversation.session,
+        listener=conversation.listener,
+    )
 
 
 def _with_files(files: tuple[str, ...], work: Callable[[tuple[str, ...]], Result]) -> Result:
     """Do it with the files as given; a name with spaces that was not quoted is tried as one."""
+    from safekept.actions.projects.home_points.point import NotInHomePoint
     from safekept.checkpoints.points import FileNotInCheckpoint
 
+    unknown = (FileNotInCheckpoint, NotInHomePoint)
     try:
         return work(files)
-    except FileNotInCheckpoint:
+    except unknown:
         if len(files) < 2:
             raise
         try:
             return work((" ".join(files),))
-        except FileNotInCheckpoint:
+        except unknown:
             pass
         raise
-
-
-def _when(time_ns: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ns / 1e9))

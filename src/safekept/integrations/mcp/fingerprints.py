@@ -14,15 +14,21 @@ from safekept.core.sqlite.format import HEADER, SIDECARS, is_database
 from .tokens import fingerprint_of
 
 if TYPE_CHECKING:
-    from safekept.actions.projects.home_points.rollback import HomeRollback
+    from safekept.actions.projects.points import PointRollback
     from safekept.actions.restoring.restore import PreparedRestore
     from safekept.actions.undo.undo import Undone
     from safekept.checkpoints.points import RollbackPlan
 
 
-def of_rollback(plan: RollbackPlan) -> str:
-    """Of going back in a project."""
-    return fingerprint_of(["rollback", *_rollback(plan)])
+def of_rollback(outcome: PointRollback) -> str:
+    """Of going back to a point."""
+    from safekept.actions.projects.rollback import RollbackOutcome
+
+    if isinstance(outcome, RollbackOutcome):
+        return fingerprint_of(["rollback", *_rollback(outcome.plan)])
+    home, steps, left = outcome.point.place, list(outcome.steps), list(outcome.stays)
+    state = {path: _state(os.path.join(home, path)) for path, _ in steps}
+    return fingerprint_of(["home-point", outcome.point.id, *map(list, steps), *map(list, left), state])
 
 
 def of_restore(prepared: PreparedRestore) -> str:
@@ -46,15 +52,6 @@ def of_restore(prepared: PreparedRestore) -> str:
         "state": {path: _state(place) for path, place in places.items()},
     }
     return fingerprint_of(["restore", facts])
-
-
-def of_home_rollback(plan: HomeRollback) -> str:
-    """Of going back to a point of some files of a home."""
-    home, left = plan.point.home, [[path, reason] for path, reason in plan.left]
-    touched = sorted({*plan.create, *plan.replace, *plan.remove})
-    facts = [plan.point.id, list(plan.create), list(plan.replace), list(plan.remove), left]
-    state = {path: _state(os.path.join(home, path)) for path in touched}
-    return fingerprint_of(["home-point", *facts, state])
 
 
 def of_undo(undone: Undone) -> str:

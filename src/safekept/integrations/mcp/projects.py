@@ -1,4 +1,4 @@
-"""The tools for projects: what can be gone back to, what changed since, a point by hand, and going back."""
+"""The tools for points: what can be gone back to, what changed since, a point by hand, and going back."""
 
 from __future__ import annotations
 
@@ -13,101 +13,109 @@ from safekept.core.spelling import shown
 from .answers import Answer, clipped
 from .caller import Caller
 from .fingerprints import of_rollback
-from .home_points import roll_home_back
 
 if TYPE_CHECKING:
-    from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest
-    from safekept.checkpoints.points import RollbackPlan
+    from safekept.actions.projects.points import PointRollback, Points, Target
+    from safekept.actions.projects.timeline import Row
 
 #: Lines of a diff in one answer, unless more are asked for.
 LINES = 400
 
 
-def project_of(caller: Caller, directory: str) -> tuple[str, str]:
-    """The directory that is meant, resolved, and its project with checkpoints; both within the roots."""
-    from safekept.actions.projects.project import need_project
-    from safekept.actions.projects.rollback import checkpoint_store
+def points_at(caller: Caller, directory: str) -> Points:
+    """The points that can be gone back to from a directory within the roots."""
+    from safekept.actions.projects.points import Points
 
-    place = caller.roots.directory(directory)
-    with checkpoint_store(caller.context) as store:
-        project = need_project(store, place, caller.context)
-    caller.roots.need(project, "the project")
-    return place, project
+    return Points(
+        caller.context,
+        caller.roots.directory(directory),
+        settings=caller.policy.take,
+        deadline=caller.settings.number("database.deadline"),
+        keep_days=caller.settings.number("import.keep_days"),
+        listener=caller.listener,
+    )
+
+
+def meant(caller: Caller, points: Points, word: str) -> Target:
+    """What a word means, in a project within the roots or in a home of this user; nothing else is read."""
+    from safekept.actions.projects.points import HOME
+
+    target = points.resolve(word)
+    if target.kind == HOME:
+        caller.home(target.place, existing=False)
+    else:
+        caller.roots.need(target.place, "the project")
+    return target
 
 
 def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) -> Answer:
-    """What can be gone back to in a project, newest first."""
-    from safekept.actions.projects.project import find_project
-    from safekept.actions.projects.rollback import checkpoint_store, list_timeline
-
-    place = caller.roots.directory(directory)
-    with checkpoint_store(caller.context) as store:
-        project = find_project(store, place, caller.context)
-    if project is not None:
-        caller.roots.need(project, "the project")
-    found = list_timeline(caller.context, place, settings=caller.policy.take, every=every)
-    rows = found.rows[: max(1, limit)]
+    """What can be gone back to, newest first."""
+    with points_at(caller, directory) as points:
+        if project := points.project:
+            caller.roots.need(project, "the project")
+        found = points.list(every=every)
+    own = [row for row in found.rows if row.point.kind != "home" or caller.is_own(row.point.place)]
+    rows, at_home = own[: max(1, limit)], [one for one in found.home_points if caller.is_own(one.home)]
     near = [one for one in found.near.all if caller.roots.holds(one)]
     answer = Answer(
         data={
-            "directory": found.directory,
-            "project": found.project,
-            "checkpoints": [row.as_dict() for row in rows],
-            "more": len(found.rows) - len(rows),
-            "hidden": found.hidden,
+            **found.as_dict(),
+            "checkpoints": [row.as_dict() for row in rows if row.point.kind != "home"],
+            "home_points": [
+                *(row.as_dict() for row in rows if row.point.kind == "home"),
+                *(one.as_dict() for one in at_home),
+            ],
+            "more": len(own) - len(rows),
             "near": near,
         }
     )
-    at_home = [one for one in found.home_points if caller.is_own(one.home)]
-    answer.data["home_points"] = [one.as_dict() for one in at_home]
-    if found.project is None:
+    for private in ("below", "above"):  # those within the roots are in `near`
+        del answer.data[private]
+    place = found.project or (found.home if own else None)
+    if place is None:
         answer.add(f"There are no checkpoints of {shown(found.directory)}.")
         answer.items("Projects nearby that have some", near)
-        return answer
-    answer.add(f"Checkpoints of {shown(found.project)}, newest first:" if rows else "There is no checkpoint.")
-    for row in rows:
-        point = row.checkpoint
-        age = seconds_text(max(0, time.time_ns() - point.time_ns) / 1e9)
-        number = f"#{row.number}" if row.number else "-"
-        what = f"  {row.changes.files:,} files changed after it" if row.changes is not None else ""
-        reason = shown(point.reason.split("\n")[0])[:80]
-        damaged = "  DAMAGED" if row.damaged else ""
-        answer.add(f"  {number:<4} {point.id}  {age} ago  {point.kind}  {reason}{what}{damaged}")
-    if len(rows) < len(found.rows):
-        answer.add(f"  … and {len(found.rows) - len(rows):,} older ones")
-    answer.add("The number counts from the newest and shifts with every change; the id stays.")
+    else:
+        kind = "Checkpoints" if found.project else "Home points"
+        answer.add(f"{kind} of {shown(place)}, newest first:" if rows else "There is no checkpoint.")
+        answer.add(*map(_row, rows))
+        if len(rows) < len(own):
+            answer.add(f"  … and {len(own) - len(rows):,} older ones")
+        answer.add("The number counts from the newest and shifts with every change; the id stays.")
     for one in at_home:
-        age = seconds_text(max(0, time.time_ns() - one.time_ns) / 1e9)
         names = ", ".join(map(shown, one.paths[:3])) or "everything"
-        answer.add(f"  {one.short}  {age} ago  in the agent's home: {names}  {shown(one.reason)[:80]}")
+        answer.add(
+            f"  {one.short}  {_age(one.time_ns)} ago  in the agent's home: {names}  {shown(one.reason)[:80]}"
+        )
     return answer
 
 
-def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[str], lines: int) -> Answer:
-    """What changed in a project since a checkpoint, as text."""
-    from safekept.actions.projects.rollback import show_difference
+def _row(row: Row) -> str:
+    point = row.point
+    number = f"#{row.number}" if row.number else "-"
+    what = f"  {row.changes.files:,} files changed after it" if row.changes is not None else ""
+    reason = shown(point.reason.split("\n")[0])[:80]
+    damaged = "  DAMAGED" if row.damaged else ""
+    return f"  {number:<4} {point.short}  {_age(point.time_ns)} ago  {point.kind}  {reason}{what}{damaged}"
 
-    place, _ = project_of(caller, directory)
-    found = show_difference(
-        caller.context, place, checkpoint or "1", tuple(files), settings=caller.policy.take
-    )
+
+def _age(time_ns: int) -> str:
+    return seconds_text(max(0, time.time_ns() - time_ns) / 1e9)
+
+
+def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[str], lines: int) -> Answer:
+    """What changed since a point, as text."""
+    with points_at(caller, directory) as points:
+        found = points.diff(meant(caller, points, checkpoint), tuple(files))
     whole, limit = list(found.lines), max(1, lines)
     cut = clipped(whole, limit)
-    paths = [path for path, _, _ in found.pairs]
-    answer = Answer(
-        data={
-            "project": found.project,
-            "checkpoint": found.checkpoint.as_dict(),
-            "files": paths,
-            "diff": "\n".join(cut),
-            "lines_left_out": len(whole) - len(cut),
-        }
-    )
-    since = f"since checkpoint {found.checkpoint.id} of {shown(found.project)}"
-    if not paths:
+    document = {**found.as_dict(), "diff": "\n".join(cut), "lines_left_out": len(whole) - len(cut)}
+    answer = Answer(data=document)
+    since = f"since {found.point.title} of {shown(found.point.place)}"
+    if not found.files:
         answer.add(f"Nothing changed {since}.")
         return answer
-    answer.items(f"Changed {since}", paths)
+    answer.items(f"Changed {since}", found.files)
     answer.add("", *cut)
     if len(cut) < len(whole):
         answer.add(f"… {len(whole) - len(cut):,} more lines: ask for single files, or for more lines")
@@ -157,63 +165,51 @@ def roll_back(
     overwrite_mine: bool,
     confirm: str,
 ) -> Answer:
-    """Go back to a checkpoint: the plan, or with the token of that plan the deed."""
-    from safekept.actions.projects.home_points.timeline import named_point
-    from safekept.actions.projects.rollback import RollbackRequest, rollback
-
-    place = caller.roots.directory(directory)
-    if point := named_point(caller.context, place, checkpoint or "1"):
-        return roll_home_back(caller, place, point, files, confirm)
-    place, _ = project_of(caller, directory)
+    """Go back to a point: the plan, or with the token of that plan the deed."""
     spend = caller.spending(confirm)
-
-    def request(dry_run: bool) -> RollbackRequest:
-        return RollbackRequest(
-            directory=place,
-            target=checkpoint or "1",
-            files=tuple(files),
-            overwrite_mine=overwrite_mine,
-            dry_run=dry_run,
-            settings=caller.policy.take,
-            agreed=lambda plan: spend(of_rollback(plan)),
+    with points_at(caller, directory) as points:
+        target = meant(caller, points, checkpoint)
+        plan = points.plan(target, files, overwrite_mine=overwrite_mine)
+        answer = rollback_plan(plan)
+        unconfirmed = caller.planned(answer, confirm, of_rollback(plan), differs=plan.changed)
+        if unconfirmed is not None:
+            return unconfirmed
+        done = points.apply(
+            target, files, overwrite_mine=overwrite_mine, agreed=lambda plan: spend(of_rollback(plan))
         )
-
-    plan = rollback(caller.context, request(True), caller.listener).plan
-    answer = rollback_plan(plan)
-    unconfirmed = caller.planned(answer, confirm, of_rollback(plan), differs=plan.steps)
-    if unconfirmed is not None:
-        return unconfirmed
-    return rolled_back(rollback(caller.context, request(False), caller.listener))
+    return rolled_back(done)
 
 
-def rollback_plan(plan: RollbackPlan) -> Answer:
+def rollback_plan(plan: PointRollback) -> Answer:
     """A plan in words and data."""
+    from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.checkpoints.points import ACTIONS
 
-    answer = Answer(data={"plan": plan.as_dict()})
-    point = plan.target
-    age = seconds_text(max(0, time.time_ns() - point.time_ns) / 1e9)
-    answer.add(f"Plan: go back to checkpoint {point.id} ({age} ago) in {shown(plan.project)}")
-    answer.items("Would change", [f"{step.path}: {ACTIONS[step.action]}" for step in plan.steps])
-    answer.items("Would stay as it is", [str(one) for one in plan.left])
-    answer.items("No checkpoint can bring back", [one.path for one in plan.gone])
-    answer.add(*(f"Note: {remark}" for remark in plan.remarks))
+    answer = Answer(data={"plan": plan.plan_document})
+    point = plan.point
+    answer.add(f"Plan: go back to {point.title} ({_age(point.time_ns)} ago) in {shown(point.place)}")
+    answer.items("Would change", [f"{path}: {ACTIONS[action]}" for path, action in plan.steps])
+    answer.items("Would stay as it is", [f"{path}: {why}" for path, why in plan.stays])
+    if isinstance(plan, RollbackOutcome):
+        answer.items("No checkpoint can bring back", [one.path for one in plan.plan.gone])
+    answer.add(*(f"Note: {note}" for note in plan.notes))
     return answer
 
 
-def rolled_back(outcome: RollbackOutcome) -> Answer:
+def rolled_back(done: PointRollback) -> Answer:
     """What was done, in words and data."""
-    done = outcome.rolled_back
-    assert done is not None
-    answer = Answer(data={"changed": bool(done.done), **outcome.as_dict()})
-    answer.add(f"Went back to checkpoint {done.plan.target.id} in {shown(done.plan.project)}.")
-    answer.items("Restored", done.restored)
-    answer.items("Removed", done.removed)
-    answer.items("Left as it is", [str(one) for one in done.left])
-    answer.add(*(f"Note: {remark}" for remark in done.remarks))
+    from safekept.checkpoints.points import REMOVING
+
+    answer = Answer(data={"changed": done.changed, **done.as_dict()})
+    answer.add(f"Went back to {done.point.title} in {shown(done.point.place)}.")
+    removed = [path for path, action in done.steps if action in REMOVING]
+    answer.items("Restored", [path for path, action in done.steps if action not in REMOVING])
+    answer.items("Removed", removed)
+    answer.items("Left as it is", [f"{path}: {why}" for path, why in done.stays])
+    answer.add(*(f"Note: {note}" for note in done.notes))
     if not done.complete:
         answer.add("Not everything could be put back; what is listed above stays as it is.")
-    if done.done:
+    if done.changed:
         answer.add("What was there before is kept: the tool `undo` takes this back.")
     return answer
 

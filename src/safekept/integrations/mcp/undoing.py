@@ -106,7 +106,7 @@ def _confine(caller: Caller, undone: Undone) -> None:
 def _plan(undone: Undone) -> Answer:
     change = undone.change
     if undone.rollback is not None:
-        answer = rollback_plan(undone.rollback.plan)
+        answer = rollback_plan(undone.rollback)
         answer.lines[0] = f"Plan: take the {change.verb} {change.operation} in {shown(change.project)} back"
     else:
         answer = Answer(data=undone.as_dict())

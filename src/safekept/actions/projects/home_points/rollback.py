@@ -6,37 +6,23 @@ the landing keeps and into a home point of its own. Databases stay as they are a
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.home.landing import Landed, LandingPlan, Removals, Targets, expire, land, plan_landing
-from safekept.home.layout import Layout
-from safekept.vault.read import HomeSource, snapshot_source
-from safekept.vault.snapshots import list_snapshots
-from safekept.vault.tags import layout_of
 
 from ...base.context import UserContext
-from ...base.own_places import refuse_unsafe_target, within
 from ...base.record import record, recording_failure
-from ...base.recovery import make_right
-from ...snapshots.stored_home import reading
-from ...vault.opening import open_vault
+from ...undo.undo import Undone
 from ..rollback_news import RollbackNews, leave_news
-from .point import HomePoint, no_such_point, pick_point, points_among
-from .state import PointState, compare
+from .opened import OpenPoint, opened_point
+from .point import HomePoint
 from .take import before_home_change
-
-_KEPT = "Nothing was changed"
-
-
-class NotInHomePoint(SafekeptError):
-    code = "not-in-home-point"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +52,36 @@ class HomeRollback:
     left: tuple[tuple[str, str], ...]  # what differs and stays, and why
     landed: Landed | None = None  # None: a dry run, or nothing had to be changed
     undo_point: str = ""
-    dry_run: bool = False
-    notes: tuple[str, ...] = field(default=())
+    planned: bool = False  # nothing was done: this is what would be
+    notes: tuple[str, ...] = ()
+    undoes: bool = False
 
     @property
-    def differs(self) -> bool:
-        return bool(self.create or self.replace or self.remove)
+    def changed(self) -> bool:
+        return bool(self.steps)
 
     @property
     def complete(self) -> bool:
         return not self.left
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """Paths that were changed, or would be, and how: an action of a rollback."""
+        kinds = (("recreate", self.create), ("restore", self.replace), ("remove", self.remove))
+        return sorted((path, action) for action, paths in kinds for path in paths)
+
+    @property
+    def stays(self) -> tuple[tuple[str, str], ...]:
+        """What differs and stays as it is, and why."""
+        return self.left
+
+    @property
+    def seconds(self) -> float:
+        return self.landed.seconds if self.landed else 0.0
+
+    @property
+    def plan_document(self) -> dict[str, object]:
+        return self.as_dict()
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -92,44 +98,11 @@ class HomeRollback:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPoint:
-    """A point that was found, open for reading."""
-
-    point: HomePoint
-    source: HomeSource
-    layout: Layout
-    state: PointState
-    sessions: tuple[str, ...] = ()  # those that changed this home, as far as its points tell
-
-
-@contextlib.contextmanager
-def opened_point(
-    context: UserContext, request: HomeRollbackRequest, listener: Listener = silent
-) -> Iterator[OpenPoint]:
-    """Find the point and compare it with the home. Changes nothing but what a killed landing left."""
-    with open_vault(context, listener=listener) as repository, reading(repository, listener):
-        points = points_among(repository, list_snapshots(repository)[0])
-        found = pick_point(points, request.point)
-        if found is None:
-            raise no_such_point(f"there is no home point `{request.point}`; it was forgotten, or never taken")
-        point, snapshot = found
-        source, manifest = snapshot_source(repository, snapshot)
-        name = layout_of(snapshot)
-        layout = context.layout(name if name in context.choices.layouts else "generic")
-        home = os.path.realpath("/" + source.roots[0].place)
-        refuse_unsafe_target(context, home, into=False, exact=False)
-        make_right(context, home, listener)
-        wanted = tuple(_wanted(point, home, name, request.directory) for name in request.files)
-        state = compare(point, source, layout, home, wanted, manifest)
-        yield OpenPoint(point, source, layout, state, sessions_among(points, point.home))
-
-
 def roll_back_home(
     context: UserContext, request: HomeRollbackRequest, listener: Listener = silent
 ) -> HomeRollback:
     """Plan and do it."""
-    with opened_point(context, request, listener) as found:
+    with opened_point(context, request.point, request.files, request.directory, listener) as found:
         point, state, home = found.point, found.state, found.point.home
         plan = _plan(found, home)
         left = [*state.left, *((path, "bound to this machine") for path in plan.kept)]
@@ -142,9 +115,9 @@ def roll_back_home(
             tuple(sorted(replace)),
             tuple(state.remove),
             tuple(left),
-            dry_run=request.dry_run,
+            planned=request.dry_run,
         )
-        if request.dry_run or not (shape.differs or state.touched or state.remove_directories):
+        if request.dry_run or not (shape.changed or state.touched or state.remove_directories):
             return shape
         if request.agreed is not None:
             request.agreed(shape)
@@ -225,50 +198,59 @@ def _undo_point(
         return ""
 
 
-def _wanted(point: HomePoint, home: str, name: str, directory: str) -> str:
-    """What a typed name is called in the home: as it stands, below where the person is, or below the home."""
-    candidates = []
-    for base in (directory, home) if not os.path.isabs(name) else ("",):
-        full = os.path.normpath(os.path.join(base, name)) if base else os.path.normpath(name)
-        full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
-        if within(full, home) and full != home:
-            candidates.append(os.path.relpath(full, home))
-    for path in candidates:
-        if any(within(path, one) for one in point.paths):
-            return path
-    held = ", ".join(f"`{path}`" for path in point.paths[:5]) + (" …" if len(point.paths) > 5 else "")
-    raise NotInHomePoint(
-        f"`{name}` is not among what home point {point.short} is about: {held}",
-        kept=_KEPT,
-        next_steps=(f"See what it would change: `safekept rollback {point.short} --diff`",),
-        path=name,
-        paths=list(point.paths),
-    )
+@dataclass(frozen=True, slots=True)
+class HomeRollbackUndone:
+    """A rollback of a home point that was taken back, or would be."""
 
+    undone: Undone
+    undoes: bool = True
+    notes: tuple[str, ...] = ()
 
-def sessions_among(points: Iterable[tuple[HomePoint, object]], home: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(point.session for point, _ in points if point.home == home))
+    @property
+    def operation(self) -> str:
+        return self.undone.operation
 
+    @property
+    def point(self) -> HomePoint:
+        """The point that was gone back to, as far as the journal tells; its time is that of the rollback."""
+        change = self.undone.change
+        name = str(change.facts.get("home_point") or "")
+        only = change.facts.get("only")
+        paths = tuple(map(str, only)) if isinstance(only, list) else ()
+        return HomePoint(name, name, change.home, paths, int(change.time * 1e9))
 
-def last_home_rollback(context: UserContext, directory: str) -> str:
-    """The operation that `rollback --undo` means here, if that was a rollback of a home point.
+    @property
+    def planned(self) -> bool:
+        return self.undone.landed is None
 
-    It counts where it was asked for, and in the home itself; in a project only if it is newer than the
-    last rollback of the project.
-    """
-    from ...undo.changes import LANDING, ROLLBACK, changes
+    @property
+    def changed(self) -> bool:
+        return bool(self.steps)
 
-    place = os.path.realpath(directory)
-    known = [one for one in changes(context) if one.open]
-    homes = [
-        one
-        for one in known
-        if one.kind == LANDING
-        and one.facts.get("home_point")
-        and (within(place, one.home) or os.path.realpath(str(one.facts.get("directory"))) == place)
-    ]
-    own = [one for one in known if one.kind == ROLLBACK and within(place, one.project)]
-    last = max(homes, key=lambda one: one.time, default=None)
-    if last is None or any(one.time > last.time for one in own):
-        return ""
-    return last.operation
+    @property
+    def complete(self) -> bool:
+        return self.undone.complete
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        plan = self.undone.plan
+        if plan is None:
+            return []
+        return sorted(
+            [*((path, "restore") for path in plan.returns), *((path, "remove") for path in plan.goes)]
+        )
+
+    @property
+    def stays(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    @property
+    def seconds(self) -> float:
+        return self.undone.landed.seconds if self.undone.landed else 0.0
+
+    @property
+    def plan_document(self) -> dict[str, object]:
+        return self.as_dict()
+
+    def as_dict(self) -> dict[str, object]:
+        return self.undone.as_dict()

@@ -35,9 +35,10 @@ from ...base.scope import scope_of
 from ...base.scratch import copies_directory, usable_cache
 from ...snapshots.session_end import snapshot_if_due, snapshot_is_due
 from ...vault.opening import cache_of, open_vault
-from .memory import LastPoints, signature
+from .last_points import LastPoints, signature
 from .paths import PointSource, escaped, missing_above, names_in, refuse_too_large
-from .point import FACTS, HomePoint
+from .point import HomePoint
+from .stored import FACTS, facts_of
 
 __all__ = ["HomePoint", "before_home_change", "snapshot_if_due", "snapshot_is_due"]
 
@@ -88,7 +89,7 @@ def before_home_change(
     operation = new_id()
     missing = missing_above(home, absent)
     point = HomePoint("", "", home, named, began, reason, session, turn, host, absent, missing, undo)
-    facts: dict[str, object] = {"home": home, "kind": PRE_CHANGE, "layout": layout.name, **point.facts()}
+    facts: dict[str, object] = {"home": home, "kind": PRE_CHANGE, "layout": layout.name, **facts_of(point)}
     with recording_failure(context, operation, "snapshot", facts, listener):
         try:
             stored = _store(context, HomeRef(home, layout), point, isolated, listener)
@@ -175,14 +176,14 @@ def _described(
         "complete": account.complete,
         "databases": {path: one.as_dict() for path, one in sorted(account.databases.items())},
         "remarks": [remark.as_dict() for remark in account.remarks],
-        FACTS: point.facts(),
+        FACTS: facts_of(point),
     }
     tags = [kind_tag(PRE_CHANGE), f"layout:{place.layout.name}"]
     if point.reason:
         tags.append(label_tag(tidy_label(point.reason)))
     if not account.complete:
         tags.append(INCOMPLETE)
-    return Description(manifest, tuple(tags), extra={FACTS: point.facts()})
+    return Description(manifest, tuple(tags), extra={FACTS: facts_of(point)})
 
 
 def _thin(repository: Repository, home: str, listener: Listener) -> None:

@@ -10,7 +10,7 @@ from safekept.settings.policies import policy_from
 
 from ...console import count_text, path_text, time_text
 from ...options import common_options, start
-from ...words.points import SHOWN, directory_of
+from ...words.lists import SHOWN, directory_of
 
 
 @click.command("checkpoint")

@@ -13,7 +13,7 @@ from ...amounts import Amount
 from ...beside import BesideConsole
 from ...options import start
 from ...report_file import refuse_unwritable
-from ...words.points import directory_of
+from ...words.lists import directory_of
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")

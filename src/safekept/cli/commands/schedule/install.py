@@ -100,7 +100,7 @@ def _whose(system: bool, user_name: str) -> list[str]:
 def _consent(
     console: Console, host: str | None, system: bool, user_name: str, home: str, layout: str
 ) -> None:
-    from ...words.points import consent
+    from ...words.lists import consent
 
     words = ["schedule", "install", *(["--host", host] if host else []), *_whose(system, user_name)]
     words += [*(["--home", home] if home else []), *(["--layout", layout] if layout else [])]

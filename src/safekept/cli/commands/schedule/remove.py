@@ -10,7 +10,7 @@ from safekept.core.next_step import NextStep
 
 from ...console import count_text, path_text
 from ...options import common_options
-from ...words.points import consent
+from ...words.lists import consent
 from .options import begin, machine_of, require_root, whose_options
 
 

@@ -8,7 +8,7 @@ from safekept.actions.undo.undo import UndoRequest, take_back
 from safekept.settings.policies import policy_from
 
 from ...options import common_options, start
-from ...words.points import directory_of
+from ...words.lists import directory_of
 from ...words.undone import show_undone
 
 

@@ -8,7 +8,7 @@ import click
 
 from ....console import count_text, path_text, size_text
 from ....options import common_options, start
-from ....words.points import SHOWN
+from ....words.lists import SHOWN
 
 
 @click.command("adopt")

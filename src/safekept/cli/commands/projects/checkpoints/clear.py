@@ -8,7 +8,7 @@ from safekept.settings.policies import policy_from
 
 from ....console import count_text
 from ....options import common_options, start
-from ....words.points import consent
+from ....words.lists import consent
 from .prune import show_plan, show_pruned
 
 

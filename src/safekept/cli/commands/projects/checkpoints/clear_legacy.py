@@ -7,7 +7,7 @@ import click
 from ....console import count_text, path_text, size_text
 from ....options import common_options, start
 from ....words.grace import gone_text
-from ....words.points import consent
+from ....words.lists import consent
 
 
 @click.command("clear-legacy")

@@ -12,7 +12,10 @@ from ....options import common_options, start
 @common_options
 def command(every: bool, home: str, layout: str, as_json: bool) -> int:
     """Every checkpoint of every project, newest first: the same as `safekept rollback --all-projects`."""
-    from ..rollback import show_everything
+    from safekept.actions.projects.points import Points
+
+    from ....words.points import show_every_point
 
     _, context, console = start(as_json)
-    return show_everything(console, context, "", "", every)
+    with Points(context, "") as points:
+        return show_every_point(console, points.everywhere(every=every), every)

@@ -13,7 +13,7 @@ from ....amounts import Amount
 from ....console import Console, count_text, path_text, size_text
 from ....options import common_options, start
 from ....words.grace import gone_text
-from ....words.points import ago, consent, listing
+from ....words.lists import ago, consent, listing
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext

@@ -11,7 +11,7 @@ from safekept.settings.policies import policy_from
 from ....console import Console, count_text, path_text, size_text
 from ....options import common_options, start
 from ....words.grace import moment_text
-from ....words.points import ago, table
+from ....words.lists import ago, table
 
 if TYPE_CHECKING:
     from safekept.actions.projects.care import CheckpointStatus, ProjectStatus

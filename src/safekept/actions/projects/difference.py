@@ -1,0 +1,164 @@
+"""What changed since a point, as text; and the project as it is now, which it is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, FileState
+from safekept.checkpoints.points import (
+    Moment,
+    borrowed,
+    find_checkpoint,
+    find_files,
+    moments,
+    substance,
+    text_difference,
+)
+from safekept.checkpoints.store import Store, StoreUnusable
+from safekept.checkpoints.take import TakeSettings, take
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+
+from .home_points.point import HomePoint
+
+Pair = tuple[str, FileState | None, FileState | None]
+
+
+class ProjectUnreadable(SafekeptError):
+    code = "project-unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class PointDifference:
+    """What changed since a point, in the project or the home that it is of."""
+
+    point: Checkpoint | HomePoint
+    files: tuple[str, ...]
+    lines: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        about = ("home", "home_point") if isinstance(self.point, HomePoint) else ("project", "checkpoint")
+        return {
+            about[0]: self.point.place,
+            about[1]: self.point.as_dict(),
+            "files": list(self.files),
+            "diff": "\n".join(self.lines),
+        }
+
+
+@contextlib.contextmanager
+def project_now(
+    store: Store, project: str, settings: TakeSettings | None, listener: Listener = silent
+) -> Iterator[tuple[Store, Checkpoint | None]]:
+    """Where to read, and a full point of the project as it is: the last one, or a new one if it changed.
+
+    A store that cannot be written is read through one that is thrown away. The point is None where it
+    cannot be had at all; numbers then count from the last point that is known.
+    """
+    with contextlib.ExitStack() as stack:
+        reading, live = store, None
+        try:
+            live = _live_point(store, project, settings, listener)
+        except (StoreUnusable, OSError):
+            with contextlib.suppress(SafekeptError, OSError):
+                reading = stack.enter_context(borrowed(store, project))
+                live = _live_point(reading, project, settings, silent)
+        except SafekeptError:
+            pass
+        yield reading, live
+
+
+def _live_point(
+    store: Store, project: str, settings: TakeSettings | None, listener: Listener
+) -> Checkpoint | None:
+    taken = take(
+        store,
+        project,
+        kind="undo",
+        reason=LOOKED_AT,
+        settings=settings or TakeSettings(),
+        listener=listener,
+    )
+    found = taken.latest
+    return found if found is not None and found.full else None
+
+
+def pairs_of(store: Store, older: Moment, newer: Moment) -> list[Pair]:
+    """Files that differ in kind, mode or bytes between two moments, by name."""
+    found = {path: (one, two) for path, one, two in store.difference(older.base, newer.base)}
+    for path in older.over.keys() | newer.over.keys():
+        one = older.over[path][0] if path in older.over else store.state(older.base).get(path)
+        two = newer.over[path][0] if path in newer.over else store.state(newer.base).get(path)
+        found[path] = (one, two)
+    return [
+        (path, one, two)
+        for path, (one, two) in sorted(found.items())
+        if substance(one) != substance(two)
+        and any(state is not None and state.kind != "directory" for state in (one, two))
+    ]
+
+
+def project_difference(
+    store: Store,
+    project: str,
+    target: str,
+    files: Sequence[str] = (),
+    *,
+    directory: str = "",
+    settings: TakeSettings | None = None,
+    listener: Listener = silent,
+) -> PointDifference:
+    """What changed in a project since a checkpoint, as text; names of files are meant from `directory`."""
+    if not os.path.lexists(project):  # gone whole: everything changed
+        point = find_checkpoint(store, project, target, None)
+        return _told(store, point, pairs_to_nothing(store, project, point, files, directory))
+    with project_now(store, project, settings, listener) as (reading, live):
+        if live is None:
+            raise ProjectUnreadable(
+                f"`{project}` cannot be read as it is now, so there is nothing to compare with",
+                kept="Nothing was changed",
+                next_steps=("See what keeps checkpoints from being taken: `safekept checkpoints status`",),
+                project=project,
+            )
+        point = find_checkpoint(reading, project, target, live)
+        known = moments(reading, reading.checkpoints(project), live)
+        older = known.get(point.id, Moment(point))
+        pairs = pairs_of(reading, older, Moment(live))
+        if files:
+            then, now = older.state(reading), reading.state(live)
+            wanted = _Wanted(find_files(reading, project, point, files, directory, then, now))
+            pairs = [pair for pair in pairs if wanted(pair[0])]
+        return _told(reading, point, pairs)
+
+
+def pairs_to_nothing(
+    store: Store, project: str, point: Checkpoint, files: Sequence[str] = (), directory: str = ""
+) -> list[Pair]:
+    """What differs in a project that is gone: all that the checkpoint holds is missing."""
+    known = moments(store, store.checkpoints(project), None)
+    then = known.get(point.id, Moment(point)).state(store)
+    wanted = _Wanted(find_files(store, project, point, files, directory, then, {}) if files else ())
+    return [
+        (path, state, None)
+        for path, state in sorted(then.items())
+        if state.kind != "directory" and wanted(path)
+    ]
+
+
+class _Wanted:
+    """Whether a path was asked for: by its own name, below a directory that was, or with everything."""
+
+    def __init__(self, chosen: Sequence[str]) -> None:
+        self._all = not chosen or "" in chosen
+        self._names, self._below = frozenset(chosen), tuple(f"{name}/" for name in chosen)
+
+    def __call__(self, path: str) -> bool:
+        return self._all or path in self._names or path.startswith(self._below)
+
+
+def _told(store: Store, point: Checkpoint, pairs: list[Pair]) -> PointDifference:
+    files = tuple(path for path, _, _ in pairs)
+    return PointDifference(point, files, tuple(text_difference(store, pairs)))

@@ -1,0 +1,353 @@
+"""One way to name a point, and to list, compare, go back to and undo it: for every face.
+
+A point is a checkpoint of a project, in the checkpoint store, or a home point, in the vault. Which of them a
+word means is decided here and nowhere else. A number means a checkpoint wherever a project is; only in an
+agent's home, outside every project, it counts the points of that home. An id means whatever has it. What
+needs nothing from the vault does not open it, and does not even load what could: a vault on a server that
+does not answer keeps nobody from going back in a project.
+
+One `Points` serves one command: the store is opened once, at the first need, and closed at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from safekept.checkpoints.checkpoint import SHORTEST_PREFIX, Checkpoint, is_checkpoint_id
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+
+from ..base.context import UserContext
+from ..base.own_places import within
+from .home_points.point import HomePoint, may_be_point
+from .project import checkpoint_directory, find_project, need_project
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.rollback import RollbackPlan
+
+    from .difference import PointDifference
+    from .timeline import EveryPoint, Timeline
+
+CHECKPOINT, HOME = "checkpoint", "home"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a word means: whose point it is, and by what it is found there."""
+
+    kind: str  # CHECKPOINT or HOME
+    place: str  # the project, or the agent's home
+    id: str  # of a checkpoint the word as it was given; of an undo in a home: the operation
+
+
+class PointRollback(Protocol):
+    """What going back, or taking that back, did or would do; the same for both kinds of points."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def point(self) -> Checkpoint | HomePoint: ...
+    @property
+    def planned(self) -> bool:
+        """Whether nothing was done, and this is what would be."""
+        ...
+
+    @property
+    def undoes(self) -> bool:
+        """Whether it takes an earlier rollback back."""
+        ...
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything differs at all."""
+        ...
+
+    @property
+    def complete(self) -> bool: ...
+    @property
+    def steps(self) -> Sequence[tuple[str, str]]:
+        """Each path that is changed, and how: a key of `checkpoints.points.ACTIONS`."""
+        ...
+
+    @property
+    def stays(self) -> Sequence[tuple[str, str]]:
+        """Each path that differs and stays as it is, and why."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def plan_document(self) -> dict[str, object]: ...
+    def as_dict(self) -> dict[str, object]: ...
+
+
+#: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
+Agreed = Callable[[PointRollback], None]
+
+
+def names_a_point(word: str) -> bool:
+    """Whether a word can mean a point at all; else it is the name of a file."""
+    word = word.strip().lower()
+    return word.isdecimal() or is_checkpoint_id(word, SHORTEST_PREFIX) or may_be_point(word)
+
+
+class Points:
+    """The points that can be gone back to from one directory."""
+
+    def __init__(
+        self,
+        context: UserContext,
+        directory: str,
+        *,
+        settings: TakeSettings | None = None,
+        session: str = "",
+        deadline: float = 30.0,
+        keep_days: float = 14.0,
+        listener: Listener = silent,
+    ) -> None:
+        self.context, self.directory = context, directory
+        self._settings, self._session, self._listener = settings, session, listener
+        self._deadline, self._keep_days = deadline, keep_days
+        self._opened: Store | None = None
+
+    def __enter__(self) -> Points:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    # ── which one is meant ─────────────────────────────────────────────────────────────────────────
+
+    def resolve(self, word: str = "") -> Target:
+        """What a number, an id or the start of one means here; nothing means the last change.
+
+        Raises NoCheckpointsHere where there is neither a project nor a home; that a project has no such
+        checkpoint is said by whoever uses the target.
+        """
+        word = word.strip() or "1"
+        number = word.isascii() and word.isdigit() and len(word) < SHORTEST_PREFIX
+        project = self.project
+        if project and (number or not may_be_point(word) or self._has_checkpoint(project, word)):
+            return Target(CHECKPOINT, project, word)
+        if number:
+            from .home_points.timeline import home_around, point_by_number
+
+            if home := home_around(self.context, self.directory):
+                return Target(HOME, home, point_by_number(self.context, home, int(word)).id)
+        elif may_be_point(word):
+            from .home_points.stored import find_point
+
+            if point := find_point(self.context, word):
+                return Target(HOME, point.home, point.id)
+        return Target(CHECKPOINT, self.need_project(), word)
+
+    def need_project(self) -> str:
+        """The project with checkpoints that the directory means. Raises NoCheckpointsHere."""
+        return self.project or need_project(self._store, self.directory, self.context)
+
+    @property
+    def project(self) -> str:
+        """The project with checkpoints that the directory means; empty where there is none."""
+        if self._opened is None and not os.path.isdir(checkpoint_directory(self.context)):
+            return ""  # no store is made only to look
+        return find_project(self._store, self.directory, self.context) or ""
+
+    def _has_checkpoint(self, project: str, word: str) -> bool:
+        return any(point.id.startswith(word.lower()) for point in self._store.checkpoints(project))
+
+    @property
+    def _store(self) -> Store:
+        if self._opened is None:
+            self._opened = Store.open(checkpoint_directory(self.context), listener=self._listener)
+        return self._opened
+
+    # ── lists and differences ──────────────────────────────────────────────────────────────────────
+
+    def list(self, *, session: str = "", turn: str = "", every: bool = False) -> Timeline:
+        """What can be gone back to from here. A rollback that was killed is finished first."""
+        from safekept.checkpoints.rollback import recover
+
+        from .timeline import timeline, with_home_points
+
+        if project := find_project(self._store, self.directory, self.context):
+            with contextlib.suppress(SafekeptError):
+                recover(self._store, project, settings=self._settings, listener=self._listener)
+        found = timeline(
+            self._store,
+            self.directory,
+            self.context,
+            settings=self._settings,
+            session=session,
+            turn=turn,
+            every=every,
+            listener=self._listener,
+        )
+        return with_home_points(self.context, found, session=session, turn=turn, every=every)
+
+    def everywhere(self, *, session: str = "", turn: str = "", every: bool = False) -> EveryPoint:
+        """The points of all projects and homes in one list."""
+        from .timeline import every_point
+
+        return every_point(self._store, self.context, session=session, turn=turn, every=every)
+
+    def diff(self, target: Target, files: Sequence[str] = ()) -> PointDifference:
+        """What changed since a point, as text."""
+        if target.kind == HOME:
+            from .home_points.opened import home_difference
+
+            return home_difference(self.context, target.id, files, self.directory, self._listener)
+        from .difference import project_difference
+
+        return project_difference(
+            self._store,
+            target.place,
+            target.id,
+            files,
+            directory=self.directory,
+            settings=self._settings,
+            listener=self._listener,
+        )
+
+    # ── going back ─────────────────────────────────────────────────────────────────────────────────
+
+    def plan(
+        self, target: Target, files: Sequence[str] = (), *, overwrite_mine: bool = False
+    ) -> PointRollback:
+        """What going back would do; nothing is changed."""
+        return self._go(target, files, overwrite_mine, dry_run=True)
+
+    def apply(
+        self,
+        target: Target,
+        files: Sequence[str] = (),
+        *,
+        overwrite_mine: bool = False,
+        agreed: Agreed | None = None,
+    ) -> PointRollback:
+        """Go back. What is replaced is kept, and `undo` brings it back."""
+        return self._go(target, files, overwrite_mine, agreed=agreed)
+
+    def _go(
+        self,
+        target: Target,
+        files: Sequence[str],
+        overwrite_mine: bool,
+        *,
+        dry_run: bool = False,
+        agreed: Agreed | None = None,
+    ) -> PointRollback:
+        if target.kind == HOME:
+            from .home_points.rollback import HomeRollbackRequest, roll_back_home
+
+            request = HomeRollbackRequest(
+                target.id,
+                tuple(files),
+                self.directory,
+                dry_run,
+                self._session,
+                self._deadline,
+                self._keep_days,
+                agreed,
+            )
+            return roll_back_home(self.context, request, self._listener)
+        return self._in_project(target, tuple(files), overwrite_mine, False, dry_run, agreed)
+
+    # ── taking it back ─────────────────────────────────────────────────────────────────────────────
+
+    def last_rollback(self) -> Target:
+        """What `undo` takes back here: the last rollback of the project, or of a home point.
+
+        One of a home counts where it was asked for, and in the home itself; in a project only if it is newer
+        than the last rollback of the project.
+        """
+        from safekept.core.journal import Journal
+
+        with contextlib.suppress(OSError):
+            journal: Journal = self.context.journal
+            if any(one.facts.get("home_point") for one in journal.backwards("restore")):
+                from ..undo.changes import LANDING, ROLLBACK, changes
+
+                place = os.path.realpath(self.directory)
+                standing = [one for one in changes(self.context) if one.open]
+                of_home = [
+                    one
+                    for one in standing
+                    if one.kind == LANDING
+                    and one.facts.get("home_point")
+                    and (within(place, one.home) or _asked_in(one.facts.get("directory")) == place)
+                ]
+                own = [one for one in standing if one.kind == ROLLBACK and within(place, one.project)]
+                last = max(of_home, key=lambda one: one.time, default=None)
+                if last is not None and not any(one.time > last.time for one in own):
+                    return Target(HOME, last.home, last.operation)
+        return Target(CHECKPOINT, self.need_project(), "")
+
+    def undo(
+        self,
+        target: Target | None = None,
+        *,
+        overwrite_mine: bool = False,
+        dry_run: bool = False,
+        agreed: Agreed | None = None,
+    ) -> PointRollback:
+        """Take a rollback back, by default the last one here; in a project also by its undo point."""
+        target = target or self.last_rollback()
+        if target.kind == HOME:
+            from ..undo.undo import Undone, UndoRequest, take_back
+            from .home_points.rollback import HomeRollbackUndone
+
+            def shown(undone: Undone) -> None:
+                if agreed is not None:
+                    agreed(HomeRollbackUndone(undone))
+
+            request = UndoRequest(
+                operation=target.id,
+                dry_run=dry_run,
+                deadline=self._deadline,
+                keep_days=self._keep_days,
+                agreed=shown,
+            )
+            return HomeRollbackUndone(take_back(self.context, request, self._listener))
+        return self._in_project(target, (), overwrite_mine, True, dry_run, agreed)
+
+    def _in_project(
+        self,
+        target: Target,
+        files: tuple[str, ...],
+        overwrite_mine: bool,
+        undo: bool,
+        dry_run: bool,
+        agreed: Agreed | None,
+    ) -> PointRollback:
+        from .rollback import RollbackOutcome, RollbackRequest, rollback_in
+
+        def shown(plan: RollbackPlan) -> None:
+            if agreed is not None:
+                agreed(RollbackOutcome("", plan, None, undo))
+
+        request = RollbackRequest(
+            directory=self.directory,
+            target=target.id,
+            files=files,
+            overwrite_mine=overwrite_mine,
+            undo=undo,
+            dry_run=dry_run,
+            session=self._session,
+            settings=self._settings,
+            agreed=shown,
+        )
+        return rollback_in(self.context, self._store, target.place, request, self._listener)
+
+
+def _asked_in(directory: object) -> str:
+    return os.path.realpath(str(directory)) if directory else ""

@@ -1,0 +1,111 @@
+"""Checkpoints in words: their age, what changed, what a plan leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.base.consent import ConsentNeeded
+
+from ..console import Console, count_text, path_text
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.points import Changes
+
+SHOWN = 10
+_NARROWEST = 10  # of a column that is cut
+_UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
+
+
+def ago(time_ns: int, now_ns: int | None = None) -> str:
+    """`12 s ago`, `5 min ago`, `3 h ago`, then the date; a time ahead of the clock as the date, too."""
+    seconds = ((time.time_ns() if now_ns is None else now_ns) - time_ns) / 1e9
+    if 0 <= seconds < 36 * 3600:
+        for limit, unit, size in _UNITS:
+            if seconds / size < limit:
+                return f"{int(seconds // size)} {unit} ago"
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ns / 1e9))
+
+
+def changes_text(changes: Changes | None) -> str:
+    """`3 files +12 -3`."""
+    if changes is None:
+        return ""
+    lines = f" +{changes.added:,} -{changes.removed:,}" if changes.added or changes.removed else ""
+    return count_text(changes.files, "file") + lines + (" and more" if changes.more else "")
+
+
+def fitting(text: str, used: int) -> str:
+    """The text, cut to what is left of a terminal's line; elsewhere as it is."""
+    if not sys.stdout.isatty():
+        return text
+    room = max(_NARROWEST, shutil.get_terminal_size().columns - used)
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False) -> None:
+    """Aligned columns; a column with nothing in it is not shown.
+
+    The last one is as long as it is, or with `cut` as long as the terminal is wide.
+    """
+    filled = [column for column in range(len(given[0])) if any(row[column] for row in given[1:])]
+    rows = [[row[column] for column in filled] for row in given]
+    numbers = all(not row[0].strip("0123456789,") for row in rows[1:])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = [
+            cell if column == len(row) - 1 else cell.ljust(widths[column]) for column, cell in enumerate(row)
+        ]
+        if cut:
+            cells[-1] = fitting(cells[-1], 2 + sum(width + 2 for width in widths[:-1]))
+        if numbers:  # they stand under each other by their last digit
+            cells[0] = row[0].rjust(widths[0])
+        console.line("  " + "  ".join(cells).rstrip(), **({"dim": True} if number == 0 else {}))
+
+
+def styled(line: str) -> dict[str, object]:
+    """How a line of a difference is shown."""
+    if line.startswith("+"):
+        return {"bold": True} if line.startswith("+++") else {"fg": "green"}
+    if line.startswith("-"):
+        return {"bold": True} if line.startswith("---") else {"fg": "red"}
+    return {"fg": "cyan"} if line.startswith("@@") else {}
+
+
+def listing(console: Console, label: str, lines: Iterable[str]) -> None:
+    """A label and the first few of many lines."""
+    found = list(lines)
+    for number, line in enumerate(found[:SHOWN]):
+        console.fact(label if number == 0 else "", path_text(line))
+    if len(found) > SHOWN:
+        console.fact("", f"… and {len(found) - SHOWN:,} more")
+
+
+def directory_of(given: str) -> str:
+    """The directory that is meant: the one given, else the one stood in."""
+    return os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()
+
+
+def at_directory(given: str) -> list[str]:
+    """The option that a printed command needs to mean the same directory."""
+    return ["--dir", directory_of(given)] if given else []
+
+
+def consent(console: Console, force: bool, what: str, again: str) -> None:
+    """Ask, unless `--yes` did; refuse where nobody can be asked. `again` is the command as it was given."""
+    if force:
+        return
+    if not console.can_ask():
+        raise ConsentNeeded(
+            f"this needs your consent: {what}",
+            kept="Nothing was changed",
+            next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
+        )
+    if not console.ask("Continue?"):
+        raise click.Abort

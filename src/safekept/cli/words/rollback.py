@@ -1,0 +1,139 @@
+"""A rollback in words: what it did, what it left and why, and what nobody can bring back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ..console import Console, count_text, path_text, time_text
+from .lists import ago, fitting, listing
+from .points import about
+
+if TYPE_CHECKING:
+    from safekept.actions.projects.points import PointRollback
+    from safekept.checkpoints.points import Left, RollbackPlan
+
+_RESTORES = ("restore", "recreate", "replace-directory")
+_REMOVES = ("remove", "replace-by-directory")
+
+
+def show_rollback(console: Console, outcome: PointRollback, where: list[str]) -> int:
+    """What was done, what stays and why, what is gone, and how to take it back; the exit code."""
+    from safekept.actions.projects.home_points.point import HomePoint
+    from safekept.actions.projects.rollback import RollbackOutcome
+
+    point, planned = outcome.point, outcome.planned
+    if outcome.undoes and isinstance(point, HomePoint):
+        return _show_home_undone(console, outcome)
+    in_project = isinstance(outcome, RollbackOutcome)
+    undo = console.command("rollback", "--undo", *where) if in_project else _undo(console, outcome)
+    console.document({"dry_run": planned, **outcome.as_dict(), "undo": None if planned else undo})
+    what = "the point before the last rollback" if outcome.undoes else point.title
+    verb = "Would go back to" if planned else "Went back to"
+    if not outcome.changed and (outcome.stays or not in_project):
+        verb = "Would change nothing for" if planned else "Changed nothing for"
+    console.heading(f"{verb} {what} of {path_text(point.place)}", planned or outcome.complete)
+    why = about(point) if isinstance(point, HomePoint) else path_text(point.reason)
+    reason = f", {why}" if why and not outcome.undoes else ""
+    console.fact("Taken", fitting(ago(point.time_ns) + reason, 13))
+    listing(console, "Restores" if planned else "Restored", _paths(outcome, _RESTORES))
+    listing(console, "Removes" if planned else "Removed", _paths(outcome, _REMOVES))
+    if isinstance(outcome, RollbackOutcome):
+        done = outcome.rolled_back
+        _show_modes(console, "Sets" if planned else "Set", outcome.plan, _paths(outcome, ("metadata",)))
+        _show_left(console, outcome.plan, outcome.plan.left if done is None else done.left)
+        _show_gone(console, outcome.plan)
+    else:
+        listing(console, "Left", [f"{path}: {why}" for path, why in outcome.stays])
+    for note in outcome.notes:
+        console.fact("Note", note)
+    if not outcome.changed:
+        console.line(_nothing(outcome))
+    if planned:
+        console.line("Nothing was changed")
+        return 0
+    acted = outcome.changed if in_project else bool(outcome.operation)
+    if in_project or acted:
+        console.fact("Time", time_text(outcome.seconds))
+    if acted:
+        if not in_project:
+            console.line("Restart the agent to use what came back")
+        console.line(f"Changed your mind? `{undo}`")
+    return 0 if outcome.complete else 3
+
+
+def _show_home_undone(console: Console, outcome: PointRollback) -> int:
+    """The same words as `safekept undo`."""
+    from safekept.actions.projects.home_points.rollback import HomeRollbackUndone
+    from safekept.actions.undo.undo import UndoRequest
+
+    from .undone import show_undone
+
+    assert isinstance(outcome, HomeRollbackUndone)
+    return show_undone(console, outcome.undone, UndoRequest(dry_run=outcome.planned))
+
+
+def _undo(console: Console, outcome: PointRollback) -> str | None:
+    return console.command("undo", outcome.operation) if outcome.operation else None
+
+
+def _paths(outcome: PointRollback, actions: tuple[str, ...]) -> list[str]:
+    return [path for path, action in outcome.steps if action in actions]
+
+
+def _nothing(outcome: PointRollback) -> str:
+    stays = len(outcome.stays)
+    if not stays:
+        return "Nothing differs: no file had to be changed"
+    return f"No file was changed: {count_text(stays, 'path')} " + (
+        "differs and stays" if stays == 1 else "differ and stay"
+    )
+
+
+def _show_modes(console: Console, label: str, plan: RollbackPlan, paths: list[str]) -> None:
+    """What only had its mode or time put back. Times of directories are not worth a line."""
+    lines, times = [], 0
+    for path in paths:
+        own = path == "."  # the project's own directory
+        then, now = (plan.root, plan.root_now) if own else (plan.then.get(path), plan.now.get(path))
+        if then is None or now is None or then.mode == now.mode:
+            times += then is not None and then.kind != "directory"
+            continue
+        lines.append(f"{path}: mode {now.mode & 0o7777:04o} to {then.mode & 0o7777:04o}")
+    listing(console, label, lines)
+    if times:
+        console.fact("" if lines else label, f"the time of {count_text(times, 'file')}")
+
+
+def _show_left(console: Console, plan: RollbackPlan, left: list[Left]) -> None:
+    from safekept.checkpoints.checkpoint import REASONS
+
+    mine = [one for one in left if one.reason == "mine"]
+    if mine:
+        listing(
+            console, "Kept yours", [one.path + (f" ({one.detail})" if one.detail else "") for one in mine]
+        )
+        console.fact("", "changed by you after the agent's last turn; --overwrite-mine takes them, too")
+    since = [one.path for one in left if one.reason == "since"]
+    if since:
+        listing(console, "Kept", since)
+        console.fact("", "changed after the rollback that is undone; nothing of that is touched")
+    others = [one for one in left if one.reason not in ("mine", "since")]
+    listing(console, "Left", [str(one) for one in others])
+    if any(one.path in plan.then and one.reason in REASONS and one.reason != "git" for one in others):
+        console.fact(
+            "",
+            "the checkpoint has an older state; what stands there now is in none: move it away, then go back",
+        )
+
+
+def _show_gone(console: Console, plan: RollbackPlan) -> None:
+    from safekept.checkpoints.checkpoint import REASONS
+
+    listing(console, "Gone", [f"{one.path}: {REASONS.get(one.reason, one.reason)}" for one in plan.gone])
+    if plan.gone:
+        console.fact("", "not covered then, and gone now: no checkpoint can bring that back")
+    uncovered = Counter(one.reason for one in plan.not_covered if one.reason != "git")
+    if uncovered:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in uncovered.most_common())
+        console.fact("Untouched", f"{count_text(uncovered.total(), 'path')} that no checkpoint holds: {why}")
