@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -32,6 +33,12 @@ WITH_DOORS = (
 MOST_MODULES, MOST_DOORS = 16, 12
 #: Modules that run as a process of their own and speak to their parent over their streams.
 PROCESSES = {os.path.join("core", "sqlite", "helper.py")}
+#: Reads commands again that were written down as text.
+NEXT_STEP = os.path.join("core", "next_step.py")
+#: Texts that stay as they are: what a file of the host says about itself, by which it is found later.
+WRITTEN_DOWN = {os.path.join("schedule", "hosts", "call.py")}
+#: Folders whose commands are still text.
+STILL_TEXT = ("actions/status/", "actions/doctor/", "actions/projects/")
 
 
 @functools.cache
@@ -253,6 +260,31 @@ def test_only_faces_talk_to_people_or_read_the_environment():
             found[path] = uses
     assert found == {}
     assert {path for path, _, _ in modules()} >= PROCESSES, "a process that is gone may not stay on the list"
+
+
+def commands_as_text(tree: ast.Module) -> list[str]:
+    """Commands of ours that are written out in strings; what only explains the code does not count."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        f"{node.value.strip()[:60]!r} in line {node.lineno}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+        if re.search(r"`safekept(?: [a-z{-]|`)", node.value)
+    ]
+
+
+def test_below_the_faces_a_command_is_words_and_not_text():
+    found = {}
+    for path, room, tree in modules():
+        if room in FACES or room not in LEVEL or path in WRITTEN_DOWN or path == NEXT_STEP:
+            continue
+        if (texts := commands_as_text(tree)) and not path.replace(os.sep, "/").startswith(STILL_TEXT):
+            found[path] = texts
+    assert found == {}, "name the command with NextStep(verb, arguments); the face spells it"
+    assert commands_as_text(ast.parse('"""Like `safekept undo`."""')) == []
+    assert commands_as_text(ast.parse('x = f"Then: `safekept undo {name}`"')) == [
+        "'Then: `safekept undo' in line 1"
+    ]
 
 
 def test_every_module_says_what_it_is_for():

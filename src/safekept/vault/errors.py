@@ -100,7 +100,7 @@ class LockLost(SafekeptError):
             kept="No snapshot was written that needs them; the other snapshots are as they were",
             next_steps=(
                 "Run the command again: what is missing is then stored again",
-                "See what is damaged: `safekept vault check`",
+                NextStep("vault check", before="See what is damaged:"),
             ),
             place=place,
         )

@@ -110,8 +110,9 @@ def finish(
                     f"`{change.path}` was written to while it was replaced; those bytes are in `{kept}`"
                 )
     except OSError as error:
-        kept = "Every file was put back, and what was replaced is kept: `safekept rollback --undo` returns it"
-        raise _unfinished(ground, "as it was then", kept, error) from error
+        kept = "Every file was put back, and what was replaced is kept"
+        back = NextStep("rollback", ("--undo",), before="To have back what was replaced:")
+        raise _unfinished(ground, "as it was then", kept, error, back) from error
     for change in outsides:
         try:
             make(ground, change)
@@ -123,15 +124,16 @@ def finish(
     return remarks, left
 
 
-def _unfinished(ground: Ground, state: str, kept: str, error: OSError) -> RollbackUnfinished:
+def _unfinished(ground: Ground, state: str, kept: str, error: OSError, *more: NextStep) -> RollbackUnfinished:
     where = error.filename if isinstance(error.filename, str) else ""
     return RollbackUnfinished(
         f"`{ground.project}` is {state}, and tidying up failed: {error.strerror or error}"
         + (f" (`{where}`)" if where else ""),
         kept=kept,
         next_steps=(
-            "Mend the cause (the disk, permissions), then run: `safekept rollback`",
+            NextStep("rollback", before="Mend the cause (the disk, permissions), then run:"),
             "It finishes the rest",
+            *more,
         ),
         project=ground.project,
     )
