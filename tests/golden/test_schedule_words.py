@@ -247,6 +247,23 @@ def test_the_units_of_the_system_name_the_user(say, system):
     assert "/etc/cron.d/safekept-ada" in said.out
 
 
+def test_what_others_can_change_is_not_run_by_root_every_night(say, system, monkeypatch, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to have a program of somebody else")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "safekept").write_text("#!/bin/sh\n")
+    os.chown(theirs, 65534, 65534)
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", str(theirs / "safekept"))
+    words = ("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd")
+    for more in ("--dry-run", "--yes"):
+        said = say(*words, more)
+        assert said.code == 1
+        assert "error: program-of-another" in said.err
+        assert f"`{theirs}/safekept` can be changed by others, and root would run it every night" in said.err
+        assert "Nothing was installed" in said.err
+
+
 def test_only_root_installs_a_schedule_of_the_system(say, system, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd", "--yes")

@@ -438,3 +438,37 @@ def test_a_file_found_the_same_that_changes_meanwhile_is_noticed(home):
     assert caught.value.code == "home-changed" and caught.value.retry
     assert caught.value.what == "`a` was changed while the landing was being prepared"
     assert not os.path.exists(f"{home}/b")
+
+
+def test_nothing_lands_in_a_directory_that_somebody_else_put_into_a_shared_place(tmp_path):
+    """/tmp is everybody's: what lies there is ours only if we own it, every directory of it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    home = str(tmp_path / "into")
+    os.makedirs(f"{home}/memories")
+    os.chown(f"{home}/memories", 65534, 65534)
+    with pytest.raises(SafekeptError) as caught:
+        landed(home, [file("memories/MEMORY.md", "secret")])
+    assert caught.value.code == "landing-in-foreign-directory"
+    assert (
+        caught.value.what
+        == f"`{home}/memories` belongs to somebody else, and lies where others can put things"
+    )
+    assert caught.value.kept == "Nothing was written into it"
+    assert os.listdir(f"{home}/memories") == []
+
+
+def test_a_work_area_of_somebody_else_is_not_used(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    home = str(tmp_path / "into")
+    for area in (home + ".safekept", f"{home}/.safekept"):
+        os.makedirs(area)
+        os.chown(area, 65534, 65534)
+    with pytest.raises(SafekeptError) as caught:
+        landed(home, [file("config.yaml", "new")])
+    assert caught.value.code == "area-not-ours"
+    assert caught.value.kept == "It was not used, and nothing was changed"
+    os.rmdir(f"{home}/.safekept")
+    landed(home, [file("config.yaml", "new")])
+    assert os.listdir(home + ".safekept") == [], "the one beside is not touched; the one inside is ours"

@@ -111,7 +111,7 @@ def _call(settings: Settings, context: UserContext, user_name: str, home: str, l
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.plan import Plan
 
-    if user_name:
+    if user_name and os.geteuid() == 0:
         _refuse_program_of_another(_program(settings)[0], sys.executable, os.path.dirname(__file__))
     plan = context.choices.schedule or Plan()
     place = context.locate(home, layout)  # a schedule for a home that is not there helps nobody
