@@ -103,6 +103,24 @@ def test_code_that_was_there_by_itself_is_run(say, user):
     assert os.path.exists(os.path.join(user, "ran"))
 
 
+def test_a_hermes_that_others_can_change_is_not_run_and_that_is_said(say, user, tmp_path, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to have a program of somebody else")
+    make_hermes_home(os.path.join(user, ".hermes"), profiles=(), awkward=False)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    for name in ("hermes", "python"):
+        (shared / name).write_text(program(user))
+        (shared / name).chmod(0o755)
+    os.chown(shared, NOBODY, NOBODY)
+    monkeypatch.setenv("PATH", f"{shared}:/usr/bin:/bin")
+    assert say("snapshot").code in (0, 3)
+    row = agent_row(say("drill", "--json"))
+    assert not os.path.exists(os.path.join(user, "ran"))
+    assert row["state"] == "left out"
+    assert row["text"] == "the Hermes Agent that is installed here can be changed by others, and is not run"
+
+
 def test_a_home_of_somebody_else_that_a_backup_names_gives_no_interpreter(nobodys):  # noqa: F811
     """An archive can claim any home; what lies there is not run by us."""
     if os.geteuid() != 0:

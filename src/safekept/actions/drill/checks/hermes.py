@@ -23,7 +23,7 @@ from safekept.core.sqlite.format import connect
 
 from ..receipts import LEFT_OUT, UNKNOWN
 from .agents_place import agents_place
-from .interpreter import USUAL_PATH, Interpreter, find_interpreter
+from .interpreter import USUAL_PATH, Interpreter, find_interpreter, is_there
 from .restored import Findings, Problems, Restored, plural
 from .without_secrets import blanked
 
@@ -96,7 +96,10 @@ def prove_agent(
         return
     interpreter = find_interpreter(live_home, restored.layout.code_path, environment, bool(brought))
     if interpreter is None:
-        findings.add(AGENT, LEFT_OUT, 0, brought or f"{restored.layout.title} is not installed here")
+        title = restored.layout.title
+        there = is_there(live_home, restored.layout.code_path, environment)
+        shared = f"the {title} that is installed here can be changed by others, and is not run"
+        findings.add(AGENT, LEFT_OUT, 0, brought or (shared if there else f"{title} is not installed here"))
         return
     homes = [prefix for prefix in restored.homes() if _has_something(restored, prefix)]
     if not homes:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,15 +79,28 @@ def find_python(
 ) -> str:
     """The interpreter that Hermes runs in: of the code in the home, else of `hermes` on the PATH."""
     uid = owner.uid if owner is not None else os.geteuid()
+    usable = [
+        path
+        for path in _candidates(live_home, code_path, environment)
+        if not (brought and _lies_in(path, live_home))
+    ]
+    return next((path for path in usable if os.access(path, os.X_OK) and chosen_by(path, uid)), "")
+
+
+def is_there(live_home: str, code_path: str, environment: Mapping[str, str]) -> bool:
+    """Whether there is any interpreter, also one that is not run."""
+    return any(os.access(path, os.X_OK) for path in _candidates(live_home, code_path, environment))
+
+
+def _candidates(live_home: str, code_path: str, environment: Mapping[str, str]) -> list[str]:
     candidates = []
     if live_home and code_path:
         for name in ("venv", ".venv"):
             candidates.append(os.path.join(live_home, code_path, name, "bin", "python"))
     launcher = shutil.which("hermes", path=environment.get("PATH") or USUAL_PATH)
-    if launcher and chosen_by(launcher, uid):
+    if launcher:
         candidates += _beside(launcher)
-    usable = [path for path in candidates if not (brought and _lies_in(path, live_home))]
-    return next((path for path in usable if os.access(path, os.X_OK) and chosen_by(path, uid)), "")
+    return candidates
 
 
 def _lies_in(path: str, home: str) -> bool:
@@ -99,8 +113,12 @@ def _lies_in(path: str, home: str) -> bool:
 def _beside(launcher: str) -> list[str]:
     """What a launcher names in its first line, and what lies beside it, links resolved."""
     found = []
-    with contextlib.suppress(OSError), open(launcher, "rb") as file:
-        first = os.fsdecode(file.readline(4096).strip())
+    with contextlib.suppress(OSError):
+        # A pipe in its place would never give a first line.
+        descriptor = os.open(launcher, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            first = os.fsdecode(file.readline(4096).strip()) if plain else ""
         words = first[2:].split() if first.startswith("#!") else []
         if words and "python" in os.path.basename(words[0]):
             found.append(words[0])
