@@ -21,7 +21,7 @@ ROOT = (".",)
 #: Becomes an ordinary user, once everything is imported: this machine's Python may lie in /root.
 AS_NOBODY = """
 import importlib, os, pkgutil, sys
-import bz2, difflib, encodings.utf_8_sig, tempfile, traceback, concurrent.futures.thread
+import bz2, difflib, encodings.ascii, encodings.utf_8_sig, tempfile, traceback, concurrent.futures.thread
 import isal.igzip, isal.isal_zlib, lzma, ruamel.yaml, sqlite3, zstandard
 import safekept
 for module in pkgutil.walk_packages(safekept.__path__, "safekept."):

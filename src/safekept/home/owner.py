@@ -23,3 +23,12 @@ def worker_for(path: str) -> Worker | None:
     from .as_owner import Worker
 
     return Worker(owner)
+
+
+def users_home(home: str, said: str) -> str:
+    """The home directory that belongs to a home: what lies outside the home is looked for below it.
+
+    `said` is that of whoever runs the command. Where a child works for somebody else, it is that user's.
+    """
+    owner = foreign_owner(home)
+    return said if owner is None or foreign_owner(said) == owner else owner.home

@@ -19,6 +19,7 @@ from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep
 from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
 from safekept.home.layout import recognise
+from safekept.home.owner import users_home
 
 from ..archives.sealing import identity_of
 from ..base.brought_code import FACT, code_files
@@ -188,7 +189,8 @@ def prepare_import(
         refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
         make_right(context, place.home, listener)
         source = archive.under(prefix) if prefix else archive
-        external = {} if request.into else place.layout.external_targets(context.places.user_home)
+        user_home = users_home(place.home, context.places.user_home)
+        external = {} if request.into else place.layout.external_targets(user_home)
         plan = plan_landing(
             source,
             Targets(home=place.home, external=external),

@@ -18,6 +18,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep, Step, reworded
 from safekept.home.landing import TRY_OLDER, Landed, LandingPlan, Targets, expire, land, plan_landing
+from safekept.home.owner import users_home
 from safekept.vault.errors import VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
@@ -195,7 +196,8 @@ def prepare_restore(
         only = tuple(path_in_home(path, homes, request.directory, source) for path in request.paths)
         speaks = speaks_for(chosen.snapshot, stored)
         try:
-            external = targets_of(context, place.layout, source, request.into)
+            own = context.changed(user_home=users_home(place.home, context.places.user_home))
+            external = targets_of(own, place.layout, source, request.into)
             plan = plan_landing(
                 source,
                 Targets(home=place.home, external=external),

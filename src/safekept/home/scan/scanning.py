@@ -18,7 +18,7 @@ from safekept.core.events import Listener, silent
 from ..census import Census
 from ..layout.layout import Layout
 from ..layout.places import check_home
-from ..owner import worker_for
+from ..owner import users_home, worker_for
 from .external import Place, external_places
 from .headers import HeaderReader
 from .opener import Opener
@@ -238,7 +238,7 @@ def scan(
             selection,
             capture,
             avoid=tuple(avoid),
-            user_home=user_home,
+            user_home=users_home(home, user_home),
             environment=dict(environment or {}),
             check=check,
             lean=lean,
