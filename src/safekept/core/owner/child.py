@@ -22,6 +22,7 @@ from typing import Any
 from ..entries import EntryLost, Outcome, Remark
 from ..errors import ERROR_CODES, SafekeptError
 from ..events import Event, Listener
+from ..next_step import read_step
 from .line import Handler, Line, LineClosed
 from .whose import Owner
 
@@ -197,7 +198,7 @@ def raised_from(said: dict[str, Any]) -> BaseException:
     kind = ERROR_CODES[str(error["code"])]
     facts = {str(name): value for name, value in error["facts"].items() if name not in ("kept", "next_steps")}
     found = kind.__new__(kind)
-    steps = tuple(str(step) for step in error["next"])
+    steps = tuple(read_step(str(step)) for step in error["next"])
     SafekeptError.__init__(found, str(error["what"]), kept=str(error["kept"]), next_steps=steps, **facts)
     return found
 

@@ -9,6 +9,7 @@ import pytest
 
 from homes import differences, make_hermes_home, tree_facts
 from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
+from safekept.core.next_step import NextStep
 from safekept.core.owner import Line, OwnerChildFailed
 from safekept.core.owner.child import OwnerNotPermitted, raised_from, said_of
 from safekept.core.sqlite import CaptureOptions
@@ -207,13 +208,14 @@ def test_a_status_survives_the_way():
 
 
 def test_an_error_of_the_child_is_the_same_error_here():
-    error = LandingThroughLink("a link", kept="all of it", next_steps=("look",), links=["/a"])
+    steps = ("look", NextStep("import", ("FILE", "--into", "a dir"), "Or:", ", and look"))
+    error = LandingThroughLink("a link", kept="all of it", next_steps=steps, links=["/a"])
     again = raised_from(json.loads(json.dumps(said_of(error))))
     assert type(again) is LandingThroughLink
     assert (again.what, again.kept, again.next_steps, again.facts) == (
         "a link",
         "all of it",
-        ("look",),
+        steps,
         {"links": ["/a"]},
     )
 
