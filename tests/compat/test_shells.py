@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -302,6 +304,34 @@ def test_the_pages_in_the_checkout_are_current():
             there[name] = file.read()
     stale = [name for name in ours.keys() | there.keys() if ours.get(name) != there.get(name)]
     assert sorted(stale) == [], "run `./safekept manual -o man/man1`, and remove pages of what is gone"
+
+
+def reference() -> ModuleType:
+    place = os.path.join(CHECKOUT, "workshop", "command_reference.py")
+    specification = importlib.util.spec_from_file_location("command_reference", place)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_of_the_commands_is_current():
+    ours = reference()
+    with open(ours.PAGE, encoding="utf-8") as file:
+        assert file.read() == ours.page(ours.notes()), "run `.venv/bin/python workshop/command_reference.py`"
+
+
+def test_a_note_stands_below_the_options_of_its_command():
+    text = reference().page("At the top.\n\n## safekept drill\n\nOne more thing.\n")
+    assert text.index("At the top.") < text.index("## Shared options")
+    drill = text.partition("\n## safekept drill\n")[2].partition("\n## ")[0]
+    assert drill.index("`--scratch DIR`") < drill.index("One more thing.")
+
+
+def test_a_note_on_a_command_that_is_gone_is_refused():
+    with pytest.raises(SystemExit, match="speaks of what does not exist: safekept gone"):
+        reference().page("## safekept gone\n\nOnce upon a time.\n")
 
 
 def test_every_command_has_a_page_with_its_options():

@@ -30,8 +30,19 @@ def common_options(function: Command) -> Command:
     """`--home`, `--layout` and `--json`: on every command that works on a home."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
-        click.option("--layout", metavar="NAME", default="", help="Which agent the home belongs to."),
-        click.option("--home", metavar="PATH", default="", help="The home; default: the agent's own place."),
+        click.option(
+            "--layout",
+            metavar="NAME",
+            default="",
+            help="Which agent the home belongs to; default: what the home itself proves, else the setting "
+            "`layout`.",
+        ),
+        click.option(
+            "--home",
+            metavar="PATH",
+            default="",
+            help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
+        ),
     ):
         function = option(function)
     return function
@@ -87,14 +98,14 @@ def source_options(function: Command) -> Command:
             metavar="NAME",
             expose_value=False,
             callback=_take_source,
-            help="Read the copy of the vault in this destination.",
+            help="Read the copy of your vault in this destination.",
         ),
         click.option(
             "--vault",
             metavar="PATH|URL",
             expose_value=False,
             callback=_take_source,
-            help="Read this vault in the place of your own.",
+            help="Read this vault instead of your own.",
         ),
     ):
         function = option(function)

@@ -32,7 +32,8 @@ def identity_options(function: Command) -> Command:
             multiple=True,
             expose_value=False,
             callback=_take_identities,
-            help="A private key that opens a sealed file: age or SSH.",
+            help="A private key that opens a sealed file, of age or SSH; may be repeated; default: the "
+            "setting `seal.identity`.",
         )(function)
     )
 

@@ -16,16 +16,25 @@ from safekept import __version__
 
 #: Of the pages, not of the day they are made on: the same commands give the same bytes.
 DATE = "2026-11-15"
-_STATUS = (
-    ("0", "done"),
-    ("1", "failed, declined, or the end of input instead of an answer"),
-    ("2", "bad usage: nothing was read or changed"),
-    ("3", "done but incomplete, and listed; with `status --check`: stale"),
-    ("4", "`status --check`: alarm"),
-    ("10", "there is no such store"),
-    ("11", "it is locked by somebody else"),
-    ("12", "the key is wrong"),
-    ("130", "interrupted"),
+#: The reference of the commands prints them too.
+EXIT_CODES = (
+    ("0", "done; of `backup`: complete"),
+    (
+        "1",
+        "failed, declined, or nobody was there to agree; nothing was changed, or everything was taken back",
+    ),
+    ("2", "bad usage, setting, pattern or layout; nothing was read or changed"),
+    (
+        "3",
+        "done, but incomplete: something is missing, torn or damaged, and all of it is listed; "
+        "of `status --check`: not protected",
+    ),
+    ("4", "alarm (`status --check`), or serious findings (`doctor`)"),
+    ("10", "there is no such vault"),
+    ("11", "another safekept, or restic, is at work there"),
+    ("12", "the vault does not open with the key or passphrase that there is"),
+    ("130", "interrupted; nothing is left half done"),
+    ("143", "ended by a signal (128 and its number)"),
 )
 _OF_ITS_COMMAND = ("guard", "run")
 _FILES = (
@@ -147,7 +156,7 @@ def _options(command: click.Command, ctx: click.Context) -> list[str]:
 
 def _status() -> list[str]:
     lines = []
-    for code, meaning in _STATUS:
+    for code, meaning in EXIT_CODES:
         lines += [".TP", rf"\fB{code}\fR", _marked(meaning)]
     return lines
 

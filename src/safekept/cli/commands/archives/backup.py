@@ -20,32 +20,70 @@ if TYPE_CHECKING:
 
 
 @click.command("backup")
-@click.option("-o", "--output", metavar="PATH", help="A file, a directory, or a name without suffix.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="A file, a directory, or a name without suffix; default: the setting `backup.output`, "
+    "else your home directory.",
+)
 @click.option(
     "-q",
     "--quick",
     is_flag=True,
     help="Only the state files, as a snapshot in the vault; with -o as an archive.",
 )
-@click.option("-l", "--label", metavar="TEXT", default="", help="With --quick: a few words to know it by.")
-@click.option("--format", "form", type=click.Choice(["zip", "tar.zst"]), help="zip is read by Hermes too.")
+@click.option(
+    "-l",
+    "--label",
+    metavar="TEXT",
+    default="",
+    help="With --quick and without -o: a few words to know the snapshot by.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["zip", "tar.zst"]),
+    help="zip (the default) is read by Hermes too; tar.zst is smaller and faster, and keeps links as links.",
+)
 @click.option(
     "--seal",
     metavar="TO",
     multiple=True,
-    help="Only TO can open it: an age or SSH public key, a file of keys, gpg:KEY, passphrase.",
+    help="Only TO can open it: an age or SSH public key, a file of keys, gpg:KEY, passphrase, "
+    "gpg-symmetric; may be repeated; default: the setting `backup.seal`.",
 )
 @click.option("--no-seal", is_flag=True, help="Leave it open, whatever the settings say.")
 @passphrase_options
-@click.option("--no-secrets", is_flag=True, help="Leave keys and tokens out.")
-@click.option("--include", metavar="PATH", multiple=True, help="Bring in what a rule leaves out.")
-@click.option("--exclude", metavar="PATH", multiple=True, help="Leave out a path, anchored at the home.")
+@click.option(
+    "--no-secrets", is_flag=True, help="Leave out what the layout knows as keys and tokens; each is listed."
+)
+@click.option(
+    "--include",
+    metavar="PATH",
+    multiple=True,
+    help="Bring in what a rule leaves out; a pattern, may be repeated.",
+)
+@click.option(
+    "--exclude",
+    metavar="PATH",
+    multiple=True,
+    help="Leave out a path; a pattern, anchored at the home, may be repeated.",
+)
 @click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
 @click.option(
-    "--keep", metavar="N", type=click.IntRange(min=0), help="Keep N complete archives; 0 keeps all."
+    "--keep",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="After a complete run keep the N newest complete archives of this home with the same "
+    "choices there; 0 keeps all.",
 )
-@click.option("--lean", is_flag=True, help="Leave out search indexes that an import can make anew.")
-@click.option("--dry-run", is_flag=True, help="Show what would be taken; write nothing.")
+@click.option(
+    "--lean",
+    is_flag=True,
+    help="Leave out search indexes that an import can make anew; Hermes's own import would not make them.",
+)
+@click.option("--dry-run", is_flag=True, help="Show exactly what would be taken and left out; write nothing.")
 @common_options
 def command(
     output: str | None,

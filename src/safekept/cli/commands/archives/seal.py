@@ -16,8 +16,14 @@ from ...sealing import passphrase_options
 
 
 @click.command("keygen")
-@click.option("-o", "--output", metavar="FILE", default="", help="Where the private half goes: a new file.")
-@click.option("--protect", is_flag=True, help="Protect the private half with a passphrase.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="",
+    help="Where the private half goes: a new file, readable by you alone.",
+)
+@click.option("--protect", is_flag=True, help="With -o: seal the private half itself with a passphrase.")
 @passphrase_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def keygen_command(output: str, protect: bool, as_json: bool) -> int:

@@ -35,7 +35,8 @@ class DemoFailed(SafekeptError):
 def command(as_json: bool) -> int:
     """See a home kept while its agent chats, broken three ways and brought back; then a project.
 
-    Works in a temporary directory that is removed at the end; your own home is not looked at.
+    Works in a temporary directory that is removed at the end, with the real commands, and fails if a single
+    byte or row did not come back. Your own homes are not looked at.
     """
     from ...main import program
 

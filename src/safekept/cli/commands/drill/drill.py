@@ -22,13 +22,31 @@ from ...words.proof_rows import show_rows
 
 @click.command("drill")
 @click.argument("word", metavar="[latest|N|ID|FILE]", required=False, default="latest")
-@click.option("--destination", metavar="NAME", default="", help="Drill what lies at this destination.")
-@click.option("--vault", metavar="PATH|URL", default="", help="Drill a snapshot of this vault.")
-@click.option("--identity", metavar="FILE", multiple=True, help="A file that opens a sealed archive.")
+@click.option(
+    "--destination",
+    metavar="NAME",
+    default="",
+    help="Drill the copy of the vault at this destination, a name or a URL; with the name of an "
+    "archive, that archive.",
+)
+@click.option(
+    "--vault",
+    metavar="PATH|URL",
+    default="",
+    help="Drill a snapshot of this vault, or of the copy at this address.",
+)
+@click.option(
+    "--identity", metavar="FILE", multiple=True, help="A file that opens a sealed archive; may be repeated."
+)
 @passphrase_options
 @click.option("--checkpoints", is_flag=True, help="Drill the checkpoints of projects instead of a home.")
-@click.option("--small", is_flag=True, help="The state files and a sample of the rest: quick.")
-@click.option("--scratch", metavar="DIR", default="", help="Work in this directory; it needs the room.")
+@click.option("--small", is_flag=True, help="The state files and a sample of the rest: quicker.")
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    default="",
+    help="Restore into this directory and no other; it must exist, have the room, and lie in no home.",
+)
 @common_options
 def command(
     word: str,

@@ -22,17 +22,31 @@ from ...words.guard import GuardWords, write_guard_report
 )
 @click.option("-l", "--label", metavar="TEXT", default="", help="A few words to know the snapshot by.")
 @click.option(
-    "--backup/--no-backup", "backup", default=None, help="A zip in the home too, or no snapshot at all."
+    "--backup/--no-backup",
+    "backup",
+    default=None,
+    help="Also write a zip into the home, or take no snapshot, so that nothing is checked either.",
 )
 @click.option("--anyway", is_flag=True, help="Run the command even where no snapshot could be taken.")
 @click.option(
     "--auto-restore",
     is_flag=True,
-    help="Bring back at once what is lost beyond doubt: databases that do not open, emptied cron jobs.",
+    help="Bring back at once what is lost beyond doubt: databases that do not open any more, "
+    "emptied cron jobs.",
 )
 @click.option("--report", metavar="FILE", default="", help="Write what happened there, as JSON.")
-@click.option("--layout", metavar="NAME", default="", help="Which agent the home belongs to.")
-@click.option("--home", metavar="PATH", default="", help="The home; default: the agent's own place.")
+@click.option(
+    "--layout",
+    metavar="NAME",
+    default="",
+    help="Which agent the home belongs to; default: what the home itself proves, else the setting `layout`.",
+)
+@click.option(
+    "--home",
+    metavar="PATH",
+    default="",
+    help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
+)
 def command(
     command: tuple[str, ...],
     kind: str | None,

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 @click.command("connect")
 @click.argument("host", metavar="[HOST]", default="")
-@click.option("--project", metavar="DIR", default="", help="Only in this project; default: everywhere.")
+@click.option(
+    "--project",
+    metavar="DIR",
+    default="",
+    help="Write into the settings of this project; default: into yours, for all projects.",
+)
 @click.option(
     "--home", metavar="PATH", default="", help="Of Hermes: this home; default: the one it works in."
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be written; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the diff; change nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_json: bool) -> int:
@@ -32,7 +37,7 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
     Hosts: hermes, claude-code, codex, gemini, cursor, opencode. What would be written is shown first, a
     copy of the settings is kept, and everything else in them stays as it is, to the byte. A second call
     changes nothing; `safekept disconnect HOST` takes it out again. A file that cannot be edited safely is
-    left alone, and the lines to put into it are printed.
+    left alone, and the lines to put into it are printed; exit code 1.
     """
     settings, context, console = start(as_json)
     from safekept.integrations.connecting.overview import host_statuses

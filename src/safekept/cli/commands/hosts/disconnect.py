@@ -14,7 +14,7 @@ from ...words.connecting import agree, show_plan
 @click.option(
     "--home", metavar="PATH", default="", help="Of Hermes: this home; default: the one it works in."
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be taken out; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the diff; change nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_json: bool) -> int:

@@ -25,7 +25,7 @@ class NoSuchRoot(SafekeptError):
     "roots",
     metavar="DIR",
     multiple=True,
-    help="Work only below this directory, whatever the client names; may be given more than once.",
+    help="Work only below this directory, whatever the client names; may be repeated.",
 )
 def command(roots: tuple[str, ...]) -> int:
     """Serve an agent over the Model Context Protocol (MCP), until the client goes.

@@ -86,10 +86,11 @@ def _when(moment: float) -> str:
 @click.argument("places", metavar="[DESTINATION|URL]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def test_command(places: tuple[str, ...], as_json: bool) -> int:
-    """Find out by doing it: write, read back, delete, and how fast. Without a name: all destinations.
+    """Find out by doing it: write, read back, overwrite, delete, and how fast. Without a name: all of them.
 
     A credential that may not delete is good news for a backup: whoever takes over this host cannot
-    delete its copies either. Versioning helps in the same way. Exit code 1: one of them cannot be used.
+    delete its copies either. Versioning helps in the same way. Exit code 1: one of them cannot
+    be used, or one that was named is not there.
     """
     _, context, console = start(as_json)
     words = [place_argument(word) for word in places] or [one.name for one in context.choices.destinations]

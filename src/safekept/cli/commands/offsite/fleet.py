@@ -23,11 +23,21 @@ _HOST, _HOME, _LAST, _VERIFIED = 16, 27, 8, 10
 
 @click.command("fleet")
 @click.argument("place", metavar="DESTINATION|URL|VAULT")
-@click.option("--key-file", metavar="FILE", multiple=True, help="A key to try, beside your own; repeatable.")
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    multiple=True,
+    help="A key to try, beside this machine's own; may be repeated.",
+)
 @passphrase_options
-@click.option("--overdue", metavar="HOURS", type=float, help="After so many hours a home is overdue.")
+@click.option(
+    "--overdue",
+    metavar="HOURS",
+    type=float,
+    help="After so many hours a home is overdue; 0: never; default: the setting `schedule.overdue_hours`.",
+)
 @click.option("--fast", is_flag=True, help="Do not compare what was counted in each home.")
-@click.option("--check", is_flag=True, help="Exit code 0 fresh, 3 stale or overdue, 4 alarm.")
+@click.option("--check", is_flag=True, help="Exit code 0: fresh; 3: stale or overdue; 4: alarm.")
 @click.option("--prometheus", is_flag=True, help="In the text format of Prometheus.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(

@@ -16,10 +16,24 @@ _LISTED = 10
 
 @click.command("pull")
 @click.argument("place", metavar="DESTINATION|URL")
-@click.option("--archive", metavar="NAME|latest", default="", help="Fetch this archive, not the vault.")
+@click.option(
+    "--archive",
+    metavar="NAME|latest",
+    default="",
+    help="Fetch this archive, or the latest one, not the vault.",
+)
 @click.option("--host", metavar="NAME", default="", help="With --archive: whose; default: any host's.")
-@click.option("--into", metavar="DIR", default="", help="Where the vault, or the archive, is to be put.")
-@click.option("--mend", is_flag=True, help="Only what the vault here has lost.")
+@click.option(
+    "--into",
+    metavar="DIR",
+    default="",
+    help="Where to put it; default: the usual place of the vault, for an archive the current directory.",
+)
+@click.option(
+    "--mend",
+    is_flag=True,
+    help="Only what the vault here has lost: every file here is read, and what is damaged is fetched.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(place: str, archive: str, host: str, into: str, mend: bool, dry_run: bool, as_json: bool) -> int:

@@ -24,14 +24,37 @@ _LISTED = 10
 
 @click.command("push")
 @click.argument("places", metavar="[DESTINATION|URL]...", nargs=-1)
-@click.option("--archive", "archives", metavar="FILE", multiple=True, help="Send this archive too.")
-@click.option("--no-vault", is_flag=True, help="Only archives; leave the vault out.")
-@click.option("--unsealed", is_flag=True, help="Send archives that the place could read, too.")
-@click.option("--prune", is_flag=True, help="Delete there what the vault here has not any more.")
-@click.option("--anew", is_flag=True, help="Begin anew in a place that was used before and is empty now.")
-@click.option("--acknowledge-kit", is_flag=True, help="The kit of the vault is printed and kept elsewhere.")
+@click.option(
+    "--archive",
+    "archives",
+    metavar="FILE",
+    multiple=True,
+    help="Send this archive too; without it, the sealed ones in `backup.output` that are missing "
+    "there. May be repeated.",
+)
+@click.option("--no-vault", is_flag=True, help="Only archives, not the vault.")
+@click.option(
+    "--unsealed", is_flag=True, help="Also send archives that the place could read; else they are refused."
+)
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Delete there what the vault here has no more: snapshots, what only they needed, keys "
+    "that were removed.",
+)
+@click.option(
+    "--anew",
+    is_flag=True,
+    help="Begin anew in a place that was used before and is empty now, such as a second disk.",
+)
+@click.option(
+    "--acknowledge-kit",
+    is_flag=True,
+    help="The kit of the vault is printed and kept elsewhere; needed once, unless a passphrase "
+    "opens the vault.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before --prune deletes.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent; send and delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent and deleted; do neither.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     places: tuple[str, ...],

@@ -32,7 +32,9 @@ def command(
 ) -> int:
     """Keep the project in DIR (default: where you are) as it is now; `safekept rollback` goes back to it.
 
-    With FILE only those files are taken, ignored ones too. Files with secrets are never stored.
+    With FILE only those files are taken, ignored ones too. Files with secrets are never stored;
+    everything that was left out is listed. A home, a shared directory and a system directory are refused.
+    Exit code 3: something that was named is not in it.
     """
     from safekept.actions.projects.checkpoint import take_checkpoint
     from safekept.checkpoints.checkpoint import REASONS

@@ -13,14 +13,33 @@ from ...words.lists import at_directory, directory_of
 @click.command("rollback")
 @click.argument("target", metavar="[N|ID]", required=False, default="")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
-@click.option("--diff", is_flag=True, help="Show what changed since then; change nothing.")
-@click.option("--undo", is_flag=True, help="Take the last rollback back.")
-@click.option("--dir", "directory", metavar="DIR", default="", help="The project; default: where you are.")
-@click.option("--session", metavar="ID", default="", help="List only what this session of an agent left.")
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Show what changed since then, as text; change nothing. Without N: since number 1.",
+)
+@click.option("--undo", is_flag=True, help="Take the last rollback back; doing it again undoes that.")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    default="",
+    help="The project, or an agent's home; default: where you are.",
+)
+@click.option(
+    "--session", metavar="ID", default="", help="List only what belongs to this session of an agent."
+)
 @click.option("--turn", metavar="ID", default="", help="List only this turn.")
-@click.option("--all", "every", is_flag=True, help="List everything: marks, undo points, unchanged ones.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="List everything: marks, undo points, and points to which nothing changed.",
+)
 @click.option("--all-projects", is_flag=True, help="List the points of every project in one timeline.")
-@click.option("--overwrite-mine", is_flag=True, help="Also take back what you changed after the agent.")
+@click.option(
+    "--overwrite-mine", is_flag=True, help="Also take back what you changed after the agent's last turn."
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @common_options
 def command(
@@ -47,6 +66,8 @@ def command(
 
     Files of an agent's own home (skills, jobs, memories) that were kept before a change are in the same
     list, without a number: their ID brings them back. In the home itself they have numbers.
+
+    Exit code 3: something that the checkpoint holds could not be put back, and is listed; its number stays.
     """
     if undo and (files or diff):
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")

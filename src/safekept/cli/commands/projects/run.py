@@ -18,7 +18,13 @@ from ...words.lists import directory_of
 
 @click.command("run", context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")
 @click.argument("command", metavar="AGENT...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--dir", "directory", metavar="DIR", default="", help="The project; default: where you are.")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    default="",
+    help="The project; default: where you are. The agent starts where you are all the same.",
+)
 @click.option(
     "--quiet",
     metavar="SECONDS",
@@ -27,11 +33,23 @@ from ...words.lists import directory_of
     show_default=True,
     help="A checkpoint is taken when nothing changed for so long.",
 )
-@click.option("--snapshot/--no-snapshot", default=False, help="A quick snapshot of the home first.")
+@click.option(
+    "--snapshot/--no-snapshot", default=False, help="A quick snapshot of the home first; default: none."
+)
 @click.option("--anyway", is_flag=True, help="Start the agent even where the project cannot be kept.")
 @click.option("--report", metavar="FILE", default="", help="Write what happened there, as JSON.")
-@click.option("--layout", metavar="NAME", default="", help="Which agent the home belongs to.")
-@click.option("--home", metavar="PATH", default="", help="The home; default: the agent's own place.")
+@click.option(
+    "--layout",
+    metavar="NAME",
+    default="",
+    help="Which agent the home belongs to; default: what the home itself proves, else the setting `layout`.",
+)
+@click.option(
+    "--home",
+    metavar="PATH",
+    default="",
+    help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
+)
 def command(
     command: tuple[str, ...],
     directory: str,

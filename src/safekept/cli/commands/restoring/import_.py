@@ -22,13 +22,34 @@ from ...words.remarks import census_lines
 @click.command("import")
 @click.argument("file", type=click.Path())
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
-@click.option("--merge", "merge", is_flag=True, help="Lay the archive over the home (the default).")
-@click.option("--exact", is_flag=True, help="Also remove what the archive does not hold.")
-@click.option("--only", metavar="PATH", multiple=True, help="Only this file or directory; may be repeated.")
-@click.option("--into", metavar="DIR", default="", help="Restore into this directory instead of the home.")
+@click.option(
+    "--merge", "merge", is_flag=True, help="Lay the archive over the home and remove nothing (the default)."
+)
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Also remove what the archive does not hold; machine-bound files and what a backup would "
+    "leave out stay.",
+)
+@click.option(
+    "--only",
+    metavar="PATH",
+    multiple=True,
+    help="Only this file or directory of the archive; may be repeated.",
+)
+@click.option(
+    "--into",
+    metavar="DIR",
+    default="",
+    help="Restore into this directory instead of the home; nothing outside it is written.",
+)
 @identity_options
 @click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
-@click.option("--without-search", is_flag=True, help="Leave search indexes empty that were not stored.")
+@click.option(
+    "--without-search",
+    is_flag=True,
+    help="Leave search indexes empty that were not stored; how to fill them later is printed.",
+)
 @click.option("--no-limits", is_flag=True, help="Take archives of unusual size or compression.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @common_options
@@ -54,8 +75,8 @@ def command(
 
     Everything is staged beside the home and proven before the first file is replaced. What is
     replaced is kept, and `safekept undo` brings it back. safekept asks only when something would be
-    replaced or written outside the home, or when an archive made elsewhere carries things that the
-    agent can run.
+    replaced or removed, or written outside the home, or when an archive made elsewhere carries things
+    that the agent can run.
     """
     if merge and exact:
         raise click.UsageError("--merge and --exact cannot both be given.")

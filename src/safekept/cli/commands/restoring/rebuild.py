@@ -25,15 +25,31 @@ if TYPE_CHECKING:
 
 @click.command("rebuild")
 @click.argument("place", metavar="FROM")
-@click.option("--home", metavar="DIR", default="", help="Where it is to go; default: the agent's own place.")
+@click.option(
+    "--home", metavar="DIR", default="", help="Where the home is to go; default: the agent's own place."
+)
 @click.option("--layout", metavar="NAME", default="", help="Which agent's home is meant.")
-@click.option("--snapshot", metavar="ID", default="", help="This one; default: the newest whole one.")
+@click.option(
+    "--snapshot", metavar="ID", default="", help="This snapshot; default: the newest of the whole home."
+)
 @click.option("--host", metavar="NAME", default="", help="Whose home, where several hosts are there.")
 @click.option("--of", metavar="PATH", default="", help="Which home, by the path that it had.")
-@click.option("--archive", metavar="NAME|latest", default="", help="An archive there, not the vault.")
-@click.option("--key-file", metavar="FILE", default="", help="The key of the vault, as one line in a file.")
+@click.option(
+    "--archive",
+    metavar="NAME|latest",
+    default="",
+    help="An archive of the destination, or the latest one, not its vault.",
+)
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    default="",
+    help="The key of the vault, as one line in a file; default: this machine's key file, then a passphrase.",
+)
 @identity_options
-@click.option("--allow-damaged", is_flag=True, help="Put it in place although checks failed.")
+@click.option(
+    "--allow-damaged", is_flag=True, help="Put it in place although checks failed; what is missing is listed."
+)
 @click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

@@ -60,10 +60,11 @@ def command(
     layout: str,
     as_json: bool,
 ) -> int:
-    """Ask this machine to wake safekept at 03:30 every night, and once an hour to see what was missed.
+    """Ask this machine to wake safekept at the times of `schedule.at`, and hourly for what was missed.
 
-    Every file and command is shown first. With `--system --user-name NAME` root looks after the home of
-    that user, with a vault below /var/lib/safekept that the user, and his agent, cannot delete.
+    That is 03:30 every night unless you set it. Every file and command is shown first. With `--system
+    --user-name NAME` root looks after the home of that user, with a vault below /var/lib/safekept that
+    the user, and his agent, cannot delete.
     """
     from safekept.actions.schedule.host import find_host, plan_installation
     from safekept.actions.schedule.install import install, installed, refuse_taken

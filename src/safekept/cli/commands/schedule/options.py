@@ -30,7 +30,11 @@ def whose_options(function: Command) -> Command:
     """`--system` and `--user-name`."""
     for option in (
         click.option("--user-name", metavar="NAME", default="", help="With --system: whose home it is."),
-        click.option("--system", is_flag=True, help="Run by root, for the home of a named user."),
+        click.option(
+            "--system",
+            is_flag=True,
+            help="For root: with the stores of the system, for the home of another user.",
+        ),
     ):
         function = option(function)
     return function

@@ -24,7 +24,8 @@ def command(
 ) -> int:
     """Take back exactly what was installed. Snapshots, archives and settings stay.
 
-    A file that was changed since is left where it is, and named; exit code 3 then.
+    A file that was changed since is left where it is and named, and so is a host that could not be
+    asked; exit code 3 then.
     """
     from safekept.actions.schedule.host import find_leftovers
     from safekept.actions.schedule.install import NotInstalled, installed, remove

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @click.option("--now", "everything", is_flag=True, help="All of it, also what is not due yet.")
-@click.option("--quiet", is_flag=True, help="Say nothing unless something is wrong; for timers.")
+@click.option("--quiet", is_flag=True, help="Say nothing unless something is wrong; what timers use.")
 @click.option("--dry-run", is_flag=True, help="Show what is due; do nothing.")
 @whose_options
 @common_options

@@ -12,7 +12,9 @@ from ...shell.completion_scripts import SCRIPTS
 @click.command("completion")
 @click.argument("shell", type=click.Choice(tuple(SCRIPTS)))
 @click.argument("words", metavar="[WORD]...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--words", "answer", is_flag=True, help="What the last WORD can become; the script asks this.")
+@click.option(
+    "--words", "answer", is_flag=True, help="Print what the last WORD can become; the script asks this."
+)
 def command(shell: str, words: tuple[str, ...], answer: bool) -> int:
     """Print a script that lets SHELL complete commands, options, checkpoints, snapshots and more.
 

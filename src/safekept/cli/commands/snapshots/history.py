@@ -25,7 +25,7 @@ _LIVE = {
 @click.command("history")
 @click.argument("path")
 @click.option(
-    "--diff", "diff", is_flag=True, help="Show the lines that changed from each version to the next."
+    "--diff", "diff", is_flag=True, help="Also show the lines that changed from each version to the next."
 )
 @source_options
 @common_options
@@ -33,7 +33,8 @@ def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int
     """See every distinct version of one file in the vault: a memory, SOUL.md, a skill, the settings.
 
     PATH may be absolute, relative to the home, or relative to where you are. Snapshots that hold the same
-    content are one version. Exit code 3: some snapshots could not be looked into; they are named.
+    content are one version; the one that the home has now is marked, and the command that brings one back is
+    printed. Exit code 3: some snapshots could not be looked into; they are named.
     """
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)

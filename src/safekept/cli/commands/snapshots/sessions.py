@@ -96,7 +96,9 @@ def show_command(session: str, word: str, profile: str, home: str, layout: str, 
 
 @click.command("restore")
 @click.argument("session")
-@click.option("--as", "new_id", metavar="NEWID", default="", help="Bring it back under another id.")
+@click.option(
+    "--as", "new_id", metavar="NEWID", default="", help="Bring it back under another id, beside the live one."
+)
 @session_options
 @source_options
 @common_options

@@ -25,9 +25,9 @@ _MARKS = {"serious": "!", "advice": "-"}
 def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Look for what threatens your protection: damage, locks, permissions, keys, clocks, the schedule.
 
-    Each finding has its evidence and the command that mends it. `--fix` does only what can be undone:
-    modes that are too wide, locks of processes that are gone, and what was cut off half way.
-    Exit codes: 0 nothing to do, 3 findings, 4 serious ones.
+    Also what other tools left behind. Each finding has its evidence and the command that mends
+    it. `--fix` does only what can be undone: modes that are too wide, locks of processes that are gone,
+    and what was cut off half way. Exit codes: 0 nothing to do, 3 findings, 4 serious ones.
     """
     if dry_run and not fix:
         raise click.UsageError("--dry-run goes with --fix: without it nothing is ever changed.")

@@ -27,17 +27,31 @@ class PlotTaken(SafekeptError):
 
 
 @click.command("status")
-@click.option("--check", is_flag=True, help="Say the verdict only; exit code 0 fresh, 3 stale, 4 alarm.")
-@click.option("--short", is_flag=True, help="One line for a prompt, by the journal alone.")
-@click.option("--prometheus", is_flag=True, help="As metrics, in Prometheus's text format.")
-@click.option("--plot", metavar="FILE", default="", help="Growth as an image (.svg); `-`: here, as text.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Say the verdict only. Exit code 0: fresh; 3: stale or otherwise not protected; 4: alarm.",
+)
+@click.option(
+    "--short", is_flag=True, help="One line for a prompt, by the journal alone; the vault is not opened."
+)
+@click.option(
+    "--prometheus", is_flag=True, help="Metrics in Prometheus's text format, for its textfile collector."
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    default="",
+    help="How the vault grows, as an SVG image; `-` draws it in the terminal. Only a drawing of "
+    "safekept's is replaced.",
+)
 @click.option(
     "--acknowledge",
     metavar="[ID]",
     is_flag=False,
     flag_value=_ALL,
     default="",
-    help="You have seen to this alarm; without ID, to all that are open.",
+    help="You have seen to the alarm with this id, or the start of it; without ID: to all that are open.",
 )
 @common_options
 def command(

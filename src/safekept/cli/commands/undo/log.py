@@ -31,18 +31,28 @@ _SHOWN = 10  # of a long list
 @click.command("log")
 @click.argument("word", metavar="[ID]", required=False, default="")
 @click.option(
-    "-n", "most", metavar="N", type=click.IntRange(min=1), default=_MOST, help="How many; default 20."
+    "-n", "most", metavar="N", type=click.IntRange(min=1), default=_MOST, help="How many; default: 20."
 )
 @click.option("--all", "every", is_flag=True, help="All of them.")
-@click.option("--verb", metavar="VERB", default="", help="Only these: snapshot, backup, restore, …")
-@click.option("--since", metavar="TIME", default="", help="Not older than `3h`, `2d`, `2026-11-01`.")
+@click.option(
+    "--verb",
+    metavar="VERB",
+    default="",
+    help="Only these: snapshot, backup, restore, import, undo, rollback, push, drill, …",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    default="",
+    help="Not older than `3h`, `2d`, `1w`, `2026-11-01` or `2026-11-01 14:30`.",
+)
 @click.option("--home", metavar="PATH", default="", help="Only those of this home or project.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(word: str, most: int, every: bool, verb: str, since: str, home: str, as_json: bool) -> int:
     """See what was done, newest first: id, time, who, what, outcome, size, and how long it took.
 
-    With an ID, or its last six letters, everything about that one, whether it can be taken back, and the
-    command that does it.
+    With an ID, the start of one, or its last six letters: everything about that one, whether it can be
+    taken back, and the command that does it.
     """
     from safekept.actions.undo.log import LogRequest, find_operation, parse_since, read_log
 

@@ -15,7 +15,11 @@ from ...words.undone import show_undone
 @click.command("undo")
 @click.argument("operation", metavar="[ID]", required=False, default="")
 @click.option("--dir", "directory", metavar="DIR", default="", help="Only rollbacks of this project.")
-@click.option("--dry-run", is_flag=True, help="Show what would be taken back; change nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show what would be taken back, and what was changed since; change nothing.",
+)
 @common_options
 def command(operation: str, directory: str, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Take the last import, restore or rollback back, or the operation with the given ID.

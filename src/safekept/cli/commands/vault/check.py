@@ -34,7 +34,7 @@ def _share(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     is_flag=False,
     flag_value="100%",
     callback=_share,
-    help="Read every stored byte too, or a random share of it.",
+    help="Also read and prove every stored byte, or a random share of them, as in `--read-data=5%`.",
 )
 @source_options
 @json_option

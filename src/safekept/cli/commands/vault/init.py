@@ -20,9 +20,24 @@ if TYPE_CHECKING:
 
 
 @click.command("init")
-@click.option("--passphrase", is_flag=True, help="Open it with a passphrase of yours, not a key file.")
-@click.option("--from", "shared", metavar="PATH|URL", default="", help="Share this vault with other hosts.")
-@click.option("--key-file", metavar="FILE", default="", help="With --from: a key that opens it.")
+@click.option(
+    "--passphrase",
+    is_flag=True,
+    help="Open it with a passphrase of yours, asked for at the terminal, not with a key file.",
+)
+@click.option(
+    "--from",
+    "shared",
+    metavar="PATH|URL",
+    default="",
+    help="Share this vault with the hosts that use it: this one gets a key of its own to it.",
+)
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    default="",
+    help="With --from: a key that opens it; a passphrase, given or asked for, will do too.",
+)
 @click.option("-y", "--yes", is_flag=True, help="With --from: do not ask.")
 @passphrase_options
 @json_option
@@ -39,10 +54,10 @@ def command(
     """Make the vault. The first snapshot would do it too.
 
     It gets a generated key in a file that only you can read; with --passphrase it opens with a
-    passphrase instead. An init that was cut short is finished. A vault that is there is not touched.
+    passphrase instead. An init that was cut short is finished with the same key. A vault that is there is
+    not touched, and no place inside a home is taken.
 
-    With --from this host gets a key of its own to a vault that others use. Everybody who has a key to it can
-    read everything in it; --key-file, or a passphrase, opens it this once.
+    Everybody who has a key to a vault that was shared with --from can read everything in it.
     """
     _, context, console = start(as_json)
     if shared:

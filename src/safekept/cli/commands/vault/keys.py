@@ -49,7 +49,11 @@ def list_command(as_json: bool) -> int:
 
 
 @click.command("add")
-@click.option("--recovery", is_flag=True, help="Call it the recovery passphrase in lists.")
+@click.option(
+    "--recovery",
+    is_flag=True,
+    help="Call it the recovery passphrase in lists: the one for the day on which the key file is gone.",
+)
 @passphrase_options
 @json_option
 def add_command(
@@ -59,7 +63,7 @@ def add_command(
     passphrase_command: str,
     as_json: bool,
 ) -> int:
-    """Add a passphrase that opens the vault too. It is asked for at a terminal.
+    """Add a passphrase that opens the vault too. It is asked for twice at a terminal.
 
     A recovery passphrase is for the day on which the key file is gone: remember it, or keep it on
     paper somewhere else. It is never written anywhere by safekept.
@@ -112,7 +116,13 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
 
 
 @click.command("export")
-@click.option("-o", "--output", metavar="FILE", default="", help="Write it there (0600), not to the screen.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="",
+    help="Write it there, for you only, not to the screen; an existing file is not touched.",
+)
 @json_option
 def export_command(output: str, as_json: bool) -> int:
     """Show the key in the key file, proven to open the vault, or write it to FILE.
@@ -151,4 +161,4 @@ TABLE = {
 
 @click.group("key", cls=LazyGroup, table=TABLE)
 def command() -> None:
-    """The keys and passphrases that open the vault."""
+    """The keys and passphrases that open the vault. Every one of them opens everything."""

@@ -16,14 +16,19 @@ from .options import json_option
 
 @click.command("kit")
 @click.option(
-    "-o", "--output", metavar="PATH", default="", help="A directory, or a name without suffix; default: home."
+    "-o",
+    "--output",
+    metavar="PATH",
+    default="",
+    help="A directory, or a name without suffix; default: your home directory.",
 )
 @json_option
 def command(output: str, as_json: bool) -> int:
     """Write the page that opens the vault on a bare machine with plain restic.
 
     Two files with the same content, for you only: a text, and HTML to print. They say where the
-    vault is, hold its key, and give the commands. Keep a copy away from this machine.
+    vault is, hold its key, and give the commands. Only an older kit is replaced.
+    Keep a copy away from this machine.
     """
     _, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:

@@ -21,9 +21,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 def passphrase_options(function: Command) -> Command:
     """Where a new passphrase comes from when no person is to be asked."""
     for option in (
-        click.option("--passphrase-command", metavar="COMMAND", default="", help="A command prints it."),
-        click.option("--passphrase-file", metavar="PATH", default="", help="It is the line in this file."),
-        click.option("--passphrase-fd", metavar="N", type=int, help="It comes on this open descriptor."),
+        click.option(
+            "--passphrase-command", metavar="COMMAND", default="", help="A command prints the passphrase."
+        ),
+        click.option(
+            "--passphrase-file", metavar="PATH", default="", help="The passphrase is the line in this file."
+        ),
+        click.option(
+            "--passphrase-fd", metavar="N", type=int, help="The passphrase comes on this open descriptor."
+        ),
     ):
         function = option(function)
     return function

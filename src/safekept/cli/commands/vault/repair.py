@@ -24,7 +24,9 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> int:
 
     Reads every stored byte. An index that is lost is made again from the packs; sound pieces are
     copied out of damaged packs; what is damaged no longer counts as stored, so that the next
-    snapshot stores it again where the home still has it. Snapshots are never touched.
+    snapshot stores it again where the home still has it, and older ones that need it are whole again too.
+    Snapshots are never touched. Exit code 0: whole again; 3: something is still damaged; with --dry-run
+    1: damaged.
     """
     _, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:

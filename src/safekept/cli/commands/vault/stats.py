@@ -17,7 +17,10 @@ from .options import json_option
 @source_options
 @json_option
 def command(as_json: bool) -> int:
-    """What the vault holds and what that costs: snapshots, sizes, what is stored once, what is unused."""
+    """What the vault holds and what that costs.
+
+    Snapshots, files, sizes, packs, what is stored once, and what is unused.
+    """
     _, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:
         stats = vault_stats(context, repository, console.listener())

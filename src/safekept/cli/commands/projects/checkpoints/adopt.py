@@ -17,7 +17,8 @@ def command(home: str, layout: str, as_json: bool) -> int:
     """Copy the checkpoints that Hermes took into safekept's store, with their times, reasons and files.
 
     Older repositories, one per directory, are archived as they are, with their history listed. Nothing
-    of Hermes's is changed or removed. Running it again takes only what is new.
+    of Hermes's is changed or removed. Running it again takes only what is new. Exit code 3: some
+    could not be read.
     """
     from safekept.actions.projects.care import adopt_checkpoints
 

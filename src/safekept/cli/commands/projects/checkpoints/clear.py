@@ -14,7 +14,9 @@ from .prune import show_plan, show_pruned
 
 @click.command("clear")
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
-@click.option("--now", is_flag=True, help="For good: without the days in which they can be brought back.")
+@click.option(
+    "--now", is_flag=True, help="For good: without the three days in which they can be brought back."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
 @common_options
 def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from ....words.lists import consent
 
 @click.command("clear-legacy")
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask.")
-@click.option("--now", is_flag=True, help="For good: without the days in which it can be brought back.")
+@click.option("--now", is_flag=True, help="For good: without the three days in which it can be brought back.")
 @click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
 @common_options
 def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:

@@ -31,11 +31,27 @@ _REASONS = {
 
 
 @click.command("prune")
-@click.option("--retention-days", metavar="N", type=Amount(min=0), help="Drop older ones; 0: none.")
-@click.option("--max-size-mb", metavar="N", type=Amount(min=0), help="Drop down to N MB; 0: no limit.")
+@click.option(
+    "--retention-days",
+    metavar="N",
+    type=Amount(min=0),
+    help="Drop those that are older; 0: none for their age; default: the setting "
+    "`checkpoints.retention_days`.",
+)
+@click.option(
+    "--max-size-mb",
+    metavar="N",
+    type=Amount(min=0),
+    help="Drop the oldest over all projects until N MB are left; 0: no limit; default: the setting"
+    " `checkpoints.max_total_size_mb`.",
+)
 @click.option("--keep-orphans", is_flag=True, help="Keep those of deleted projects.")
-@click.option("--now", is_flag=True, help="For good: without the days in which they can be brought back.")
-@click.option("--undo", is_flag=True, help="Bring back whatever was dropped and is still kept.")
+@click.option(
+    "--now", is_flag=True, help="For good: nothing that was dropped, now or before, can be brought back."
+)
+@click.option(
+    "--undo", is_flag=True, help="Bring back whatever was dropped and is still kept, whoever dropped it."
+)
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @common_options
@@ -53,9 +69,10 @@ def command(
 ) -> int:
     """Drop checkpoints as the limits say, oldest first and no more than needed, and reclaim their room.
 
-    The newest of each living project always stays, and projects that cannot be reached are left alone.
-    For three days what is dropped can be brought back, for an hour where the store is beyond its limit,
-    and not at all on a disk that is nearly full; `--now` gives its room back at once.
+    The newest of each living project always stays, so do undo points of the last day and what a rollback in
+    progress needs; projects that cannot be reached are left alone. For three days what is dropped can be
+    brought back, for an hour where the store is beyond its limit, and not at all on a disk that is nearly
+    full; `--now` gives its room back at once.
     """
     if undo and (now or keep_orphans or retention_days is not None or max_size_mb is not None):
         raise click.UsageError("--undo brings back what was dropped; it goes with no limit and no --now.")

@@ -21,7 +21,13 @@ _ROWS = 20
 
 
 @click.command("status")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=_ROWS, help="Projects to show.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=_ROWS,
+    help="How many projects to show; default: 20.",
+)
 @common_options
 def command(limit: int, home: str, layout: str, as_json: bool) -> int:
     """How large the checkpoints are, of which projects, and whether taking and keeping them works."""

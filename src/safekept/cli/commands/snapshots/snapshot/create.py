@@ -27,21 +27,53 @@ GUARDS = ("pre-update", "pre-migration")
 
 
 @click.command("create")
-@click.option("-l", "--label", metavar="TEXT", default="", help="A few words to know it by; spaces are fine.")
-@click.option("-q", "--quick", is_flag=True, help="Only the state files: persona, memories, conversations.")
-@click.option("--kind", type=click.Choice(KINDS), help="What it is for; each kind has its own retention.")
+@click.option(
+    "-l",
+    "--label",
+    metavar="TEXT",
+    default="",
+    help="A few words to know it by: one line of at most 200 characters.",
+)
+@click.option(
+    "-q",
+    "--quick",
+    is_flag=True,
+    help="Only the state files: persona, memories, conversations, schedules, settings and keys.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    help="What it is for; default: manual; each kind has its own retention.",
+)
 @click.option(
     "--backup/--no-backup",
     "backup",
     default=None,
-    help="With the kinds pre-update and pre-migration: a zip in the home too, or nothing at all.",
+    help="With the kinds pre-update and pre-migration: also write a zip into the home, or switch "
+    "all of it off for once.",
 )
-@click.option("--no-secrets", is_flag=True, help="Leave keys and tokens out.")
-@click.option("--include", metavar="PATH", multiple=True, help="Bring in what a rule leaves out.")
-@click.option("--exclude", metavar="PATH", multiple=True, help="Leave out a path, anchored at the home.")
+@click.option("--no-secrets", is_flag=True, help="Leave out what the layout knows as keys and tokens.")
+@click.option(
+    "--include",
+    metavar="PATH",
+    multiple=True,
+    help="Bring in what a rule leaves out; a pattern, may be repeated.",
+)
+@click.option(
+    "--exclude",
+    metavar="PATH",
+    multiple=True,
+    help="Leave out a path; a pattern, anchored at the home, may be repeated.",
+)
 @click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
-@click.option("--full", is_flag=True, help="Every byte of every database, search indexes included.")
-@click.option("--dry-run", is_flag=True, help="Show what would be taken; write nothing.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Every byte of every database, search indexes included, whatever the setting `databases` says.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be taken and left out; write nothing, make no vault."
+)
 @common_options
 def command(
     label: str,
@@ -60,9 +92,9 @@ def command(
 ) -> int:
     """Take a point in time of a home into the vault, even while the agent runs.
 
-    It costs what changed since the last one. The vault is made on first use, outside the home and
-    encrypted. Exit code 0: complete; 3: stored, but something is missing, torn or damaged, and
-    everything is listed; 1: no snapshot was stored.
+    It costs what changed since the last one. The vault is made on first use: outside the home,
+    encrypted, with a generated key in a file that only you can read. Exit code 0: complete; 3: stored,
+    but something is missing, torn or damaged, and everything is listed; 1: no snapshot was stored.
     """
     if kind == "quick" or (quick and kind is None):
         kind, quick = "quick", True

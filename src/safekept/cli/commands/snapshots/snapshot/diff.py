@@ -19,7 +19,13 @@ _COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
 @click.command("diff")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="[B]", required=False, default="")
-@click.option("--patch", "-p", "patch", is_flag=True, help="Show the lines that changed in texts.")
+@click.option(
+    "--patch",
+    "-p",
+    "patch",
+    is_flag=True,
+    help="Also show the lines that changed in texts; the text of secrets is not shown.",
+)
 @source_options
 @common_options
 def command(before: str, after: str, patch: bool, home: str, layout: str, as_json: bool) -> int:

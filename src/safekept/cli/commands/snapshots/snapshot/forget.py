@@ -23,7 +23,11 @@ _RULES = ("last", "hourly", "daily", "weekly", "monthly", "yearly")
 
 def _keep_options(function: Any) -> Any:
     for name in reversed(_RULES):
-        text = "Keep the last N." if name == "last" else f"Keep one for each of the last N {_PERIODS[name]}."
+        text = (
+            "Keep the last N of each kind; -1 keeps all."
+            if name == "last"
+            else f"Keep one for each of the last N {_PERIODS[name]}."
+        )
         function = click.option(
             f"--keep-{name}", f"keep_{name}", metavar="N", type=click.IntRange(-1), default=0, help=text
         )(function)
@@ -40,7 +44,7 @@ _PERIODS = {"hourly": "hours", "daily": "days", "weekly": "weeks", "monthly": "m
 @_keep_options
 @click.option("--kind", type=click.Choice((*KINDS, OTHER)), help="Only this kind.")
 @click.option("--undo", "undo", is_flag=True, help="Call the named ones back.")
-@click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would go, and why the rest stays; change nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common_options
 def command(

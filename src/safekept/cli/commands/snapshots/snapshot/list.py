@@ -19,7 +19,11 @@ _STATES = {"sound": "yes", "unverified": "not yet", "damaged": "DAMAGED", "": "â
 
 @click.command("list")
 @click.option("--all", "every", is_flag=True, help="Those of other homes and forgotten ones, too.")
-@click.option("--kind", type=click.Choice((*KINDS, OTHER)), help="Only this kind.")
+@click.option(
+    "--kind",
+    type=click.Choice((*KINDS, OTHER)),
+    help="Only this kind; `pre-change` are home points, `other` were made by restic.",
+)
 @source_options
 @common_options
 def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool) -> int:

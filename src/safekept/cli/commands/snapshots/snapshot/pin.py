@@ -12,7 +12,7 @@ from ....options import common_options, start
 
 @click.command("pin")
 @click.argument("snapshots", metavar="ID|N|latest...", nargs=-1, required=True)
-@click.option("--days", type=click.IntRange(1, 36500), help="Only for so many days.")
+@click.option("--days", metavar="N", type=click.IntRange(1, 36500), help="Only for so many days.")
 @click.option("--off", "--remove", "off", is_flag=True, help="Take the pin away again.")
 @common_options
 def command(

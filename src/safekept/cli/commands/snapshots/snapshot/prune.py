@@ -19,15 +19,18 @@ from .forget import consent, show_plan
 
 @click.command("prune")
 @click.argument("keep", metavar="[N]", type=click.IntRange(1), default=20)
-@click.option("--now", is_flag=True, help="Delete what was forgotten at once, without days of grace.")
+@click.option(
+    "--now", is_flag=True, help="Without the three days in which a forgotten snapshot can be called back."
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common_options
 def command(keep: int, now: bool, dry_run: bool, yes: bool, home: str, layout: str, as_json: bool) -> int:
     """Forget the quick snapshots of a home beyond the newest N (20), then give room back.
 
-    Only what was forgotten some days ago (the grace period, 3 days) is deleted; `--now` waits for nothing.
-    Where the disk is nearly full there is no grace. Nothing that any other snapshot needs is touched.
+    Only what was forgotten three days ago is deleted, or at once with `--now` and where the disk is nearly
+    full. Nothing that any other snapshot needs is touched. Exit code 3: a damaged pack had to stay, or the
+    disk was too full to pack anything anew.
     """
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)

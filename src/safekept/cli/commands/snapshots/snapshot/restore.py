@@ -22,10 +22,23 @@ from ....words.snapshots import age_text, named_home
 @click.argument("snapshot", metavar="ID|N|latest")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
-@click.option("--exact", is_flag=True, help="Also remove what the snapshot does not hold.")
-@click.option("--into", metavar="DIR", default="", help="Restore into this directory instead of the home.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Also remove what the snapshot does not hold; what it could not speak for stays.",
+)
+@click.option(
+    "--into",
+    metavar="DIR",
+    default="",
+    help="Restore into this directory instead of the home; nothing outside it is written.",
+)
 @click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
-@click.option("--without-search", is_flag=True, help="Leave search indexes empty that were not stored.")
+@click.option(
+    "--without-search",
+    is_flag=True,
+    help="Leave search indexes empty that were not stored; how to fill them later is printed.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @source_options
 @common_options

@@ -31,7 +31,8 @@ _SHOWN = 12
 def command(snapshot: str, path: str | None, home: str, layout: str, as_json: bool) -> int:
     """See what a snapshot holds: its counts, its databases and how sound they are, what it could not read.
 
-    With PATH: the entries of that directory, or the content of that file where it is a text.
+    With PATH: the entries of that directory, or the content of that file where it is a text. Exit code 3:
+    part of it is damaged in the vault.
     """
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)
