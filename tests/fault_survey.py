@@ -41,7 +41,7 @@ NOT_NEEDED = (
     Spare(
         DATA + r"journal\.jsonl$", "the log of what was done, not a condition for it; it is said", told=True
     ),
-    Spare(DATA + r"(vaults\.json|\.safekept-tmp-#-#)$", "where vaults were seen, to miss one that is gone"),
+    Spare(DATA + r"(vaults\.json|\.safekept-tmp[-#]*)$", "where vaults were seen, to miss one that is gone"),
     Spare(DATA + r"reports\b", "the account of an archive, which is in the archive too"),
     Spare(
         r".*[./-]lock$",
@@ -62,13 +62,17 @@ NOT_NEEDED = (
         r"(user/\.hermes\.safekept|user/\.hermes)\b", "done another way, which the comparison shows", _NAMING
     ),
     Spare(
-        r"out/\.safekept-tmp-#-#",
+        r"out/\.safekept-tmp[-#]*",
         "a copy of a database to read from; without it the original is read",
         _NAMING,
     ),
     Spare(r".*", "a hint to the disk to begin writing; the sync comes later", "sync_file_range"),
     Spare(DATA + r"checkpoints/(size|maintenance-started)$", "when to tidy up; looked at anew next time"),
     Spare(DATA + r"checkpoints/projects/#/(cache|ledger|packs)$", "a memory of what was seen and stored"),
+    Spare(
+        DATA + r"checkpoints/projects/#(/\.safekept-tmp[-#]*|/rollback\.jsonl)?$",
+        "a memory of what was seen, or the list of rollbacks made shorter; for a pack it is an error",
+    ),
     Spare(
         DATA + r"checkpoints/",
         "the mark after a rollback, or its last line; both are said",
