@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import json
 import os
@@ -82,3 +83,74 @@ def test_an_exact_restore_that_cannot_remove_a_directory_is_taken_back(user, say
     monkeypatch.setattr(os, "rmdir", real)
     assert say("snapshot", "restore", id, "--exact", "--yes").code == 0
     assert not (user / ".hermes" / "skills" / "stone").exists()
+
+
+def unreadable(monkeypatch, name):
+    """Opening that file fails, as on a disk with a bad block."""
+    real = builtins.open
+
+    def refuse(path, *arguments, **options):
+        if isinstance(path, str) and os.path.basename(path) == name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "open", refuse)
+
+
+def test_a_vault_that_may_be_missing_is_not_made_anew_where_nobody_can_tell(user, say, monkeypatch):
+    """A vault on a drive that is not plugged in must never be replaced by an empty one."""
+    assert say("snapshot").code == 0
+    vault = user / ".local" / "share" / "safekept" / "vault"
+    vault.rename(user / "unplugged")
+    unreadable(monkeypatch, "vaults.json")
+    said = say("snapshot")
+    assert said.code == 1 and said.err.startswith("error: system-refused\n"), said.err
+    assert "Input/output error" in said.err and "vaults.json" in said.err
+    assert not vault.exists()
+    monkeypatch.undo()
+
+
+def test_vaults_that_were_seen_are_not_forgotten_by_a_moment_of_bad_luck(user, say, monkeypatch):
+    assert say("snapshot").code == 0
+    memory = user / ".local" / "share" / "safekept" / "vaults.json"
+    before = memory.read_text()
+    monkeypatch.setenv("SAFEKEPT_VAULT_PATH", str(user / "other"))
+    unreadable(monkeypatch, "vaults.json")
+    assert say("vault", "init").code in (0, 1)
+    monkeypatch.undo()
+    assert memory.read_text() == before
+
+
+@pytest.fixture
+def pushed(user, say):
+    """A user whose vault was pushed to another disk, which is unplugged now."""
+    config = user / ".config" / "safekept"
+    config.mkdir(parents=True)
+    (user / "disk").mkdir()
+    (config / "config.toml").write_text(
+        f'[[destination]]\nname = "disk"\nurl = "file:{user}/disk"\nsame_disk = true\n'
+    )
+    assert say("snapshot").code == 0
+    assert say("vault", "kit", "-o", str(user)).code == 0
+    assert say("push", "disk", "--acknowledge-kit").code == 0
+    (user / "disk").rename(user / "unplugged")
+    (user / "disk").mkdir()
+    return user
+
+
+def test_a_disk_that_may_be_unplugged_is_not_begun_anew_where_nobody_can_tell(pushed, say, monkeypatch):
+    unreadable(monkeypatch, "destinations.json")
+    said = say("push", "disk")
+    assert said.code == 1, said.out
+    assert os.listdir(pushed / "disk") == []
+    monkeypatch.undo()
+
+
+def test_a_kit_that_was_acknowledged_stays_so(pushed, say, monkeypatch):
+    kits = pushed / ".local" / "share" / "safekept" / "kits.json"
+    before = json.loads(kits.read_text())["vaults"]
+    kits.write_text(json.dumps({"version": 1, "vaults": {**before, "another": {"acknowledged": 1.0}}}))
+    unreadable(monkeypatch, "kits.json")
+    assert say("push", "disk", "--acknowledge-kit").code == 1
+    monkeypatch.undo()
+    assert set(json.loads(kits.read_text())["vaults"]) == {*before, "another"}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Every temporary file of ours starts like this, so that sweeping can know its own.
 TEMPORARY_PREFIX = ".safekept-tmp-"
 _SYNC_FILE_RANGE_WRITE = 2
+#: What opening a file says where there is none. Whatever else it says, there may be one.
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 class NoRoom(SafekeptError):

@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
-from safekept.core.files import durable_write, private_directory
+from safekept.core.files import NOT_THERE, durable_write, private_directory
 from safekept.core.objects.address import Options, is_address, open_objects
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.objects.errors import PlaceMissing
@@ -251,20 +251,21 @@ def known_place(context: UserContext, setting: DestinationSetting) -> bool:
 
 
 def remember_place(context: UserContext, setting: DestinationSetting) -> None:
-    known = _known(context)
-    if setting.url in known:
-        return
-    document = {"version": 1, "places": {**known, setting.url: {"since": time.time()}}}
     with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
+        known = _known(context)
+        if setting.url in known:
+            return
+        document = {"version": 1, "places": {**known, setting.url: {"since": time.time()}}}
         private_directory(context.places.data_directory)
         durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
 
 
 def _known(context: UserContext) -> dict[str, object]:
+    """Every one. OSError where they cannot be read: else an unplugged disk would be begun anew."""
     try:
         with open(_file(context), encoding="utf-8") as file:
             return dict(json.load(file)["places"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (*NOT_THERE, ValueError, KeyError, TypeError):
         return {}
 
 

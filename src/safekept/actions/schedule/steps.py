@@ -6,6 +6,7 @@ run is not decided here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -177,9 +178,10 @@ def absent(context: UserContext, destination: str) -> bool:
     """Whether it is a disk that was here before and is not plugged in now: nothing to try, and no failure."""
     from ..offsite.place import MARKER, known_place
 
-    for one in context.choices.destinations:
-        if one.name == destination and one.is_file and known_place(context, one):
-            return not os.path.lexists(os.path.join(one.url.removeprefix("file:"), MARKER))
+    with contextlib.suppress(OSError):  # where nobody can tell, the push itself says so
+        for one in context.choices.destinations:
+            if one.name == destination and one.is_file and known_place(context, one):
+                return not os.path.lexists(os.path.join(one.url.removeprefix("file:"), MARKER))
     return False
 
 

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 
-from safekept.core.files import durable_write, private_directory
+from safekept.core.files import NOT_THERE, durable_write, private_directory
 
 from ..base.context import UserContext
 from .place import is_remote
@@ -17,7 +17,15 @@ from .place import is_remote
 
 def known_vault(context: UserContext) -> str:
     """The id of the vault that was last seen in this place, or ""."""
-    return _known(context).get(_place(context), "")
+    try:
+        return _known(context).get(_place(context), "")
+    except OSError:  # whoever reads does without
+        return ""
+
+
+def vault_was_here(context: UserContext) -> bool:
+    """Whether one was seen in this place. OSError where nobody can tell: then none may be made there."""
+    return _place(context) in _known(context)
 
 
 def _place(context: UserContext) -> str:
@@ -26,20 +34,21 @@ def _place(context: UserContext) -> str:
 
 
 def _known(context: UserContext) -> dict[str, str]:
+    """Every one. OSError where they cannot be read."""
     try:
         with open(_known_file(context), encoding="utf-8", errors="surrogateescape") as file:
             found = json.load(file)["vaults"]
         return {str(place): str(vault) for place, vault in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (*NOT_THERE, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
 def remember_vault(context: UserContext, vault: str) -> None:
-    known, place = _known(context), _place(context)
-    if known.get(place) == vault:
-        return
-    document = {"version": 1, "vaults": {**known, place: vault}}
     with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
+        known, place = _known(context), _place(context)
+        if known.get(place) == vault:
+            return
+        document = {"version": 1, "vaults": {**known, place: vault}}
         private_directory(context.places.data_directory)
         durable_write(_known_file(context), json.dumps(document, indent=1).encode() + b"\n")
 

@@ -28,7 +28,7 @@ from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from ..base.record import record
 from .keys.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
-from .known_vaults import known_vault, remember_vault
+from .known_vaults import known_vault, remember_vault, vault_was_here
 from .place import is_remote, storage_of
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def make_vault(
     with _closed_on_error(_own_storage(context)) as storage, _one_at_a_time(context):
         if _has_config(storage) and not anew:
             return _open(context, storage, listener)
-        if not anew and known_vault(context):
+        if not anew and vault_was_here(context):
             raise _not_there(context, storage)
         if is_remote(context, context.places.vault):
             storage.create()  # on a server the directory itself may be missing yet

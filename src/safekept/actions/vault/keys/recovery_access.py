@@ -7,13 +7,14 @@ small file of ours, not of the journal.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
-from safekept.core.files import durable_write, private_directory
+from safekept.core.files import NOT_THERE, durable_write, private_directory
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep
 from safekept.vault.repo import Repository
@@ -37,7 +38,9 @@ def second_way(context: UserContext, repository: Repository) -> str:
     """What opens this vault when its key file is lost: `passphrase`, `kit`, or nothing ("")."""
     if any(key.kind not in ("", GENERATED) for key in listed_keys(repository)):
         return PASSPHRASE
-    return KIT if repository.id in _acknowledged(context) else ""
+    with contextlib.suppress(OSError):  # where nobody can tell, there is none
+        return KIT if repository.id in _acknowledged(context) else ""
+    return ""
 
 
 def require_second_way(context: UserContext, repository: Repository) -> str:
@@ -69,7 +72,7 @@ def acknowledge_kit(context: UserContext, repository: Repository) -> None:
                 "Keep it elsewhere, then run this command again",
             ),
         )
-    known = _acknowledged(context)
+    known = _acknowledged(context)  # OSError where they cannot be read: they must not be forgotten
     document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}
     private_directory(context.places.data_directory)
     durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
@@ -90,7 +93,7 @@ def _acknowledged(context: UserContext) -> dict[str, object]:
     try:
         with open(_file(context), encoding="utf-8") as file:
             return dict(json.load(file)["vaults"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (*NOT_THERE, ValueError, KeyError, TypeError):
         return {}
 
 
