@@ -6,6 +6,7 @@ next one never sees, and a call that hangs is ended alone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -88,6 +89,7 @@ class WarmCommands:
             [sys.executable, "-I", "-c", _PARENT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,  # nothing may wait in a buffer, where `select` does not see it
             env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         )
         assert self._line(60.0) == "ready"
@@ -98,13 +100,14 @@ class WarmCommands:
     ) -> Said:
         call = {"words": words, "environment": environment, "directory": directory}
         assert self._parent.stdin is not None
-        self._parent.stdin.write(json.dumps({**call, "out": self._out, "err": self._err}).encode() + b"\n")
-        self._parent.stdin.flush()
+        line = json.dumps({**call, "out": self._out, "err": self._err}).encode() + b"\n"
+        assert self._parent.stdin.write(line) == len(line)
         child = int(self._line(seconds))
         try:
             code = int(self._line(seconds))
         except Hung:
-            os.killpg(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
             self._line(10.0)
             raise Hung(f"`safekept {' '.join(words)}` did not end in {seconds:.0f} s") from None
         with open(self._out, errors="replace") as out, open(self._err, errors="replace") as err:
@@ -112,9 +115,15 @@ class WarmCommands:
 
     def _line(self, seconds: float) -> str:
         assert self._parent.stdout is not None
-        if not select.select([self._parent.stdout], [], [], seconds)[0]:
-            raise Hung
-        return self._parent.stdout.readline().decode().strip()
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([self._parent.stdout], [], [], seconds)[0]:
+                raise Hung
+            piece = os.read(self._parent.stdout.fileno(), 1)
+            if not piece:
+                raise AssertionError("the parent of the commands died")
+            line += piece
+        return line.decode().strip()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
