@@ -90,10 +90,10 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
 
 
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
-    from safekept.cli.commands.hosts.helper import stop
+    from safekept.cli.commands.hosts import helper
 
-    monkeypatch.setattr(stop, "_SECONDS", 0.0)
-    monkeypatch.setattr(stop, "lock_is_held", lambda path: True)
+    monkeypatch.setattr(helper, "_SECONDS", 0.0)
+    monkeypatch.setattr(helper, "lock_is_held", lambda path: True)
     with helper_thread(user):
         said = say("helper", "stop")
     assert said.code == 1
