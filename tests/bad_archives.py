@@ -83,10 +83,28 @@ def bomb_by_ratio(path: str, gigabytes: int = 2) -> str:
         for name, data in GOOD.items():
             archive.writestr(name, data)
         with archive.open("zeros.bin", "w", force_zip64=True) as member:
-            block = bytes(1 << 20)
+            member._compressor = _Zeros()
             for _ in range(gigabytes * 1024):
-                member.write(block)
+                member.write(_MEGABYTE)
     return path
+
+
+_MEGABYTE = bytes(1 << 20)
+
+
+class _Zeros:
+    """Packs a megabyte of zeros once, and gives the same bytes each time: as a packer would, but at once."""
+
+    def __init__(self) -> None:
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        self._packed = packer.compress(_MEGABYTE) + packer.flush(zlib.Z_FULL_FLUSH)
+
+    def compress(self, data: bytes) -> bytes:
+        assert data is _MEGABYTE
+        return self._packed
+
+    def flush(self) -> bytes:
+        return zlib.compressobj(9, zlib.DEFLATED, -15).flush()
 
 
 def bomb_by_lie(path: str) -> str:

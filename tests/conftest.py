@@ -33,10 +33,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test can reach the home of whoever runs it, in this process or in a child."""
-    if not config.getoption("--soak") and (place := in_memory()):
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place)
+    on_disk = config.getoption("--soak") or config.option.basetemp
+    place = "" if on_disk else in_memory()
+    place = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place or tempfile.gettempdir())
+    # A directory for temporary files of its own, too: one that is everybody's shows what others leave there.
+    scratch = tempfile.mkdtemp(prefix="safekept-tmp-", dir=place)
+    os.chmod(scratch, 0o1777)
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
     home = tempfile.mkdtemp(prefix="safekept-test-home-")
-    config.stash[HOME] = home
+    config.stash[HOME] = scratch
     os.environ["HOME"] = home
     for name in list(os.environ):
         if name in OF_THE_USER or name.startswith(("SAFEKEPT_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):

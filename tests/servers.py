@@ -291,7 +291,7 @@ class RcloneRemotes:
 @pytest.fixture(scope="session")
 def server_root() -> Iterator[str]:
     """A short path: sockets and configuration files of ssh have limits that pytest's paths exceed."""
-    root = tempfile.mkdtemp(prefix="safekept-servers-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+    root = tempfile.mkdtemp(prefix="safekept-servers-", dir=os.environ["PYTEST_DEBUG_TEMPROOT"])
     yield root
     shutil.rmtree(root, ignore_errors=True)
 

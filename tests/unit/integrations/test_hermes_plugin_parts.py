@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from safekept import __version__
 from safekept.integrations.hermes.plugin import elsewhere, places
 from safekept.integrations.hermes.plugin.commands import _in_our_words
-from safekept.integrations.hermes.plugin.elsewhere import named_projects
+from safekept.integrations.hermes.plugin.elsewhere import named_projects, of_the_system
 from safekept.integrations.hermes.plugin.hooks import Hooks, _opened
 from safekept.integrations.hermes.plugin.patches import named_in
 from safekept.integrations.hermes.plugin.record import remember_failure
@@ -85,6 +85,11 @@ def test_every_file_of_a_patch_text_is_found(text, expected):
 @given(some.text(max_size=300))
 def test_no_patch_text_breaks_anything(text):
     assert isinstance(named_in("*** Update File: a\n" + text), list)
+
+
+def test_memory_is_anybodys_scratch_and_devices_are_the_machines():
+    assert all(of_the_system(path) for path in ("/dev", "/dev/null", "/usr/bin/env", "/proc/1"))
+    assert not any(of_the_system(path) for path in ("/dev/shm/x", "/device", "/home/ada/dev/x"))
 
 
 def test_projects_that_a_command_names_are_found_and_nothing_else(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import re
 import stat
 from collections.abc import Iterable
 
-from ..hermes.plugin.elsewhere import OF_THE_SYSTEM, named_projects, project_of
+from ..hermes.plugin.elsewhere import named_projects, of_the_system, project_of
 
 _WORD = re.compile(r"""[^\s'"`;|&<>()$=,]+""")
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}")
@@ -84,7 +84,7 @@ class _Named:
             return
         for place in list(self.places):
             path = os.path.normpath(os.path.join(place, at_home(word, place, self._user_home)))
-            if path == os.sep or f"{path}/".startswith(OF_THE_SYSTEM):
+            if path == os.sep or of_the_system(path):
                 return
             try:
                 mode = os.stat(path).st_mode

@@ -17,7 +17,7 @@ MARKERS = (
     "build.gradle build.gradle.kts .hg .svn Gemfile composer.json mix.exs deno.json Package.swift "
     "pubspec.yaml flake.nix requirements.txt"
 ).split()
-OF_THE_SYSTEM = tuple(f"/{name}/" for name in "usr bin sbin lib lib64 dev proc sys run nix snap".split())
+_OF_THE_SYSTEM = tuple(f"/{name}/" for name in "usr bin sbin lib lib64 dev proc sys run nix snap".split())
 _MOST = 10
 #: Names that are looked at: each costs a look at every directory above it, and a tool waits.
 _LOOKED = 200
@@ -31,7 +31,7 @@ def named_projects(said: str, directory: str) -> list[str]:
     names = dict.fromkeys(match[0] for match in _PATH.finditer(said[:_LONGEST]))
     for name in list(names)[:_LOOKED]:
         path = os.path.normpath(os.path.join(directory, os.path.expanduser(name)))
-        if path.startswith(OF_THE_SYSTEM):
+        if of_the_system(path):
             continue
         project = project_of(path)
         if project and project != here:
@@ -39,6 +39,11 @@ def named_projects(said: str, directory: str) -> list[str]:
         if len(found) >= _MOST:
             break
     return list(found)
+
+
+def of_the_system(path: str) -> bool:
+    """Whether a path is the machine's own; `/dev/shm` is anybody's scratch."""
+    return f"{path}/".startswith(_OF_THE_SYSTEM) and not path.startswith("/dev/shm/")  # noqa: S108
 
 
 def project_of(path: str) -> str:
