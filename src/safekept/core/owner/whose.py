@@ -79,7 +79,8 @@ def ours(descriptor: int) -> bool:
 
 def _way(path: str) -> list[os.stat_result]:
     """The facts of every directory and link that is met on the way, as the kernel would go."""
-    waiting = _parts(os.path.join(os.getcwd(), path))
+    # Where we stand may be gone; it does not matter to a whole path.
+    waiting = _parts(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     place, links, found = "/", 0, []
     while waiting:
         part = waiting.pop()
