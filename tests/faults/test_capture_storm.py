@@ -23,7 +23,8 @@ import pytest
 import capture_writer
 from capture_writer import ACCOUNTS, BALANCE, set_up
 from safekept.core.entries import EntryLost, Outcome
-from safekept.core.sqlite import CaptureOptions, capture, verify
+from safekept.core.sqlite import CaptureOptions, verify
+from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.hold import pin as sqlite_pin
 
 WRITER = Path(capture_writer.__file__)

@@ -7,7 +7,7 @@ and *manual* points are numbered for the user; *after* marks say what an agent's
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
@@ -128,7 +128,7 @@ def new_checkpoint_id(time_ns: int) -> str:
     for _ in range(9):
         letters.append(_ALPHABET[milliseconds & 31])
         milliseconds >>= 5
-    return "".join(reversed(letters)) + "".join(secrets.choice(_ALPHABET) for _ in range(3))
+    return "".join(reversed(letters)) + "".join(_ALPHABET[byte % 32] for byte in os.urandom(3))
 
 
 def time_of_id(id: str) -> int:

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ class NoRoom(SafekeptError):
 
 def temporary_name(directory: str) -> str:
     """A name beside the final one, owned by this process: `.safekept-tmp-<pid>-<space>-<random>`."""
-    return os.path.join(directory, f"{TEMPORARY_PREFIX}{owner_mark()}-{secrets.token_hex(6)}")
+    return os.path.join(directory, f"{TEMPORARY_PREFIX}{owner_mark()}-{os.urandom(6).hex()}")
 
 
 def fsync_directory(path: str) -> None:

@@ -13,7 +13,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -30,7 +29,7 @@ PATIENCE = 5.0
 
 def new_id() -> str:
     """An id for one operation: sortable by time, unique, safe in a file name."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 
 @dataclass(frozen=True, slots=True)

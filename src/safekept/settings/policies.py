@@ -17,6 +17,7 @@ from .table import BY_NAME
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.projects.checkpoint import CheckpointPolicy
+    from safekept.checkpoints.take import TakeSettings
 
 
 def with_hermes(settings: Settings, home: str) -> Settings:
@@ -50,17 +51,12 @@ def with_hermes(settings: Settings, home: str) -> Settings:
 def checkpoint_policy(settings: Settings, home: str = "") -> CheckpointPolicy:
     """What holds for checkpoints; `home` is a Hermes home whose section is honoured where ours is silent."""
     from safekept.actions.projects.checkpoint import CheckpointPolicy
-    from safekept.checkpoints.take import TakeSettings
     from safekept.checkpoints.upkeep import Limits, MaintenanceSettings
 
     if home:
         settings = with_hermes(settings, home)
     return CheckpointPolicy(
-        take=TakeSettings(
-            max_file_size=int(settings.number("checkpoints.max_file_size_mb") * (1 << 20)),
-            max_files=settings.whole("checkpoints.max_files"),
-            exclusions=settings.texts("checkpoints.exclude"),
-        ),
+        take=_take_settings(settings),
         maintenance=MaintenanceSettings(
             limits=Limits(
                 max_snapshots=settings.whole("checkpoints.max_snapshots"),
@@ -86,13 +82,35 @@ HERMES_CHECKPOINT_KEYS = (
 )
 
 
+def _take_settings(settings: Settings) -> TakeSettings:
+    from safekept.checkpoints.take import TakeSettings
+
+    return TakeSettings(
+        max_file_size=int(settings.number("checkpoints.max_file_size_mb") * (1 << 20)),
+        max_files=settings.whole("checkpoints.max_files"),
+        exclusions=settings.texts("checkpoints.exclude"),
+    )
+
+
+def take_settings_from(
+    settings: Settings, context: UserContext, home: str = "", layout: str = ""
+) -> TakeSettings:
+    """How points are taken, for whoever needs no more of the policy than that."""
+    home = _hermes_home(context, home, layout)
+    return _take_settings(with_hermes(settings, home) if home else settings)
+
+
 def policy_from(
     settings: Settings, context: UserContext, home: str = "", layout: str = ""
 ) -> CheckpointPolicy:
     """What holds: ours, and where ours is silent what the Hermes home's own file says."""
+    return checkpoint_policy(settings, _hermes_home(context, home, layout))
+
+
+def _hermes_home(context: UserContext, home: str, layout: str) -> str:
+    """The home whose `config.yaml` counts; as root, none of somebody else."""
     try:
-        found, name = context.whereabouts(home, layout)  # as root, none of somebody else
-        home = found if name == "hermes" and foreign_owner(found) is None else ""
+        found, name = context.whereabouts(home, layout)
     except SafekeptError:
-        home = ""
-    return checkpoint_policy(settings, home)
+        return ""
+    return found if name == "hermes" and foreign_owner(found) is None else ""

@@ -11,7 +11,9 @@ import os
 
 from safekept.core.entries import Content, EntryLost
 from safekept.core.files import write_all
-from safekept.core.sqlite import SIDECARS, CaptureOptions, capture, fold, is_database
+from safekept.core.sqlite import SIDECARS, CaptureOptions, is_database
+from safekept.core.sqlite.capture import capture
+from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.format import connect
 from safekept.core.sqlite.lean import LeanWish
 from safekept.vault.format import Node

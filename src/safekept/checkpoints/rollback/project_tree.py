@@ -8,7 +8,6 @@ while a rollback runs, is met as "not a directory" and never written through.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
@@ -198,6 +197,8 @@ class Ground:
 
 def _rename_flags(old: tuple[int, str], new: tuple[int, str], flags: int) -> bool:
     """renameat2, which Python does not have; False where this system or filesystem has it not either."""
+    import ctypes
+
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
-from safekept.core.sqlite import SIDECARS, CaptureOptions, capture, holders, is_database
-from safekept.core.sqlite.holders import describe
+from safekept.core.sqlite import SIDECARS, CaptureOptions, is_database
+from safekept.core.sqlite.capture import capture
+from safekept.core.sqlite.holders import describe, holders
 
 from ..checkpoint import FileState
 from ..store.store import Store

@@ -173,7 +173,8 @@ class Reader:
         return False
 
     def _database(self, directory: int, name: bytes, where: bytes) -> Read:
-        from safekept.core.sqlite import CaptureOptions, capture
+        from safekept.core.sqlite import CaptureOptions
+        from safekept.core.sqlite.capture import capture
 
         path = os.fsdecode(os.path.join(where, name))
         try:

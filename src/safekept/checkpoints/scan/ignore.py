@@ -13,12 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import subprocess
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from safekept.core.regular import is_short, read_regular, read_start
 
 from ..store.git import bound_memory, find_git, git_command, git_environment
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: Questions sent before answers are read; the answers of that many fit into a pipe.
 _AT_ONCE = 100
@@ -142,6 +145,8 @@ class Ignore:
         Only the index is read, with our own empty repository around it: no setting, hook or object of
         the project's. None where git cannot read it so.
         """
+        import subprocess  # most projects have nothing to ask, and do not pay for it
+
         git = find_git()
         if git is None or self.unreadable or not self._may_ask(b""):
             return []
@@ -166,6 +171,8 @@ class Ignore:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
+            import subprocess
+
             git = find_git()
             if git is None:
                 raise FileNotFoundError("git")

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -53,7 +52,7 @@ def note_damage(directory: str, packs: Collection[str], what: str) -> Damage:
         return known
     now = time.time()
     there = {name: when for name, when in known.packs.items() if _there(directory, name)}
-    found = Damage(secrets.token_hex(8), {**there, **dict.fromkeys(sorted(fresh), now)}, what[:500], now)
+    found = Damage(os.urandom(8).hex(), {**there, **dict.fromkeys(sorted(fresh), now)}, what[:500], now)
     with contextlib.suppress(OSError):
         fields = {"mark": found.mark, "packs": found.packs, "what": found.what, "time": found.time}
         durable_write(os.path.join(directory, _NAME), json.dumps(fields).encode())

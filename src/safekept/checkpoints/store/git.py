@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 _SETTINGS = (
     "core.fsmonitor=false",
@@ -84,6 +87,8 @@ def run_git(
     timeout: float = LONGEST,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git to its end, with what it said. Never raises for what git thinks of it; TimeoutExpired."""
+    import subprocess
+
     return subprocess.run(
         git_command(git, *words, settings=settings),
         env=git_environment(git_directory),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, private_directory
@@ -52,7 +51,7 @@ def prepare_repository(directory: str) -> list[str]:
                 _make_directory(directory, name)
                 mended.append(name)
         files = {"HEAD": _HEAD, "config": _CONFIG, "info/attributes": _ATTRIBUTES}
-        for name, content in (*files.items(), (IDENTITY, secrets.token_hex(16).encode())):
+        for name, content in (*files.items(), (IDENTITY, os.urandom(16).hex().encode())):
             path = os.path.join(directory, name)
             if not _has_content(path):
                 durable_write(path, content)

@@ -1,18 +1,17 @@
 """Places off this host: one small contract, and what keeps it."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from .address import Options, is_address, open_objects
-from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
+from safekept.core.doors import doors
 
-__all__ = [
-    "Abilities",
-    "Content",
-    "NotThere",
-    "ObjectStore",
-    "Options",
-    "Stored",
-    "Taken",
-    "is_address",
-    "open_objects",
-]
+if TYPE_CHECKING:
+    from .address import Options, is_address, open_objects
+    from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
+
+__getattr__ = doors(
+    __name__,
+    {
+        "address": "Options is_address open_objects",
+        "base": "Abilities Content NotThere ObjectStore Stored Taken",
+    },
+)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -70,7 +69,9 @@ def _local(url: str) -> ObjectStore:
         host, slash, rest = rest[2:].partition("/")
         if host not in ("", "localhost"):
             raise _bad(url, "a `file:` address has no host; write `file:/path`")
-        rest = urllib.parse.unquote(slash + rest, errors="surrogateescape")
+        from urllib.parse import unquote
+
+        rest = unquote(slash + rest, errors="surrogateescape")
     if not rest.startswith("/"):
         raise _bad(url, "the path after `file:` must begin with `/`")
     return LocalObjects(rest)
@@ -164,7 +165,9 @@ def _parts(url: str) -> tuple[str, str, int, str]:
     if match is None or int(match[2] or 0) > 65535:
         raise _bad(url, "its host or port cannot be understood")
     host = match[1].strip("[]")
-    return urllib.parse.unquote(user), host, int(match[2] or 0), urllib.parse.unquote(slash + path)
+    from urllib.parse import unquote  # costly, and most only ask whether a word is an address
+
+    return unquote(user), host, int(match[2] or 0), unquote(slash + path)
 
 
 def without_secret(url: str) -> str:

@@ -4,31 +4,28 @@ Known by their header, not by their name. See `pin` for how each state of a data
 `descriptors` for the one rule that keeps all of it safe.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from .capture import CaptureOptions, capture, look
-from .check import verify
-from .fold import DatabaseDamaged, fold
-from .format import HEADER, SIDECARS, is_database
-from .holders import Holder, holders
-from .restore import DatabaseHeld, DatabaseLocked, restore_into
-from .watch import Watch, watching
+from safekept.core.doors import doors
 
-__all__ = [
-    "HEADER",
-    "SIDECARS",
-    "CaptureOptions",
-    "DatabaseDamaged",
-    "DatabaseHeld",
-    "DatabaseLocked",
-    "Holder",
-    "Watch",
-    "capture",
-    "fold",
-    "holders",
-    "is_database",
-    "look",
-    "restore_into",
-    "verify",
-    "watching",
-]
+if TYPE_CHECKING:
+    from .capture import CaptureOptions, look
+    from .check import verify
+    from .fold import DatabaseDamaged
+    from .format import HEADER, SIDECARS, is_database
+    from .holders import Holder
+    from .restore import DatabaseHeld, DatabaseLocked, restore_into
+    from .watch import Watch, watching
+
+__getattr__ = doors(
+    __name__,
+    {
+        "capture": "CaptureOptions look",
+        "check": "verify",
+        "fold": "DatabaseDamaged",
+        "format": "HEADER SIDECARS is_database",
+        "holders": "Holder",
+        "restore": "DatabaseHeld DatabaseLocked restore_into",
+        "watch": "Watch watching",
+    },
+)

@@ -80,7 +80,7 @@ class Opener:
 
     def database(self, path: str, profile: str, counts: tuple[Count, ...]) -> Content:
         """A database: one committed state of it."""
-        from safekept.core.sqlite import capture
+        from safekept.core.sqlite.capture import capture
 
         queries = {count.name: count.query for count in counts if count.kind == "query"}
         options = self.options

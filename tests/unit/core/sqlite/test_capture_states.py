@@ -17,7 +17,8 @@ import pytest
 from database_holder import held
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.events import Event
-from safekept.core.sqlite import CaptureOptions, capture, is_database, verify
+from safekept.core.sqlite import CaptureOptions, is_database, verify
+from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.hold import locks as sqlite_locks
 from safekept.core.sqlite.hold import pin as sqlite_pin
 from safekept.core.sqlite.hold.backup import through_backup

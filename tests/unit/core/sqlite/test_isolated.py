@@ -18,7 +18,8 @@ from children import children
 from database_holder import HolderFailed, held
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.process import process_space
-from safekept.core.sqlite import CaptureOptions, capture, isolated
+from safekept.core.sqlite import CaptureOptions, isolated
+from safekept.core.sqlite.capture import capture
 
 SOURCE = str(Path(safekept.__file__).parent.parent)
 
@@ -142,7 +143,7 @@ def test_content_that_is_forgotten_ends_its_helper(tmp_path):
 def test_the_helper_ends_with_its_parent_even_while_it_waits_for_a_lock(tmp_path):
     make(tmp_path / "x.db", "delete")
     program = "import sys; sys.path.insert(0, sys.argv[1])\n"
-    program += "from safekept.core.sqlite import CaptureOptions, capture\n"
+    program += "from safekept.core.sqlite.capture import CaptureOptions, capture\n"
     program += "tell = lambda event: print('waiting', flush=True)\n"
     program += "capture(sys.argv[2], 'x', CaptureOptions(scratch=sys.argv[3], deadline=300), {}, tell)\n"
     with held(tmp_path / "x.db", "BEGIN EXCLUSIVE"):

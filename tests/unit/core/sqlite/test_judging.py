@@ -14,7 +14,9 @@ import pytest
 
 import safekept
 from database_holder import held
-from safekept.core.sqlite import DatabaseDamaged, fold, holders, verify
+from safekept.core.sqlite import DatabaseDamaged, verify
+from safekept.core.sqlite.fold import fold
+from safekept.core.sqlite.holders import holders
 
 SOURCE = str(Path(safekept.__file__).parent.parent)
 
@@ -81,7 +83,7 @@ def test_somebody_who_has_only_a_sidecar_open_is_a_holder(tmp_path):
 AS_NOBODY = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from safekept.core.sqlite import holders
+from safekept.core.sqlite.holders import holders
 os.setgid(65534); os.setuid(65534)
 for holder in holders(sys.argv[2]):
     print(holder.pid, holder.how, sep="|")

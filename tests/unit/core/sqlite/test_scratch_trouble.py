@@ -10,7 +10,8 @@ import sqlite3
 import pytest
 
 from safekept.core.entries import EntryLost, Outcome
-from safekept.core.sqlite import CaptureOptions, capture
+from safekept.core.sqlite import CaptureOptions
+from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.hold import pinned as sqlite_pinned
 
 

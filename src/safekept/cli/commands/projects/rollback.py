@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from safekept.settings.policies import policy_from
+from safekept.settings.policies import take_settings_from
 
 from ...options import common_options, start
 from ...words.lists import at_directory, directory_of
@@ -79,11 +79,10 @@ def command(
     from ...words.points import show_difference, show_every_point, show_timeline
     from ...words.rollback import show_rollback
 
-    policy = policy_from(settings, context, home, layout)
     points = Points(
         context,
         directory_of(directory),
-        settings=policy.take,
+        settings=take_settings_from(settings, context, home, layout),
         session=session,
         deadline=settings.number("database.deadline"),
         keep_days=settings.number("import.keep_days"),

@@ -10,7 +10,8 @@ import contextlib
 import os
 
 from safekept.core.entries import CHUNK, EntryLost, Kind, Outcome, Remark
-from safekept.core.sqlite import SIDECARS, CaptureOptions, capture
+from safekept.core.sqlite import SIDECARS, CaptureOptions
+from safekept.core.sqlite.capture import capture
 
 from ..items import Item
 from ..plan import LandingPlan

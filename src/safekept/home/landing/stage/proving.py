@@ -8,7 +8,8 @@ from collections.abc import Callable
 from safekept.core.entries import Kind, Outcome, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
-from safekept.core.sqlite import SIDECARS, fold, verify
+from safekept.core.sqlite import SIDECARS, verify
+from safekept.core.sqlite.fold import fold
 
 from ..items import Item, database_of
 from ..plan import LandingPlan

@@ -6,7 +6,8 @@ import os
 import stat
 
 from safekept.core.errors import SafekeptError
-from safekept.core.sqlite import HEADER, Holder, holders, is_database
+from safekept.core.sqlite import HEADER, Holder, is_database
+from safekept.core.sqlite.holders import holders
 
 from ..tree import Tree
 

@@ -10,16 +10,9 @@ import os
 
 from safekept.core.entries import Content, EntryLost, Outcome, Remark
 from safekept.core.files import write_all
-from safekept.core.sqlite import (
-    CaptureOptions,
-    DatabaseHeld,
-    DatabaseLocked,
-    Watch,
-    capture,
-    fold,
-    restore_into,
-    watching,
-)
+from safekept.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
+from safekept.core.sqlite.capture import capture
+from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.restore import locked
 
 from ..landing_trees import Ground
