@@ -306,6 +306,15 @@ def test_settings_that_somebody_else_wrote_are_not_obeyed(world: World):
     assert guarded(world) == before
 
 
+def test_root_connects_nobody_elses_agent(world: World):
+    world.hermes_home("mallory")
+    world.link("/home/mallory/.claude/settings.json", "/srv/precious/secret", "mallory")
+    before = guarded(world)
+    for words in (("connect", "claude-code", "--yes"), ("disconnect", "claude-code", "--yes")):
+        world.system("mallory", *words)
+        assert guarded(world) == before
+
+
 def test_root_writes_no_archive_into_a_directory_of_somebody_else(world: World):
     world.hermes_home("mallory")
     os.mkfifo(world.outside("/home/mallory/hermes-backup-2026-01-01-000000.zip"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 
 import pytest
 
@@ -59,20 +58,20 @@ def test_what_may_not_be_read_or_written_is_left_alone(nobodys):  # noqa: F811
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_as_root_a_file_keeps_its_owner_and_a_new_one_gets_that_of_its_directory(tmp_path):
+def test_root_writes_into_nobody_elses_settings(tmp_path):
     user = throwaway(tmp_path)
     path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])
     write(path, b"{}", 0o640)
     os.chown(path, NOBODY, NOBODY)
     os.chown(user.places.user_home, NOBODY, NOBODY)
-    connect(user, CLAUDE, program_in(tmp_path))
-    facts = os.stat(path)
-    assert (facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (NOBODY, NOBODY, 0o640)
-    disconnect(user, CLAUDE)
-    assert os.stat(path).st_uid == NOBODY
-    connect(user, HOSTS["cursor"], program_in(tmp_path))
-    for new in (".cursor", ".cursor/hooks.json"):
-        assert os.stat(os.path.join(user.places.user_home, new)).st_uid == NOBODY
+    for host, place in ((CLAUDE, path), (HOSTS["cursor"], os.path.join(user.places.user_home, ".cursor"))):
+        with pytest.raises(SettingsLeftAlone) as caught:
+            connect(user, host, program_in(tmp_path))
+        assert "belongs to `nobody`, and this runs as root: `sudo -u nobody` is the way" in caught.value.what
+        assert place in caught.value.what
+    with open(path, "rb") as file:
+        assert file.read() == b"{}"
+    assert os.listdir(user.places.user_home) == [".claude"]
 
 
 def test_attributes_of_a_file_stay(tmp_path):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_file, fsync_directory, write_all
+from safekept.core.owner import foreign_owner
 from safekept.core.regular import read_start
 
 #: No settings file is this large; something else lies there.
@@ -49,6 +50,8 @@ class SettingsFile:
 
 def read_settings(path: str) -> SettingsFile:
     """The file as it is. Raises Unfit where it is not an ordinary file that we may read."""
+    if (owner := foreign_owner(path)) is not None:
+        raise Unfit(f"belongs to `{owner.name}`, and this runs as root: `sudo -u {owner.name}` is the way")
     try:
         target = os.path.realpath(path, strict=False)
         if os.path.islink(target):  # what is still a link after all links were followed leads to itself
@@ -81,7 +84,7 @@ def check_writable(file: SettingsFile) -> None:
             raise Unfit("is read-only")
         if facts.st_nlink > 1:
             raise Unfit("has another name (a hard link), and a new file would part the two")
-        if facts.st_uid != os.geteuid() and os.geteuid() != 0:
+        if facts.st_uid != os.geteuid():
             raise Unfit("belongs to another user")
     above = os.path.dirname(file.target)
     while not os.path.lexists(above):
@@ -108,21 +111,15 @@ def missing_directories(target: str) -> list[str]:
 
 def write_settings(file: SettingsFile, content: bytes, new_mode: int = 0o600) -> None:
     """Replace what was read by `content`; SettingsChanged where somebody wrote in between."""
-    owner = None
     for directory in missing_directories(file.target):
-        above = os.stat(os.path.dirname(directory))
         os.mkdir(directory, 0o700 if new_mode == 0o600 else 0o755)
-        _give(directory, above)
     if file.content is None:
         mode, owner = new_mode, os.stat(os.path.dirname(file.target))
     else:
         owner = os.stat(file.target)
         mode = stat.S_IMODE(owner.st_mode)
     with durable_file(file.target, mode) as new:
-        if os.geteuid() == 0:
-            os.fchown(new.fileno(), owner.st_uid, owner.st_gid)
-            os.fchmod(new.fileno(), mode)  # chown takes set-id bits away
-        elif file.content is not None and owner.st_gid != os.fstat(new.fileno()).st_gid:
+        if file.content is not None and owner.st_gid != os.fstat(new.fileno()).st_gid:
             with contextlib.suppress(OSError):  # a group that we are not in
                 os.fchown(new.fileno(), -1, owner.st_gid)
         if file.content is not None:
@@ -150,11 +147,6 @@ def check_unchanged(file: SettingsFile) -> None:
             kept="The file is as they left it; nothing of ours was written over it",
             next_steps=("Run the command again",),
         )
-
-
-def _give(path: str, owner: os.stat_result) -> None:
-    if os.geteuid() == 0:
-        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _copy_attributes(source: str, descriptor: int) -> None:
