@@ -189,7 +189,7 @@ class Console:
             click.echo(json.dumps({"error": {"code": "usage", "what": error.format_message()}}, indent=2))
             return
         click.echo(f"{styled('error', fg='red', bold=True)}: usage", err=True)
-        click.echo(f"  {error.format_message()}\n", err=True)
+        click.echo(self.runnable(f"  {error.format_message()}\n"), err=True)
         click.echo("  kept  Nothing was read or changed", err=True)
         click.echo(self.runnable(f"  next  See `{command} --help`"), err=True)
 

@@ -16,13 +16,27 @@ if TYPE_CHECKING:
 Table = Mapping[str, tuple[str, str]]
 
 
+class NoSuchCommand(click.UsageError):
+    """A word that is no command, with the one that was probably meant."""
+
+
 class LazyGroup(click.Group):
     """A group with a table of modules; `default` is the command that bare options belong to."""
 
-    def __init__(self, *arguments: Any, table: Table, default: str = "", **settings: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        table: Table,
+        default: str = "",
+        sections: Mapping[str, tuple[str, ...]] | None = None,
+        former: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*arguments, **settings)
         self.table = table
         self.default = default
+        self.sections = sections or {}  # heading -> commands, for --help; others are not shown there
+        self.former = former or {}  # what people type, or what a command was called -> what it is now
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
@@ -35,6 +49,20 @@ class LazyGroup(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.table:
+            raise NoSuchCommand(self._missing(ctx, args[0]), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def _missing(self, ctx: click.Context, word: str) -> str:
+        from difflib import get_close_matches
+
+        meant = self.former.get(word) or next(iter(get_close_matches(word, self.table, 1)), "")
+        hint = f" Did you mean: `{ctx.command_path} {meant}`?" if meant else ""
+        return f"There is no command `{word}`.{hint}"
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*ctx.help_option_names, *(name for option in self.params for name in option.opts)}
         alone = not args and not ctx.resilient_parsing  # whoever completes a line may still name a command
@@ -43,8 +71,9 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])
+        for heading, names in (self.sections or {"Commands": tuple(self.table)}).items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.table[name][1]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Its commands by the table, none of them imported; and the options that belong here."""

@@ -33,6 +33,11 @@ COMMANDS = {
     ),
     "seal": ("safekept.cli.commands.archives.seal", "Make the keys that sealed archives are opened with."),
     "snapshot": ("safekept.cli.commands.snapshots.snapshot", "Keep points in time of a home in the vault."),
+    "restore": (
+        "safekept.cli.commands.restoring.restore",
+        "Bring a home, or one path of it, back from a snapshot.",
+    ),
+    "settings": ("safekept.cli.commands.setup.settings", "See, explain and change what you set."),
     "history": (
         "safekept.cli.commands.snapshots.history",
         "Every version of one file, and how to bring one back.",
@@ -80,6 +85,37 @@ COMMANDS = {
     "manual": ("safekept.cli.commands.shell.manual", "Write the manual pages."),
     "demo": ("safekept.cli.commands.demo.demo", "See a home broken and brought back, in a throwaway place."),
 }
+#: What `--help` shows, by what a person wants; the rest is for programs.
+SECTIONS = {
+    "Protect": ("snapshot", "backup", "guard", "schedule", "settings", "adopt", "seal"),
+    "Go back": ("restore", "rollback", "undo", "history", "sessions", "import"),
+    "Prove": ("status", "drill", "doctor", "log", "notify"),
+    "Elsewhere": ("push", "pull", "destinations", "rebuild", "fleet", "vault"),
+    "Agents": ("connect", "disconnect", "run", "checkpoint", "checkpoints", "mcp"),
+    "To begin": ("demo",),
+}
+#: What people type for it.
+FORMER = {
+    "config": "settings",
+    "set": "settings",
+    "list": "snapshot list",
+    "diff": "snapshot diff",
+    "show": "snapshot show",
+    "pin": "snapshot pin",
+    "forget": "snapshot forget",
+    "prune": "vault prune",
+    "check": "vault check",
+    "kit": "vault kit",
+    "key": "vault key",
+    "init": "vault init",
+    "destination": "destinations",
+    "export": "backup",
+    "rewind": "rollback",
+    "revert": "rollback",
+    "install": "connect",
+    "verify": "drill",
+    "help": "--help",
+}
 #: Commands that may carry gigabytes through memory, a piece at a time.
 _HEAVY = frozenset(
     {
@@ -110,6 +146,8 @@ class Interrupted(SafekeptError):
     cls=LazyGroup,
     table=COMMANDS,
     default="status",
+    sections=SECTIONS,
+    former=FORMER,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="safekept")

@@ -143,8 +143,17 @@ def _from_file(path: str) -> dict[str, object]:
     if not os.path.exists(path):
         return {}
     try:
-        document = tomllib.loads(read_regular(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        text = read_regular(path).decode("utf-8")
+    except (UnicodeDecodeError, OSError) as error:
+        raise bad(f"`{path}` cannot be read: {error}", f"Mend `{path}`, or move it away") from error
+    return read_settings_file(text, path)
+
+
+def read_settings_file(text: str, path: str) -> dict[str, object]:
+    """What a settings file says, by the names of the settings; a wrong name or value is an error."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise bad(f"`{path}` cannot be read: {error}", f"Mend `{path}`, or move it away") from error
     found: dict[str, object] = {}
     if "destination" in document:

@@ -1,4 +1,4 @@
-"""Which snapshot a word means: `latest`, a number, an id, the start of one, or a label.
+"""Which snapshot a word means: `latest`, a number, an id, the start of one, a label, or a time.
 
 A word never means more than a person can have meant: a short number is a number, and `latest` is
 neither a state that was stored only to undo something, nor one whose time has not come yet. To restore,
@@ -7,6 +7,7 @@ neither a state that was stored only to undo something, nor one whose time has n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from safekept.core.next_step import NextStep
@@ -14,6 +15,7 @@ from safekept.vault.errors import NoSuchSnapshot
 from safekept.vault.snapshots import is_number, pick
 from safekept.vault.tags import ADOPTED, PRE_CHANGE, QUICK
 
+from ..base.time_words import time_of
 from .listing import SHORT, UNDO_POINTS, Listed, Listing
 
 #: Kinds that hold a part of a home only.
@@ -36,6 +38,8 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
         return next((one for one in labelled if one.number), labelled[0])
     if word.isdecimal() and not listing.shown and not any(one.id.startswith(word) for one in every):
         raise none_yet(listing)
+    if (before := time_of(word, time.time(), end_of_day=True)) is not None and not _named(every, word):
+        return _at(listing, word, before)
     unreadable = [name for name in listing.damaged if name.startswith(word)]
     try:
         found = pick([one.snapshot for one in every], word, numbered=numbered, forgotten=forgotten)
@@ -52,6 +56,25 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
             snapshot=unreadable[0],
         ) from None
     return next(one for one in every if one.snapshot is found)
+
+
+def _named(every: list[Listed], word: str) -> bool:
+    return any(one.id.startswith(word) for one in every)
+
+
+def _at(listing: Listing, word: str, before: float) -> Listed:
+    """The newest whole one that was taken by then; a part of the home where there is no whole one."""
+    usual = [one for one in _usual(listing) if one.snapshot.time_ns <= before * 1e9]
+    found = next((one for one in usual if one.kind not in PARTS), None) or next(iter(usual), None)
+    if found is None:
+        if not listing.shown:
+            raise none_yet(listing)
+        raise NoSuchSnapshot(
+            f"No snapshot of `{listing.home}` is as old as `{word}`",
+            kept="Nothing was changed",
+            next_steps=(NextStep("snapshot list", before="See which there are, and of when:"),),
+        )
+    return found
 
 
 def latest(listing: Listing) -> Listed:

@@ -6,9 +6,7 @@ counted and passed over; those of a later safekept are shown as far as they are 
 
 from __future__ import annotations
 
-import datetime
 import json
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -19,15 +17,13 @@ from safekept.core.journal import Journal, Record, parse_line
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
+from ..base.time_words import time_of
 from .operation import Operation, operation_of
 
 #: Ids that are remembered: the lines of one operation are never so far apart.
 _REMEMBERED = 10_000
 #: After so many lines in a row that are too old, nothing younger is expected further up.
 _TOO_OLD = 2_000
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
-_UNITS |= dict.fromkeys(("d", "day", "days"), 86_400) | dict.fromkeys(("w", "week", "weeks"), 604_800)
-_SPAN = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
 
 
 class JournalUnreadable(SafekeptError):
@@ -163,18 +159,14 @@ def _fitting(word: str) -> Callable[[str], bool]:
 
 def parse_since(text: str, now: float | None = None) -> float:
     """`3h`, `2 days`, `2026-11-01` or `2026-11-01 14:30`, where this machine is. BadMoment for the rest."""
-    now = time.time() if now is None else now
-    match = _SPAN.fullmatch(text.strip())
-    if match:
-        return now - float(match[1]) * _UNITS[match[2]]
-    try:
-        return datetime.datetime.fromisoformat(text.strip()).timestamp()
-    except (ValueError, OverflowError, OSError) as error:
+    found = time_of(text, time.time() if now is None else now)
+    if found is None:
         raise BadMoment(
             f"`{text}` is no time that safekept understands",
             kept="Nothing was read or changed",
-            next_steps=("Use `3h`, `2d`, `1w`, `2026-11-01` or `2026-11-01 14:30`",),
-        ) from error
+            next_steps=("Use `3h`, `2d`, `1w`, `yesterday 18:00`, `2026-11-01` or `2026-11-01 14:30`",),
+        )
+    return found
 
 
 def _unreadable(journal: Journal, error: OSError) -> JournalUnreadable:

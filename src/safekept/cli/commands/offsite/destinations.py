@@ -36,7 +36,7 @@ def list_command(as_json: bool) -> int:
         console.fact("Takes", " and ".join(one.setting.takes))
         console.fact("Last push", _last(one))
     if not found:
-        console.line("No destinations yet; describe one in `config.toml`: `[[destination]]`")
+        console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'URL')}`")
     return 0
 
 
@@ -102,7 +102,7 @@ def test_command(places: tuple[str, ...], as_json: bool) -> int:
         _show(console, examined)
     console.document({"destinations": [one.as_dict() for one in found]})
     if not found:
-        console.line("No destinations yet; describe one in `config.toml`: `[[destination]]`")
+        console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'URL')}`")
     absent = [one for one in found if one.state == "absent"]
     return 1 if any(one.state == "failed" for one in found) or (absent and places) else 0
 
@@ -146,8 +146,127 @@ def _delete(can: bool | None) -> str:
     return "no: copies are safe from whoever takes over this host"
 
 
+@click.command("add")
+@click.argument("url", metavar="URL|PATH")
+@click.option("--name", metavar="NAME", default="", help="What to call it; default: from the place.")
+@click.option("--takes", metavar="WHAT", multiple=True, help="`vault`, `archives` or both; default: both.")
+@click.option("--keep", type=int, metavar="N", help="Archives of each host and kind that stay; 0 keeps all.")
+@click.option("--unsealed", is_flag=True, help="Archives that the place could read may go there.")
+@click.option("--same-disk", is_flag=True, help="Yes, it lies on the same disk; I mean it.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="endpoint, region, profile, …")
+@click.option("--no-test", is_flag=True, help="Do not try the place before it is written down.")
+@click.option("--dry-run", is_flag=True, help="Try the place; write nothing into the settings.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def add_command(
+    url: str,
+    name: str,
+    takes: tuple[str, ...],
+    keep: int | None,
+    unsealed: bool,
+    same_disk: bool,
+    options: tuple[str, ...],
+    no_test: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Try a place off this host, and write it into the settings as a destination.
+
+    A directory, `sftp://user@host/path`, `s3://bucket/path` or `rclone:remote:path`. Keys and passwords
+    stay where they are: `~/.ssh`, the environment, a profile, `rclone.conf`. The next step, `safekept push
+    NAME`, takes the first copy there.
+    """
+    from safekept.actions.offsite.destination import parse_destination
+    from safekept.settings.checking import bad
+    from safekept.settings.file import add_destination, settings_path
+
+    settings, context, console = start(as_json)
+    place = place_argument(url)
+    fields: dict[str, object] = {"name": name or _name_for(place), "url": place}
+    given = {"takes": list(takes), "keep": keep, "unsealed": unsealed, "same_disk": same_disk}
+    fields |= {key: value for key, value in given.items() if value not in (None, [], False)}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise click.UsageError(f"--option takes KEY=VALUE, and not `{option}`.")
+        fields[key] = value
+    try:
+        setting = parse_destination(fields)
+    except ValueError as error:
+        raise bad(f"the destination is not as it must be: {error}", "Correct it and run it again") from error
+    if any(one.name == setting.name for one in context.choices.destinations):
+        raise bad(
+            f"there is a destination called `{setting.name}` already",
+            "Give the new one another name with `--name`, or take the old one out: "
+            f"`safekept destinations remove {setting.name}`",
+        )
+    examined = None
+    if not no_test:
+        tried = context.changed(destinations=(*context.choices.destinations, setting))
+        examined = examine_destination(tried, setting.name, console.listener())
+        console.finish()
+        _show(console, examined)
+        if examined.state == "failed" or examined.error is not None:
+            console.document({"added": False, "tested": examined.as_dict()})
+            console.line("Nothing was written into the settings")
+            return 1
+    if not dry_run:
+        add_destination(settings.config_directory, fields)
+    path = settings_path(settings.config_directory)
+    console.document(
+        {
+            "added": not dry_run,
+            "dry_run": dry_run,
+            "destination": setting.as_dict(),
+            "settings": path,
+            "tested": examined.as_dict() if examined else None,
+        }
+    )
+    done = "Dry run. Would add" if dry_run else "Added"
+    console.heading(f"{done} the destination {path_text(setting.name)}: {path_text(setting.url)}")
+    if not dry_run:
+        console.line(f"Take the first copy there: `{console.command('push', setting.name)}`")
+    return 0
+
+
+def _name_for(place: str) -> str:
+    """A short name for a place: the host, the bucket, the remote, or the last part of a path."""
+    import re
+
+    scheme, colon, rest = place.partition(":")
+    if colon and scheme in ("sftp", "s3"):
+        word = rest.lstrip("/").partition("/")[0].rpartition("@")[2].partition(":")[0]
+    elif colon and scheme == "rclone":
+        word = rest.partition(":")[0]
+    else:
+        word = place.removeprefix("file:").rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-._")[:40] or "copy"
+
+
+@click.command("remove")
+@click.argument("name", metavar="NAME")
+@click.option("--dry-run", is_flag=True, help="Say what would be taken out; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def remove_command(name: str, dry_run: bool, as_json: bool) -> int:
+    """Take a destination out of the settings. The copies that lie there are not touched."""
+    from safekept.actions.offsite.place import find_destination
+    from safekept.settings.file import remove_destination
+
+    settings, context, console = start(as_json)
+    if dry_run and any(one.name == name for one in context.choices.destinations):
+        find_destination(context, name)
+    else:
+        remove_destination(settings.config_directory, name)
+    console.document({"removed": not dry_run, "dry_run": dry_run, "name": name})
+    done = "Dry run. Would remove" if dry_run else "Removed"
+    console.heading(f"{done} the destination {path_text(name)} from the settings")
+    console.line("The copies that lie there are untouched")
+    return 0
+
+
 #: name -> (module, one line for --help); each is loaded only when called.
 TABLE = {
+    "add": ("safekept.cli.commands.offsite.destinations:add_command", "Try a place and set it up."),
+    "remove": ("safekept.cli.commands.offsite.destinations:remove_command", "Take one out of the settings."),
     "list": (
         "safekept.cli.commands.offsite.destinations:list_command",
         "See them, and when each was last pushed to.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -18,28 +19,41 @@ from ....words.remarks import census_lines
 from ....words.snapshots import age_text, named_home
 
 
+def restore_options(function: Any) -> Any:
+    """What both ways to say it take: `snapshot restore` and `restore`."""
+    for option in reversed(
+        (
+            click.option(
+                "-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; carry the plan out."
+            ),
+            click.option(
+                "--exact",
+                is_flag=True,
+                help="Also remove what the snapshot does not hold; what it could not speak for stays.",
+            ),
+            click.option(
+                "--into",
+                metavar="DIR",
+                default="",
+                help="Restore into this directory instead of the home; nothing outside it is written.",
+            ),
+            click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too."),
+            click.option(
+                "--without-search",
+                is_flag=True,
+                help="Leave search indexes empty that were not stored; how to fill them later is printed.",
+            ),
+            click.option("--dry-run", is_flag=True, help="Show the plan; change nothing."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
 @click.command("restore")
 @click.argument("snapshot", metavar="ID|N|latest")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
-@click.option(
-    "--exact",
-    is_flag=True,
-    help="Also remove what the snapshot does not hold; what it could not speak for stays.",
-)
-@click.option(
-    "--into",
-    metavar="DIR",
-    default="",
-    help="Restore into this directory instead of the home; nothing outside it is written.",
-)
-@click.option("--allow-damaged", is_flag=True, help="Take databases that fail their check, too.")
-@click.option(
-    "--without-search",
-    is_flag=True,
-    help="Leave search indexes empty that were not stored; how to fill them later is printed.",
-)
-@click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
+@restore_options
 @source_options
 @common_options
 def command(
@@ -58,10 +72,10 @@ def command(
     """Bring a home, or only some PATHs of it, back from a snapshot.
 
     The snapshot is named by its number in `safekept snapshot list` (1 is the newest), by its id or the
-    start of it, by its label, or as `latest`. Everything is staged and proven before the first file is
-    replaced; what is replaced is kept, and `safekept undo` brings it back. A database in use is restored
-    through SQLite, under the running agent. Exit code 3: something could not be read in the vault, was
-    left as it is, and is listed; everything else was restored.
+    start of it, by its label, by a time such as `yesterday 18:00` or `3h`, or as `latest`. Everything is
+    staged and proven before the first file is replaced; what is replaced is kept, and `safekept undo`
+    brings it back. A database in use is restored through SQLite, under the running agent. Exit code 3:
+    something could not be read in the vault, was left as it is, and is listed; the rest was restored.
     """
     settings, context, console = start(as_json)
     request = RestoreRequest(

@@ -1,0 +1,1 @@
+"""Setting safekept up: what the user chose, and where that is written."""

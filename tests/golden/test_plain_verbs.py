@@ -1,0 +1,218 @@
+"""Verbs that people type first: `restore`, `settings`, `destinations add`; and words that are no command."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from contexts import throwaway
+from homes import make_hermes_home
+from in_process import spoken
+from safekept.actions.base.time_words import time_of
+from snapshots import take
+
+DAY = 86_400
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.places.user_home)
+
+
+def config(here) -> str:
+    return os.path.join(here.places.user_home, ".config", "safekept", "config.toml")
+
+
+def write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+# -- restore -------------------------------------------------------------------------------------------
+
+
+def test_restore_alone_brings_the_newest_whole_snapshot_back(here, home, say):
+    take(here, home)
+    soul = os.path.join(home, "SOUL.md")
+    was = read(soul)
+    write(soul, "gone")
+    said = say("restore", "--yes")
+    assert said.code == 0, said.err
+    assert read(soul) == was
+
+
+def test_restore_of_a_path_takes_that_path_alone(here, home, say):
+    take(here, home)
+    soul, settings = os.path.join(home, "SOUL.md"), os.path.join(home, "config.yaml")
+    was = read(soul)
+    write(soul, "gone")
+    write(settings, "changed: by me\n")
+    said = say("restore", "SOUL.md", "--yes")
+    assert said.code == 0, said.err
+    assert read(soul) == was and read(settings) == "changed: by me\n"
+
+
+def test_restore_takes_a_time_and_never_a_later_snapshot(here, home, say):
+    now = time.time()
+    soul = os.path.join(home, "SOUL.md")
+    for days, text in ((3, "three days ago"), (1, "yesterday"), (0, "now")):
+        write(soul, text)
+        take(here, home, now_ns=int((now - days * DAY) * 1e9))
+    write(soul, "broken")
+    assert say("restore", "2d", "SOUL.md", "--yes").code == 0
+    assert read(soul) == "three days ago"
+    assert say("snapshot", "restore", "1h", "SOUL.md", "--yes").code == 0
+    assert read(soul) == "yesterday"
+
+
+def test_a_time_before_the_first_snapshot_is_said_and_nothing_is_changed(here, home, say):
+    take(here, home)
+    soul = os.path.join(home, "SOUL.md")
+    write(soul, "mine")
+    said = say("restore", "2001-01-01", "--yes")
+    assert said.code != 0 and read(soul) == "mine"
+    assert f"No snapshot of `{home}` is as old as `2001-01-01`" in said.err
+    assert "`safekept snapshot list`" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("yesterday 18:00", "2026-11-14 18:00"),
+        ("today", "2026-11-15 00:00"),
+        ("14:30", "2026-11-15 14:30"),
+        ("friday 9:05", "2026-11-13 09:05"),
+        ("sunday", "2026-11-08 00:00"),
+        ("3 days ago", "2026-11-12 20:00"),
+        ("2h", "2026-11-15 18:00"),
+        ("2026-11-01", "2026-11-01 00:00"),
+        ("2026-11-01 14:30", "2026-11-01 14:30"),
+        ("2026-11-01T14:30", "2026-11-01 14:30"),
+        ("before the update", None),
+        ("25:00", None),
+        ("yesterday at noon", None),
+        ("", None),
+    ],
+)
+def test_a_time_in_words_is_the_moment_that_a_person_means(words, wanted):
+    now = time.mktime(time.strptime("2026-11-15 20:00", "%Y-%m-%d %H:%M"))  # a Sunday
+    found = time_of(words, now)
+    assert (found is None) == (wanted is None)
+    if found is not None:
+        assert time.strftime("%Y-%m-%d %H:%M", time.localtime(found)) == wanted
+
+
+# -- settings ------------------------------------------------------------------------------------------
+
+
+def test_a_setting_is_written_and_every_other_byte_of_the_file_stays(here, say):
+    before = '# mine\nlayout = "hermes"  # why\n\n[schedule]\n# at night\nat = "03:30"\nkeep = 3\n'
+    write(config(here), before)
+    assert say("settings", "schedule.at", "04:15").code == 0
+    assert read(config(here)) == before.replace("03:30", "04:15")
+    assert json.loads(say("settings", "schedule.at", "--json").out)["value"] == "04:15"
+    assert say("settings", "schedule.at", "--unset").code == 0
+    assert read(config(here)) == before.replace('at = "03:30"\n', "")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("schedule.at", "noon"), "sets `schedule.at` to 'noon'"),
+        (("backup.keep", "many"), "sets `backup.keep` to 'many', which is not a whole number"),
+        (("bakup.keep", "3"), "there is no setting called `bakup.keep`"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_and_the_file_stays(here, say, words, text):
+    write(config(here), 'layout = "hermes"\n')
+    said = say("settings", *words)
+    assert said.code == 2 and text in said.err
+    assert read(config(here)) == 'layout = "hermes"\n'
+
+
+def test_a_file_that_cannot_be_read_is_never_written_over(here, say):
+    write(config(here), "this is [not toml\n")
+    said = say("settings", "backup.keep", "3")
+    assert said.code == 2 and "cannot be read" in said.err
+    assert read(config(here)) == "this is [not toml\n"
+
+
+def test_a_dry_run_checks_the_value_and_writes_nothing(here, say):
+    said = say("settings", "backup.keep", "3", "--dry-run")
+    assert said.code == 0 and said.out.startswith("Dry run. Would set backup.keep to 3")
+    assert not os.path.exists(config(here))
+
+
+def test_a_secret_address_is_not_shown(here, say):
+    assert say("settings", "notify.ping", "https://hc.example/5ecret").code == 0
+    shown = say("settings", "--all").out + say("settings", "notify.ping").out + say("settings", "--json").out
+    assert "5ecret" not in shown and "notify.ping" in shown
+
+
+# -- destinations --------------------------------------------------------------------------------------
+
+
+def test_a_destination_is_tried_written_down_and_can_be_pushed_to(here, home, say, tmp_path):
+    place = str(tmp_path / "disk")
+    os.mkdir(place)
+    take(here, home)
+    said = say("destinations", "add", place, "--name", "nas", "--same-disk")
+    assert said.code == 0, said.err
+    assert "nas: usable" in said.out and "`safekept push nas`" in said.out
+    listed = json.loads(say("destinations", "list", "--json").out)["destinations"]
+    assert [(one["name"], one["url"]) for one in listed] == [("nas", f"file:{place}")]
+    again = say("destinations", "add", place, "--name", "nas", "--same-disk")
+    assert again.code == 2 and "there is a destination called `nas` already" in again.err
+    assert say("destinations", "remove", "nas").code == 0
+    assert json.loads(say("destinations", "list", "--json").out)["destinations"] == []
+
+
+def test_a_place_that_cannot_be_used_is_not_written_down(here, say):
+    said = say("destinations", "add", os.path.join(here.places.user_home, "usb"))  # the disk of the system
+    assert said.code == 1 and "Nothing was written into the settings" in said.out
+    assert not os.path.exists(config(here))
+
+
+def test_a_password_in_an_address_is_refused(here, say):
+    said = say("destinations", "add", "sftp://me:pass5word@nas/srv")
+    assert said.code == 2 and "holds a password" in said.err and "pass5word" not in said.err
+    assert not os.path.exists(config(here))
+
+
+# -- words that are no command -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("restor", "restore"), ("snapshots", "snapshot"), ("config", "settings"), ("list", "snapshot list")],
+)
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(say, word, meant):
+    said = say(word)
+    assert said.code == 2
+    assert f"There is no command `{word}`. Did you mean: `safekept {meant}`?" in said.err
+
+
+def test_help_shows_what_people_want_in_groups_and_hides_the_plumbing(say):
+    said = say("--help").out
+    for heading in ("Protect:", "Go back:", "Prove:", "Elsewhere:", "Agents:"):
+        assert f"\n{heading}\n" in said
+    assert "\n  hook" not in said and "\n  helper" not in said and "\n  manual" not in said
