@@ -91,6 +91,18 @@ def test_a_damaged_key_file_does_not_keep_another_from_opening():
     assert "1 key files cannot be read" in caught.value.what
 
 
+def test_a_vault_whose_key_files_cannot_be_read_does_not_blame_the_key():
+    """Who is told that his key is wrong throws the right one away."""
+    storage = MemoryStorage()
+    new_vault(storage)
+    (name,) = (name for name in storage.files if name.startswith("keys/"))
+    storage.files[name] = storage.files[name][:-9]
+    with pytest.raises(VaultDamaged) as caught:
+        Repository.open(storage, SECRET)
+    assert caught.value.what.startswith("No key file of the vault at ")
+    assert "your key may well be the right one" in caught.value.kept
+
+
 def test_cheap_keys_are_tried_first(monkeypatch):
     storage = MemoryStorage()
     vault = new_vault(storage)

@@ -13,7 +13,7 @@ import pytest
 
 from safekept.core.process import boot, process_space, uptime
 from safekept.vault.care.checking import check
-from safekept.vault.errors import LockLost, VaultLocked
+from safekept.vault.errors import LockLost, VaultLocked, VaultUnreachable
 from safekept.vault.format.blobs import BlobKind
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.repo import locks as locks_module
@@ -295,3 +295,17 @@ def test_what_a_power_cut_left_on_a_disk_of_our_own_is_in_nobodys_way(tmp_path, 
         foreign(vault, hostname="kasimir", **before)
         with pytest.raises(VaultLocked):
             vault.lock()
+
+
+def test_a_lock_that_cannot_be_removed_spoils_no_work_that_is_done(vault, monkeypatch):
+    """It is left behind by a process that is gone, and everybody knows such a one for what it is."""
+    lock = vault.lock()
+
+    def refuse(kind, name):
+        raise VaultUnreachable("the disk", kept="", next_steps=())
+
+    monkeypatch.setattr(vault.storage, "delete", refuse)
+    with lock:
+        pass
+    monkeypatch.undo()
+    assert [one.id for one in read_locks(vault.storage, vault.key)] == [lock.name]

@@ -7,6 +7,7 @@ state, beside the reading of its bytes, and can be stopped at any moment.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -90,11 +91,16 @@ def verify(path: str, thorough: bool = False) -> DatabaseFacts:
     """Judge a database at rest that is ours. Leaves no sidecars and takes no locks.
 
     `thorough` is the full `integrity_check` (indexes against their tables) instead of `quick_check`.
+    Raises OSError where SQLite cannot even open it.
     """
     import sqlite3
 
     page_size = 0
-    with contextlib.closing(connect(path, "mode=ro&immutable=1")) as connection:
+    try:
+        opened = connect(path, "mode=ro&immutable=1")
+    except sqlite3.OperationalError as error:
+        raise OSError(errno.EIO, f"SQLite: {error}", path) from error
+    with contextlib.closing(opened) as connection:
         with contextlib.suppress(sqlite3.Error):
             page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
         state, detail = examine(connection, "integrity_check" if thorough else "quick_check")

@@ -121,7 +121,9 @@ class Lock:
             self._keeper.wait_whatever_comes()
         finally:
             _heed_hangup()
-            self._storage.delete(FileKind.LOCK, self.name)
+            # What was done is done. A lock of a process that is gone is known as such, and passed over.
+            with contextlib.suppress(SafekeptError):
+                self._storage.delete(FileKind.LOCK, self.name)
             if self.exclusive:
                 self._storage.keep_reserve()
 

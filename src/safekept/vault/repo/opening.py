@@ -147,6 +147,17 @@ def _no_key_fits(storage: Storage, tried: int, bad: list[str]) -> WrongKey | Vau
             kept="Nothing was changed; the stored data is still there",
             next_steps=("Bring the directory `keys` back from a copy of the vault or from the kit",),
         )
+    if not tried:
+        return VaultDamaged(
+            f"No key file of the vault at `{storage.location}` can be read ({'; '.join(bad[:3])})",
+            kept="Nothing was changed; the stored data is there, and your key may well be the right one",
+            next_steps=(
+                "See that the disk is sound, then run the command again",
+                "Or bring the directory `keys` back from a copy of the vault",
+            ),
+            place=storage.location,
+            unreadable=bad,
+        )
     what = f"None of the {tried} keys of the vault at `{storage.location}` opens with this passphrase or key"
     if tried == 1:
         what = f"The key of the vault at `{storage.location}` does not open with this passphrase or key"

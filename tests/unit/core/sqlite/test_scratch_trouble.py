@@ -11,7 +11,9 @@ import pytest
 
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.sqlite import CaptureOptions
+from safekept.core.sqlite import check as sqlite_check
 from safekept.core.sqlite.capture import capture
+from safekept.core.sqlite.check import verify
 from safekept.core.sqlite.hold import pinned as sqlite_pinned
 
 
@@ -77,3 +79,13 @@ def test_trouble_while_a_database_is_judged_is_a_database_lost_by_name(database,
     with pytest.raises(EntryLost) as lost:
         b"".join(content.chunks())
     assert lost.value.remark.reason == "SQLite: disk I/O error"
+
+
+def test_a_database_that_cannot_be_opened_to_be_judged_is_trouble_of_the_disk(database, monkeypatch):
+    def refuse(*arguments, **more):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(sqlite_check, "connect", refuse)
+    with pytest.raises(OSError, match="SQLite: disk I/O error") as raised:
+        verify(database)
+    assert raised.value.errno == errno.EIO and raised.value.filename == database
