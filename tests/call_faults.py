@@ -39,7 +39,7 @@ ERRORS = ("EIO", "ENOSPC", "EROFS", "EMFILE", "EPERM", "EINTR")
 
 READING = re.compile(r"open|read|pread|getdents|stat|lstat|fstat|newfstat")
 _FOR_WRITING = re.compile(r"O_(WRONLY|RDWR|CREAT|TMPFILE)")
-_LINE = re.compile(r"^(\w+)\((.*)\)\s+= (\S+)")
+_LINE = re.compile(r"^([\d.]+) (\w+)\((.*)\)\s+= (\S+)")
 _DESCRIPTOR = re.compile(r"^(?:AT_FDCWD|\d+)<(.*?)>(?:\(deleted\))?$")
 #: What differs from run to run in a name: ids, hashes, process numbers, numbers.
 _CHANGING = re.compile(r"[0-9a-f]{12,}|\d+")
@@ -57,8 +57,8 @@ class Call:
     changes: bool
     #: The how-many-th of its name in its thread, from 1; what `when=` counts.
     number: int
-    #: The how-many-th thread it was in, from 0.
-    thread: int
+    #: When it was made.
+    time: float
     #: Whether the same was tried again on the same file, and worked.
     made_again: bool = False
 
@@ -101,7 +101,7 @@ def trace(
     shutil.rmtree(traces, ignore_errors=True)
     os.makedirs(traces)
     names = NAMES if fault is None else [fault.name]
-    command = ["strace", "-f", "--seccomp-bpf", "-qqq", "-y", "-s0", "-e", "signal=none", "-ff"]
+    command = ["strace", "-f", "--seccomp-bpf", "-qqq", "-ttt", "-y", "-s0", "-e", "signal=none", "-ff"]
     command += ["-o", os.path.join(traces, "thread"), "-e", f"trace={','.join('?' + name for name in names)}"]
     if fault is not None:
         command += ["-e", f"inject={fault.name}:error={fault.error}:when={fault.number}"]
@@ -131,19 +131,19 @@ def trace(
 def _calls(traces: str) -> Iterator[Call]:
     """Every call in the files of a trace; strace gives each thread a file of its own."""
     files = sorted(os.listdir(traces), key=lambda name: int(name.rpartition(".")[2]))
-    for thread, name in enumerate(files):
+    for name in files:
         counted: dict[str, int] = {}
         with open(os.path.join(traces, name), errors="replace") as file:
             for line in file:
                 found = _LINE.match(line)
                 if found is None:
                     continue
-                call, arguments, result = found.groups()
+                time, call, arguments, result = found.groups()
                 counted[call] = counted.get(call, 0) + 1
                 injected = line.rstrip().endswith("(INJECTED)")
                 changes = not READING.match(call) or bool(_FOR_WRITING.search(arguments))
                 paths = tuple(_paths(arguments))
-                yield Call(call, paths, result, injected, changes, counted[call], thread)
+                yield Call(call, paths, result, injected, changes, counted[call], float(time))
 
 
 def _paths(arguments: str) -> Iterator[str]:
@@ -198,17 +198,17 @@ def inject(
     words: list[str], environment: dict[str, str], directory: str, traces: str, fault: Fault
 ) -> Faulted:
     said, calls = trace(words, environment, directory, traces, fault)
-    hit = [at for at, call in enumerate(calls) if call.injected]
     return Faulted(
         said,
         tuple(
-            replace(calls[at], made_again=any(_worked(calls[at], later) for later in calls[at + 1 :]))
-            for at in hit
+            replace(failed, made_again=any(_worked(failed, other) for other in calls))
+            for failed in calls
+            if failed.injected
         ),
     )
 
 
-def _worked(failed: Call, later: Call) -> bool:
+def _worked(failed: Call, other: Call) -> bool:
     """Whether it is the same step tried again. Two writes to a file are two steps."""
-    same = (later.name, later.paths, later.thread) == (failed.name, failed.paths, failed.thread)
-    return same and "write" not in failed.name and not later.result.startswith("-")
+    same = (other.name, other.paths) == (failed.name, failed.paths) and other.time > failed.time
+    return same and "write" not in failed.name and not other.result.startswith("-")

@@ -130,7 +130,7 @@ class Survey:
         return any(path.startswith(self.world.root) for path in call.paths)
 
     def _judge_end(self, said: Said, hit: tuple[Call, ...], fault: Fault) -> None:
-        if hit and not any(self._inside(call) for call in hit):
+        if not all(self._inside(call) for call in hit):
             return  # a file of the interpreter's own, or a pipe: it says what it says
         assert "Traceback" not in said.out + said.err, said.err
         assert said.error != "unexpected", said.out + said.err
