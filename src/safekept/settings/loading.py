@@ -129,7 +129,7 @@ def _refuse_others(*places: str) -> None:
                 f"`{place}` belongs to `{owner.name}`, and this command runs as root",
                 kept="Nothing of it was read or changed",
                 next_steps=(
-                    f"Run it as that user: `sudo -u {owner.name} safekept status`",
+                    f"Run it as that user: `sudo -u {owner.login} safekept status`",
                     "Or with places of root's own: `sudo HOME=/root safekept status`",
                     "Or with the stores of the system: "
                     f"`sudo SAFEKEPT_SYSTEM_USER={owner.name} safekept status`",

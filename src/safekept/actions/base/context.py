@@ -16,6 +16,7 @@ from safekept.core.journal import Journal
 from safekept.core.owner import foreign_owner
 
 if TYPE_CHECKING:
+    from safekept.core.owner import Owner
     from safekept.home.layout import Layout
     from safekept.schedule.plan import Plan
     from safekept.vault.repo import Secret
@@ -36,17 +37,17 @@ class HomeOfAnother(SafekeptError):
     code = "home-of-another"
 
 
-def home_of_another(home: str, owner: str) -> HomeOfAnother:
+def home_of_another(home: str, owner: Owner) -> HomeOfAnother:
     """The refusal of a command that root cannot leave to the owner of a home."""
     return HomeOfAnother(
-        f"the home `{home}` belongs to `{owner}`, and this command runs as root",
+        f"the home `{home}` belongs to `{owner.name}`, and this command runs as root",
         kept="Nothing there was read or changed",
         next_steps=(
-            f"Run it as that user: put `sudo -u {owner}` in front of it",
+            f"Run it as that user: put `sudo -u {owner.login}` in front of it",
             "What root can do with such a home: backup, snapshot, import, undo, drill, status and schedule",
         ),
         home=home,
-        owner=owner,
+        owner=owner.name,
     )
 
 
@@ -210,7 +211,7 @@ class UserContext:
         if worker is None:
             return None
         if self.caller.only_own_homes:
-            raise home_of_another(named, worker.owner.name)
+            raise home_of_another(named, worker.owner)
         chosen = usual or (self.layout(layout) if layout else None)
         found, name = worker.do("locate", home, chosen, layouts, environment, user_home, existing)
         resolved = worker_for(str(found))

@@ -12,6 +12,8 @@ import os
 import stat
 from dataclasses import dataclass
 
+from ..spelling import shell_word
+
 _MOST_LINKS = 40
 
 
@@ -24,6 +26,11 @@ class Owner:
     groups: tuple[int, ...]
     name: str  # for people and for `sudo -u`; `#1000` where the number has no name
     home: str  # as the machine knows it, or "/"
+
+    @property
+    def login(self) -> str:
+        """The name for a command that is printed: a bare `#` would begin a comment there."""
+        return shell_word(self.name)
 
 
 def foreign_owner(path: str) -> Owner | None:

@@ -33,16 +33,11 @@ from .wire import Contents, entry_in, entry_out, facts_in, remarks_out
 _TOGETHER = 500
 #: What is loaded only when it is needed, and can no longer be found once the rights are gone.
 _NEEDED = ("safekept.core", "safekept.home", "encodings")
+#: A test holds these against what the modules above import anywhere inside.
 _ALSO = (
-    "ctypes",
-    "sqlite3",
-    "hashlib",
-    "tomllib",
-    "select",
-    "ruamel.yaml",
-    "pwd",
-    "grp",
-)
+    "array atexit bisect calendar concurrent.futures.thread ctypes hashlib pwd ruamel.yaml.composer "
+    "ruamel.yaml.error ruamel.yaml.nodes select shlex sqlite3 subprocess tomllib traceback uuid"
+).split()
 _LEFT_ALONE = ("safekept.core.objects", "safekept.core.foreground")
 
 

@@ -87,6 +87,7 @@ def test_a_number_without_a_name_is_an_owner_too(place):
     found = foreign_owner(f"{place}/its")
     assert found is not None
     assert (found.uid, found.gid, found.groups, found.name, found.home) == (54321, 54321, (), "#54321", "/")
+    assert found.login == "'#54321'"
 
 
 def test_what_may_be_run_as_somebody_was_chosen_by_him_and_root_alone(place):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from conftest import CHECKOUT
 from homes import differences, make_hermes_home, tree_facts
 from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
 from safekept.core.next_step import NextStep
@@ -190,6 +191,39 @@ def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told)
     assert os.listdir(home + ".safekept/landings") == []
     again, _ = child_of(home)
     assert again.do("is_directory", home) is True
+
+
+LOADED = """
+import ast, os, sys
+sys.path.insert(0, sys.argv[1])
+from safekept.home.as_owner.server import load_everything
+load_everything()
+missing = set()
+for room in ("core", "home"):
+    for parent, _, files in os.walk(os.path.join(sys.argv[1], "safekept", room)):
+        for name in files:
+            path = os.path.join(parent, name)
+            # Places off this host and foreground programs are nothing that is done in a home.
+            if not name.endswith(".py") or "/core/objects/" in path or name == "foreground.py":
+                continue
+            with open(path, encoding="utf-8") as file:
+                tree = ast.parse(file.read())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Import):
+                    missing |= {one.name for one in node.names if one.name not in sys.modules}
+                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module not in sys.modules:
+                    missing.add(node.module)
+print(sorted(missing))
+"""
+
+
+def test_everything_that_may_be_imported_later_is_loaded_before_the_rights_are_gone():
+    """safekept may be installed where only root can read: what is not loaded then never is."""
+    source = os.path.join(CHECKOUT, "src")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", LOADED, source], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../b", "a//b", "a/", "a\0b", "."])
