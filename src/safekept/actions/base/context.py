@@ -184,7 +184,7 @@ class UserContext:
         environment, user_home = self.caller.environment, self.places.user_home
         named = named_home(usual, environment, user_home) if usual is not None else home
         if named and (owner := foreign_owner(named)) is not None:
-            raise home_of_another(named, owner.name)
+            raise home_of_another(named, owner)
         if usual is not None:
             return locate_home(usual, environment, user_home), name
         # Links are resolved once, here: the home may be a link, and must stay one.
