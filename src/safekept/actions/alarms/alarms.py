@@ -22,6 +22,8 @@ from safekept.core.next_step import NextStep
 from safekept.home.health import Shrinkage
 
 from ..base.context import UserContext
+from ..base.operations.restoring import RestoreFacts
+from ..base.operations.upkeep import AlarmEndFacts, AlarmFacts
 from ..base.record import record
 
 LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"
@@ -79,7 +81,9 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
     """
     if alarm.kind != LOSS and any(_same(alarm, other) for other in open_alarms(context, alarm.home)):
         return False
-    record(context, Record(alarm.id, RAISED, "done", time=alarm.time, facts=_facts(alarm)), listener)
+    told = AlarmFacts()
+    told.add(_facts(alarm))
+    record(context, replace(told.line(alarm.id, "done"), time=alarm.time), listener)
     listener(Event("alarm", text=f"Alarm: {alarm.text}"))
     from .notify import Notice, notify
 
@@ -109,8 +113,7 @@ def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
                 if alarm.id not in ended and home in ("", alarm.home) and not restores.cover(alarm):
                     found.append(alarm)
             elif entry.verb in (ACKNOWLEDGED, OVER):
-                names = entry.facts.get("alarms")
-                ended.update(map(str, names) if isinstance(names, list) else ())
+                ended.update(AlarmEndFacts.read(entry).alarms or ())
             else:
                 restores.take(entry)
     except OSError:
@@ -174,17 +177,16 @@ class _Restores:
         self._undone: set[str] = set()  # operations that were taken back, and stayed so
 
     def take(self, entry: Record) -> None:
-        home = str(entry.facts.get("home") or "")
+        landed = RestoreFacts.read(entry)
         if entry.state != "done":
             return
         if entry.operation in self._undone:
             return  # an undo that was itself undone took nothing back
         if entry.verb == "undo":
-            self._undone.add(str(entry.facts.get("undoes") or ""))
+            self._undone.add(landed.undoes or "")
         else:
-            only = entry.facts.get("only")
-            paths = {str(path) for path in only} if isinstance(only, list) and only else {""}
-            self._paths.setdefault((home, str(entry.facts.get("snapshot") or "")), set()).update(paths)
+            place = (landed.home or "", landed.snapshot or "")
+            self._paths.setdefault(place, set()).update(landed.only or ("",))
 
     def cover(self, alarm: Alarm) -> bool:
         """Whether all that an alarm is about was restored from the snapshot that it names."""
@@ -234,30 +236,19 @@ def _facts(alarm: Alarm) -> dict[str, object]:
 
 def read_alarm(entry: Record) -> Alarm:
     """An alarm out of the journal; what is missing or strange in it is left empty, never an error."""
-    facts = entry.facts
-
-    def text(name: str) -> str:
-        return str(facts.get(name) or "")
-
-    def texts(name: str) -> tuple[str, ...]:
-        value = facts.get(name)
-        return tuple(str(one) for one in value) if isinstance(value, list) else ()
-
-    losses = facts.get("losses")
+    told = AlarmFacts.read(entry)
     alarm = Alarm(
         id=entry.operation,
         time=entry.time,
-        home=text("home"),
-        kind=text("kind"),
-        text=text("text"),
-        restore=texts("restore"),
-        pinned=text("pinned"),
-        about=text("about"),
-        paths=texts("paths"),
+        home=told.home or "",
+        kind=told.kind or "",
+        text=told.text or "",
+        restore=told.restore or (),
+        pinned=told.pinned or "",
+        about=told.about or "",
+        paths=told.paths or (),
     )
-    if isinstance(losses, list):
-        try:
-            alarm = replace(alarm, losses=tuple(Shrinkage.from_dict(one) for one in losses))
-        except (KeyError, ValueError, TypeError):
-            return alarm
-    return alarm
+    try:
+        return replace(alarm, losses=tuple(Shrinkage.from_dict(one) for one in told.losses or ()))
+    except (KeyError, ValueError, TypeError):
+        return alarm

@@ -21,6 +21,7 @@ from safekept.home.health import Counts, Shrinkage, places_of, shrunk
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.snapshots import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
 
 if TYPE_CHECKING:
@@ -176,11 +177,9 @@ def _baseline(context: UserContext, repository: Repository, home: str, new: Snap
         for entry in context.journal.backwards("snapshot"):
             if not _counts_for(entry, home):
                 continue
+            taken = SnapshotFacts.read(entry)
             baseline.take(
-                _mapping(entry.facts.get("census")),
-                str(entry.facts.get("snapshot") or ""),
-                entry.time,
-                narrow=bool(entry.facts.get("profile")),
+                _mapping(taken.census), taken.snapshot or "", entry.time, narrow=bool(taken.profile)
             )
             seen += 1
             if seen >= _LOOK_BACK or baseline.complete:
@@ -211,12 +210,8 @@ def _from_vault(baseline: Baseline, repository: Repository, home: str, new: Snap
 
 
 def _counts_for(entry: Record, home: str) -> bool:
-    facts = entry.facts
-    return (
-        entry.state in ("done", "incomplete")
-        and facts.get("home") == home
-        and facts.get("kind") not in _UNDO_POINTS
-    )
+    taken = SnapshotFacts.read(entry)
+    return entry.state in ("done", "incomplete") and taken.home == home and taken.kind not in _UNDO_POINTS
 
 
 def _said(context: UserContext, home: str, fall: Shrinkage, since: float) -> bool:

@@ -24,12 +24,13 @@ from safekept.archive.identify import fingerprint
 from safekept.core.entries import Kind, Remark
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, private_directory
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 
 from ..base.context import HomeRef, UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.archives import BackupFacts
+from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import scope_of
 from ..base.scratch import scratch
@@ -137,25 +138,25 @@ def preview_backup(context: UserContext, request: BackupRequest, listener: Liste
 def backup(context: UserContext, request: BackupRequest, listener: Listener = silent) -> BackupResult:
     """Write one archive of a home, read it back, and account for everything."""
     operation = new_id()
-    with recording_failure(context, operation, "backup", {"home": request.place.home}, listener):
+    work = BackupFacts(home=request.place.home)
+    with recording(context, operation, work, listener):
         result = _backup(context, request, operation, listener)
     written = result.written
-    facts: dict[str, object] = {
-        "home": request.place.home,
-        "layout": request.place.layout.name,
-        "archive": written.path,
-        "files": written.files,
-        "bytes": written.bytes,
-        "stored_bytes": written.stored_bytes,
-        "damaged": written.damaged,
-        "seconds": round(written.seconds, 3),
-        "census": result.census,
-        "rotated": result.rotated,
-        "rotated_until": result.kept_until,
-        **result.sealed,
-    }
-    state = "done" if written.complete else "incomplete"
-    record(context, Record(operation, "backup", state, facts=facts), listener)
+    work = BackupFacts(
+        home=request.place.home,
+        layout=request.place.layout.name,
+        archive=written.path,
+        files=written.files,
+        bytes=written.bytes,
+        stored_bytes=written.stored_bytes,
+        damaged=tuple(written.damaged),
+        seconds=round(written.seconds, 3),
+        census=result.census,
+        rotated=tuple(result.rotated),
+        rotated_until=result.kept_until,
+    )
+    work.add(result.sealed)
+    record(context, work.line(operation, "done" if written.complete else "incomplete"), listener)
     return result
 
 

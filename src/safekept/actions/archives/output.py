@@ -12,6 +12,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.archives import BackupFacts
 
 # Which files are archives that safekept made here: by their manifest, and sealed ones by the journal. A
 # sealed archive says nothing to a host that has only the public key, so what is known of it is what the
@@ -42,10 +43,9 @@ class OwnArchives:
     def _sealed(self) -> dict[str, dict[str, object]]:
         found: dict[str, dict[str, object]] = {}
         for entry in self._context.journal.backwards("backup"):
-            sealed = entry.facts.get("sealed")
-            if entry.state not in ("done", "incomplete") or not isinstance(sealed, dict):
+            if entry.state not in ("done", "incomplete"):
                 continue
-            fingerprint = sealed.get("fingerprint")
+            fingerprint = (BackupFacts.read(entry).sealed or {}).get("fingerprint")
             if isinstance(fingerprint, str):
                 found.setdefault(fingerprint, {**entry.facts, "complete": entry.state == "done"})
         return found

@@ -13,9 +13,9 @@ import time
 from safekept.home.landing import LandingPlan
 
 from .context import UserContext
+from .operations.restoring import ImportFacts
 
 #: The fact in the journal: how many files of the agent's own code an import brought.
-FACT = "code_files"
 
 
 def code_files(plan: LandingPlan) -> int:
@@ -31,8 +31,8 @@ def brought_code(context: UserContext, home: str) -> str:
     real = os.path.realpath(home)
     with contextlib.suppress(OSError):
         for entry in context.journal.backwards("import"):
-            facts = entry.facts
-            if facts.get(FACT) and os.path.realpath(str(facts.get("home", ""))) == real:
+            work = ImportFacts.read(entry)
+            if work.code_files and os.path.realpath(work.home or "") == real:
                 day = time.strftime("%Y-%m-%d", time.localtime(entry.time))
                 return f"its code in the home came with the import of {day}, and is not run for a drill"
     return ""

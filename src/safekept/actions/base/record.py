@@ -19,6 +19,7 @@ from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 
 from .context import UserContext
+from .operations.facts import Facts
 
 
 def record(context: UserContext, entry: Record, listener: Listener) -> None:
@@ -34,6 +35,23 @@ def record(context: UserContext, entry: Record, listener: Listener) -> None:
 
 
 @contextlib.contextmanager
+def recording(context: UserContext, operation: str, work: Facts, listener: Listener) -> Iterator[None]:
+    """Whatever ends the work early is one line of the journal: failed, or interrupted by a person.
+
+    Its facts are read at that moment, so what was found out on the way is among them. The work that
+    succeeds says so itself.
+    """
+    began = time.monotonic()
+    try:
+        yield
+    except BaseException as error:
+        state = "failed" if isinstance(error, Exception) else "interrupted"
+        work = dataclasses.replace(work, seconds=round(time.monotonic() - began, 3), error=error_facts(error))
+        record(context, work.line(operation, state), listener)
+        raise
+
+
+@contextlib.contextmanager
 def recording_failure(
     context: UserContext,
     operation: str,
@@ -41,11 +59,7 @@ def recording_failure(
     facts: Mapping[str, object],
     listener: Listener,
 ) -> Iterator[None]:
-    """Whatever ends the work early is one line of the journal: failed, or interrupted by a person.
-
-    `facts` are read at that moment, so what was found out on the way is among them. The work that
-    succeeds says so itself.
-    """
+    """The same for work whose facts are still a mapping."""
     began = time.monotonic()
     try:
         yield

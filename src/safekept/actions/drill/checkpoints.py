@@ -21,7 +21,8 @@ from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
 
 from ..base.context import UserContext
-from ..base.record import recording_failure
+from ..base.operations.drill import DrillFacts
+from ..base.record import recording
 from ..projects.project import NoCheckpointsHere, checkpoint_directory, need_project
 from ..projects.rollback import checkpoint_store
 from .checks.restored import Findings, Problems, plural
@@ -39,13 +40,13 @@ def drill_checkpoints(
 ) -> Drilled:
     """Drill the checkpoints of all projects, or of the one around the directory `project`."""
     operation, started, began = new_id(), time.time(), time.monotonic()
-    facts: dict[str, object] = {"subject": CHECKPOINTS}
+    work = DrillFacts(subject=CHECKPOINTS)
     findings = Findings()
-    with recording_failure(context, operation, "drill", facts, listener):
+    with recording(context, operation, work, listener):
         swept = sweep([*bases(context), *([scratch] if scratch else [])])
         with checkpoint_store(context, listener) as store:
             projects = [need_project(store, project, context)] if project else store.projects()
-            facts["projects"] = projects
+            work.projects = tuple(projects)
             if not any(store.checkpoints(one) for one in projects):
                 raise NoCheckpointsHere(
                     "there are no checkpoints yet, so there is nothing to prove",
@@ -72,7 +73,7 @@ def drill_checkpoints(
             tool=f"safekept {__version__}",
             facts={"projects": projects, "problems": findings.facts()},
         )
-        path = sign_off(context, receipt, facts, listener)
+        path = sign_off(context, receipt, work, listener)
         steps = _advice(receipt)
         tell(context, receipt, steps, listener)
         return Drilled(receipt, path, steps, tuple(swept))

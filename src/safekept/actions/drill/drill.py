@@ -16,12 +16,14 @@ from safekept import __version__
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import NoRoom
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import Step
 
 from ..base.brought_code import brought_code
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.archives import BackupFacts
+from ..base.operations.drill import DrillFacts
+from ..base.record import record, recording
 from .advice import RESTORE, STORE, advice, is_damage
 from .checks.every_check import in_order, look_at_everything
 from .checks.restored import Findings, Restored, plural
@@ -64,7 +66,7 @@ def drill(context: UserContext, request: DrillRequest, listener: Listener = sile
     Damage of the store or of what it holds is never an exception: it is a row that failed.
     """
     work = _Work(context, request, listener)
-    with recording_failure(context, work.operation, "drill", work.facts, listener):
+    with recording(context, work.operation, work.facts, listener):
         return work.run()
 
 
@@ -78,7 +80,7 @@ class _Work:
     operation: str = field(default_factory=new_id)
     started: float = field(default_factory=time.time)
     began: float = field(default_factory=time.monotonic)
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: DrillFacts = field(default_factory=DrillFacts)
     findings: Findings = field(default_factory=Findings)
     steps: tuple[Step, ...] = ()  # of an error that stands for the whole drill
     files: int = 0
@@ -86,9 +88,12 @@ class _Work:
 
     def run(self) -> Drilled:
         request = self.request
-        self.facts |= {"subject": self._kind(), "name": request.word, "small": request.small}
-        if request.destination:
-            self.facts["destination"] = request.destination
+        self.facts = DrillFacts(
+            subject=self._kind(),
+            name=request.word,
+            small=request.small,
+            destination=request.destination or None,
+        )
         swept = self._sweep()
         subject: Subject | None = None
         try:
@@ -123,7 +128,7 @@ class _Work:
             return False  # what is called an archive and is none was spoilt
         try:
             written = self.context.journal.backwards("backup")
-            return not any(entry.facts.get("archive") == path for entry in written)
+            return not any(BackupFacts.read(entry).archive == path for entry in written)
         except OSError:
             return True
 
@@ -164,27 +169,26 @@ class _Work:
                     break
                 if entry.state != "begun":
                     ended.add(entry.operation)
-                elif entry.operation not in ended and (place := entry.facts.get("scratch")):
-                    places.append(os.path.dirname(str(place)))
+                elif entry.operation not in ended and (place := DrillFacts.read(entry).scratch):
+                    places.append(os.path.dirname(place))
         return sweep(places)
 
     def _prove(self, subject: Subject) -> None:
-        self.facts |= {"name": subject.name, "home": subject.home, "store": subject.store}
+        self.facts.name, self.facts.home, self.facts.store = subject.name, subject.home, subject.store
         if subject.snapshot is not None:
-            self.facts["snapshot"] = subject.name
+            self.facts.snapshot = subject.name
         chosen = None
         if self.request.small:
             chosen = choose_small(subject.entries, subject.layout, self.operation)
         needed = needed_bytes(subject.entries, chosen)
         with drill_place(self.context, needed, self.request.scratch, (subject.home,)) as place:
-            self.facts["scratch"] = place.path
-            begun = Record(self.operation, "drill", "begun", facts=dict(self.facts))
-            record(self.context, begun, self.listener)
+            self.facts.scratch = place.path
+            record(self.context, self.facts.line(self.operation, "begun"), self.listener)
             restored = self._restore(subject, place, needed, chosen)
             self._judge_store(subject, restored)
             if restored is not None:
                 self._look(subject, restored, place)
-        self.facts.pop("scratch", None)
+        self.facts.scratch = None
 
     def _judge_store(self, subject: Subject, restored: Restored | None) -> None:
         """The store itself; what stands at the end of an archive is looked at once all of it was read."""

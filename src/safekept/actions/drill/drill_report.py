@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
-from safekept.core.journal import Record
 from safekept.core.next_step import Step, step_texts
 
 from ..alarms.alarms import DRILL, Alarm, end_alarms, raise_alarm
 from ..base.context import UserContext
+from ..base.operations.drill import DrillFacts
 from ..base.record import record
 from .receipts import ARCHIVE, CHECKPOINTS, DESTINATION, Receipt, save_receipt
 
@@ -35,7 +34,7 @@ class Drilled:
     swept: tuple[str, ...] = ()  # what killed drills had left, and this one removed
 
 
-def sign_off(context: UserContext, receipt: Receipt, facts: Mapping[str, object], listener: Listener) -> str:
+def sign_off(context: UserContext, receipt: Receipt, work: DrillFacts, listener: Listener) -> str:
     """Write the receipt and the line of the journal; returns where the receipt lies."""
     path = ""
     try:
@@ -43,20 +42,20 @@ def sign_off(context: UserContext, receipt: Receipt, facts: Mapping[str, object]
     except OSError as error:
         listener(Event("receipt", text=f"Note: the receipt could not be kept: {error.strerror or error}"))
     state = "failed" if not receipt.ok else "done" if receipt.complete else "incomplete"
-    known: dict[str, object] = {
-        **facts,
-        "home": receipt.home,
-        "ok": receipt.ok,
-        "files": receipt.files,
-        "bytes": receipt.bytes,
-        "seconds": round(receipt.seconds, 3),
-        "failed": [row.check for row in receipt.failed],
-        "receipt": path,
-    }
+    work = replace(
+        work,
+        home=receipt.home,
+        ok=receipt.ok,
+        files=receipt.files,
+        bytes=receipt.bytes,
+        seconds=round(receipt.seconds, 3),
+        failed=tuple(row.check for row in receipt.failed),
+        receipt=path,
+    )
     if not receipt.ok:
         what = "; ".join(f"{row.check}: {row.text}" for row in receipt.failed)
-        known["error"] = {"code": "drill-failed", "what": what}
-    record(context, Record(receipt.operation, "drill", state, facts=known), listener)
+        work.error = {"code": "drill-failed", "what": what}
+    record(context, work.line(receipt.operation, state), listener)
     return path
 
 

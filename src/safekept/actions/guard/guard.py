@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.foreground import Ended, find_program, run_in_foreground
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.home.health import Recorded
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.guard import GuardFacts
+from ..base.record import record, recording
 from .check import after
 from .guard_types import Guarded, GuardRequest
 from .pre_update import DONE, FAILED, Protection, protect_before
@@ -62,14 +63,14 @@ def guarding(
     What the block raises passes through; with `check_raised` the home is checked before that all the same.
     """
     operation, home, began = new_id(), request.place.home, time.monotonic()
-    facts: dict[str, object] = {"home": home, "command": request.shown, "kind": request.chosen_kind}
-    record(context, Record(operation, "guard", "begun", facts=facts), listener)
+    work = GuardFacts(home=home, command=request.shown, kind=request.chosen_kind)
+    record(context, work.line(operation, "begun"), listener)
     raised: BaseException | None = None
-    with recording_failure(context, operation, "guard", facts, listener):
+    with recording(context, operation, work, listener):
         protection, recorded = _protect(context, request, listener)
-        facts["protection"] = protection.outcome
+        work.protection = protection.outcome
         if protection.snapshot is not None:
-            facts["snapshot"] = protection.snapshot.id
+            work.snapshot = protection.snapshot.id
         protected(protection)
         if protection.outcome == FAILED and not request.anyway:
             raise _not_protected(protection, request)
@@ -80,19 +81,20 @@ def guarding(
             if not check_raised:
                 raise
             raised = error
-            facts["raised"] = type(error).__name__
-        facts |= {"status": guarded.ended.status, "command_seconds": round(guarded.ended.seconds, 3)}
+            work.raised = type(error).__name__
+        work.status, work.command_seconds = guarded.ended.status, round(guarded.ended.seconds, 3)
         after(context, guarded, recorded, listener)
     if guarded.health is not None:
-        facts |= {"findings": [one.as_dict() for one in guarded.findings], "notes": guarded.health.notes}
+        work.findings = tuple(one.as_dict() for one in guarded.findings)
+        work.notes = tuple(guarded.health.notes)
     if guarded.unchecked:
-        facts["unchecked"] = guarded.unchecked
+        work.unchecked = guarded.unchecked
     if guarded.restored:
-        facts |= {"restored": [one.path for one in guarded.restored], "restore": guarded.undo}
-    facts["seconds"] = round(time.monotonic() - began, 3)
+        work.restored, work.restore = tuple(one.path for one in guarded.restored), guarded.undo
+    work.seconds = round(time.monotonic() - began, 3)
     whole = guarded.health is not None and not guarded.findings
     state = "done" if whole or protection.outcome != DONE else "incomplete"
-    record(context, Record(operation, "guard", state, facts=facts), listener)
+    record(context, work.line(operation, state), listener)
     if raised is not None:
         raise raised
 

@@ -18,13 +18,14 @@ from safekept.archive import identify
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, fsync_directory, numbered_name
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.home.layout import check_home
 from safekept.home.scan import Selection
 from safekept.home.updates import FULL, OFF, QUICK, mode_of, read_updates
 
 from ..archives.backup import BackupRequest, BackupResult, backup
 from ..base.context import HomeRef, UserContext
+from ..base.operations.guard import PreUpdateFacts
 from ..base.record import record
 from ..snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
 
@@ -238,13 +239,12 @@ def problem_of(error: Exception) -> dict[str, object]:
 def _note(
     context: UserContext, operation: str, protection: Protection, seconds: float, listener: Listener
 ) -> None:
-    facts: dict[str, object] = {"home": protection.place.home, "mode": protection.mode}
-    facts["seconds"] = round(seconds, 3)
+    work = PreUpdateFacts(home=protection.place.home, mode=protection.mode, seconds=round(seconds, 3))
     if taken := protection.snapshot:
-        facts |= {"snapshot": taken.id, "files": taken.files, "bytes": taken.bytes}
+        work.snapshot, work.files, work.bytes = taken.id, taken.files, taken.bytes
     if protection.zip:
-        facts |= {"zip": protection.zip.written.path, "rotated": list(protection.rotated)}
+        work.zip, work.rotated = protection.zip.written.path, tuple(protection.rotated)
     if protection.problems:
-        facts["problems"] = list(protection.problems)
+        work.problems = tuple(protection.problems)
     state = "incomplete" if protection.outcome == DONE and not protection.complete else protection.outcome
-    record(context, Record(operation, protection.kind, state, facts=facts), listener)
+    record(context, work.line(operation, state, protection.kind), listener)

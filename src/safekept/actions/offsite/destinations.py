@@ -18,6 +18,8 @@ from safekept.core.journal import Record
 from safekept.core.objects.base import Abilities, ObjectStore
 
 from ..base.context import UserContext
+from ..base.operations.facts import Failure
+from ..base.operations.offsite import PushFacts
 from ..vault.place import vaults_in
 from .archives_there import StoredArchive, list_archives
 from .destination import DestinationSetting
@@ -44,26 +46,24 @@ def last_push(context: UserContext, destination: str) -> LastPush | None:
     last: Record | None = None
     good: Record | None = None
     for entry in context.journal.read():
-        if entry.verb != "push" or entry.state == "begun" or entry.facts.get("destination") != destination:
+        if entry.verb != PushFacts.verb or entry.state == "begun":
+            continue
+        if PushFacts.read(entry).destination != destination:
             continue
         last = entry
         good = entry if entry.state == "done" else good
     if last is None:
         return None
-    facts, error = last.facts, last.facts.get("error")
+    pushed, failure = PushFacts.read(last), Failure.read(last)
     return LastPush(
         last.time,
-        "absent" if facts.get("absent") else last.state,
+        "absent" if pushed.absent else last.state,
         good.time if good is not None else 0.0,
-        _whole(facts.get("snapshots")),
-        _whole(facts.get("bytes")),
-        str(facts.get("archive") or ""),
-        str(error.get("what", "")) if isinstance(error, dict) else "",
+        pushed.snapshots or 0,
+        pushed.bytes or 0,
+        pushed.archive or "",
+        failure.what if failure else "",
     )
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 _SAMPLE = 4 << 20

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchVault, VaultDamaged, WrongKey
 from safekept.vault.mirror import (
@@ -41,7 +41,8 @@ from safekept.vault.storage import (
 )
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.offsite import PullFacts
+from ..base.record import record, recording
 from ..vault.known_vaults import known_vault
 from ..vault.opening import open_vault, refuse_inside_home
 from ..vault.place import is_remote, storage_of
@@ -165,18 +166,17 @@ def pull(context: UserContext, request: PullRequest, listener: Listener = silent
     if request.dry_run:
         fetch_it(context, request, result, listener)
         return result
-    facts: dict[str, object] = {"destination": setting.name, "place": setting.url}
-    with recording_failure(context, operation, "pull", facts, listener):
+    work = PullFacts(destination=setting.name, place=setting.url)
+    with recording(context, operation, work, listener):
         fetch_it(context, request, result, listener)
     result.seconds = time.monotonic() - began
-    facts |= {"path": result.path, "seconds": round(result.seconds, 3), "mend": request.mend}
+    work.path, work.seconds, work.mend = result.path, round(result.seconds, 3), request.mend
     if result.fetched is not None:
-        facts |= {"files": result.fetched.files, "bytes": result.fetched.bytes}
-        facts["problems"] = [problem.as_dict() for problem in result.fetched.problems][:100]
+        work.files, work.bytes = result.fetched.files, result.fetched.bytes
+        work.problems = tuple(problem.as_dict() for problem in result.fetched.problems[:100])
     if result.archive is not None:
-        facts |= {"archive": result.archive.name, "bytes": result.archive.size, "files": 1}
-    state = "done" if result.complete else "incomplete"
-    record(context, Record(operation, "pull", state, facts=facts), listener)
+        work.archive, work.bytes, work.files = result.archive.name, result.archive.size, 1
+    record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
     return result
 
 

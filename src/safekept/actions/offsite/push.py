@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.locks import process_lock, sweep_locks
 from safekept.core.objects.base import ObjectStore
 from safekept.vault.errors import VaultUnreachable
@@ -26,7 +26,8 @@ from safekept.vault.repo import Repository
 from safekept.vault.storage import RemoteStorage
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.offsite import PushFacts
+from ..base.record import record, recording
 from ..vault.keys.keys import removed_keys
 from ..vault.keys.recovery_access import acknowledge_kit, require_second_way
 from ..vault.opening import open_vault, vault_exists
@@ -117,22 +118,21 @@ def push(
     setting = find_destination(context, request.destination)
     operation, began = new_id(), time.monotonic()
     result = PushResult(operation, setting.name, setting.url, dry_run=request.dry_run)
-    facts: dict[str, object] = {"destination": setting.name, "place": setting.url}
+    work = PushFacts(destination=setting.name, place=setting.url)
     if request.dry_run:
         _push(context, setting, request, result, listener, reach)
         return result
     with _one_at_a_time(context, setting):
-        record(context, Record(operation, "push", "begun", facts=dict(facts)), listener)
-        with recording_failure(context, operation, "push", facts, listener):
+        record(context, work.line(operation, "begun"), listener)
+        with recording(context, operation, work, listener):
             try:
                 _push(context, setting, request, result, listener, reach)
             finally:
                 # What arrived is remembered, whatever came after it.
-                facts["archives"] = result.archives.ledger()
+                work.archives = tuple(result.archives.ledger())
         result.seconds = time.monotonic() - began
-        facts |= _outcome(result)
-        state = "done" if result.state == DONE else "incomplete"
-        record(context, Record(operation, "push", state, facts=facts), listener)
+        work.add(_outcome(result))
+        record(context, work.line(operation, "done" if result.state == DONE else "incomplete"), listener)
     return result
 
 

@@ -15,6 +15,8 @@ from safekept.core.events import Listener, silent
 from safekept.core.objects.base import ObjectStore
 
 from ..base.context import UserContext
+from ..base.operations.archives import BackupFacts
+from ..base.operations.offsite import PushFacts
 from .destination import DestinationSetting
 
 
@@ -123,21 +125,20 @@ def _count(pushed: ArchivesPushed, home: str) -> int:
 
 def _homes(context: UserContext) -> dict[str, str]:
     """Which home each archive was made of, by its path, as the journal remembers."""
-    return {
-        str(entry.facts.get("archive")): str(entry.facts.get("home", ""))
+    made = (
+        BackupFacts.read(entry)
         for entry in context.journal.read()
-        if entry.verb == "backup" and entry.state in ("done", "incomplete")
-    }
+        if entry.verb == BackupFacts.verb and entry.state in ("done", "incomplete")
+    )
+    return {one.archive: one.home or "" for one in made if one.archive}
 
 
 def _sent_before(context: UserContext, setting: DestinationSetting) -> dict[str, str]:
     """The archives that this machine sent to a destination: name and home."""
     found: dict[str, str] = {}
     for entry in context.journal.read():
-        listed = entry.facts.get("archives")
-        if entry.verb != "push" or entry.facts.get("destination") != setting.name:
+        if entry.verb != PushFacts.verb or (pushed := PushFacts.read(entry)).destination != setting.name:
             continue
-        for one in listed if isinstance(listed, list) else ():
-            if isinstance(one, dict):
-                found[str(one.get("name", ""))] = str(one.get("home", ""))
+        for one in pushed.archives or ():
+            found[str(one.get("name", ""))] = str(one.get("home", ""))
     return found

@@ -15,17 +15,18 @@ from safekept.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_targe
 from safekept.core.entries import Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
 from safekept.home.layout import recognise
 from safekept.home.owner import users_home
 
 from ..archives.sealing import identity_of
-from ..base.brought_code import FACT, code_files
+from ..base.brought_code import code_files
 from ..base.context import HomeRef, UserContext
+from ..base.operations.restoring import ImportFacts
 from ..base.own_places import refuse_unsafe_target
-from ..base.record import record, recording_failure
+from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import losses, spared
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
@@ -128,18 +129,18 @@ class PreparedImport:
     def carry_out(self, listener: Listener = silent) -> Imported:
         """Stage, prove, swap in; journalled either way."""
         operation = new_id()
-        facts: dict[str, object] = {
-            "home": self.place.home,
-            "layout": self.place.layout.name,
-            "archive": os.path.abspath(self.request.file),
-            "exact": self.request.exact,
-            "only": list(self.request.only),
-            FACT: code_files(self.plan),
-        }
-        record(self.context, Record(operation, "import", "begun", facts=facts), listener)
-        with recording_failure(self.context, operation, "import", facts, listener):
+        work = ImportFacts(
+            home=self.place.home,
+            layout=self.place.layout.name,
+            archive=os.path.abspath(self.request.file),
+            exact=self.request.exact,
+            only=tuple(self.request.only),
+            code_files=code_files(self.plan),
+        )
+        record(self.context, work.line(operation, "begun"), listener)
+        with recording(self.context, operation, work, listener):
             point = self._undo_point(listener)
-            facts["undo_point"] = point.id
+            work.undo_point = point.id
             landed = land(
                 self.source,
                 self.plan,
@@ -153,8 +154,8 @@ class PreparedImport:
         wrappers: list[Wrapper] = []
         if not self.request.into and not self.request.only:
             wrappers = make_wrappers(self.place, self.context)
-        outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
-        record(self.context, Record(operation, "import", state, facts=outcome), listener)
+        work.add({**landed.as_dict(), "wrappers": made_anew(wrappers)})
+        record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
         return Imported(operation, self.place, landed, wrappers, self._hints(), point)

@@ -19,13 +19,15 @@ from safekept.core.agents.homes import recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import free_bytes
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_landing
 from safekept.vault.read import HomeSource
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.drill import DrillFacts
+from ..base.operations.restoring import RebuildFacts
 from ..base.own_places import within
-from ..base.record import record, recording_failure
+from ..base.record import record, recording
 from ..base.scope import losses
 from ..drill.checks.every_check import in_order
 from ..drill.checks.restored import Findings
@@ -120,42 +122,37 @@ class PreparedRebuild:
         """Build, prove, put in place; journalled either way."""
         operation, began, started = new_id(), time.monotonic(), time.time()
         ground = self.ground
-        facts: dict[str, object] = {
-            "home": ground.home,
-            "layout": self.place.layout.name,
-            "from": self.origin.place,
-            "host": self.origin.host,
-            self.origin.kind: self.subject.name,
-            "aside": ground.aside,
-        }
-        record(self.own, Record(operation, "rebuild", "begun", facts=facts), listener)
-        with recording_failure(self.own, operation, "rebuild", facts, listener), building(ground):
+        work = RebuildFacts(
+            home=ground.home,
+            layout=self.place.layout.name,
+            from_=self.origin.place,
+            host=self.origin.host,
+            aside=ground.aside,
+        )
+        work.add({self.origin.kind: self.subject.name})
+        record(self.own, work.line(operation, "begun"), listener)
+        with recording(self.own, operation, work, listener), building(ground):
             refuse_held(ground.home, self.place.layout)
             findings = Findings()
             built = build(self.context, self.subject, ground, operation, findings, listener)
             receipt = self._receipt(operation, started, built, findings)
-            path = sign_off(self.own, replace(receipt, operation=new_id()), {"rebuild": operation}, listener)
+            path = sign_off(
+                self.own, replace(receipt, operation=new_id()), DrillFacts(rebuild=operation), listener
+            )
             if not receipt.ok and not self.request.allow_damaged:
                 raise self._not_proven(receipt)
             settle_proven(built, self.subject.root_mode)
             listener(Event("swap"))
             put_in_place(ground)
-        facts["receipt"] = path
+        work.receipt = path
         outside, lost = self._outside(operation, listener)
         lost = [*self.losses, *sorted(built.restored.lost.items()), *lost]
         wrappers = self._wrappers()
         seconds = time.monotonic() - began
-        outcome = {
-            **facts,
-            "files": built.files,
-            "bytes": receipt.bytes,
-            "seconds": round(seconds, 3),
-            "outside": outside,
-            "ok": receipt.ok,
-            "wrappers": made_anew(wrappers),
-        }
+        work.files, work.bytes, work.seconds = built.files, receipt.bytes, round(seconds, 3)
+        work.outside, work.ok, work.wrappers = outside, receipt.ok, tuple(made_anew(wrappers))
         state = "done" if receipt.ok and not lost else "incomplete"
-        record(self.own, Record(operation, "rebuild", state, facts=outcome), listener)
+        record(self.own, work.line(operation, state), listener)
         return Rebuilt(
             operation,
             self.place,

@@ -15,7 +15,7 @@ from typing import Any
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, reworded
 from safekept.home.landing import TRY_OLDER, Landed, LandingPlan, Targets, expire, land, plan_landing
 from safekept.home.owner import users_home
@@ -24,8 +24,9 @@ from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.restoring import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
-from ..base.record import record, recording_failure
+from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import losses
 from ..snapshots.choosing import choose, latest_to_restore
@@ -118,17 +119,17 @@ class PreparedRestore:
 
     def _carry_out(self, listener: Listener) -> Restored:
         operation = new_id()
-        facts: dict[str, object] = {
-            "home": self.place.home,
-            "layout": self.place.layout.name,
-            "snapshot": self.chosen.id,
-            "exact": self.request.exact,
-            "only": list(self.plan.only),
-        }
-        record(self.context, Record(operation, "restore", "begun", facts=facts), listener)
-        with recording_failure(self.context, operation, "restore", facts, listener):
+        work = RestoreFacts(
+            home=self.place.home,
+            layout=self.place.layout.name,
+            snapshot=self.chosen.id,
+            exact=self.request.exact,
+            only=tuple(self.plan.only),
+        )
+        record(self.context, work.line(operation, "begun"), listener)
+        with recording(self.context, operation, work, listener):
             point = self._undo_point(listener)
-            facts["undo_point"] = point.id
+            work.undo_point = point.id
             landed = land(
                 self.source,
                 self.plan,
@@ -145,8 +146,8 @@ class PreparedRestore:
         wrappers: list[Wrapper] = []
         if not self.request.into and not self.plan.only:
             wrappers = make_wrappers(self.place, self.context)
-        outcome = {**facts, **landed.as_dict(), "wrappers": made_anew(wrappers)}
-        record(self.context, Record(operation, "restore", state, facts=outcome), listener)
+        work.add({**landed.as_dict(), "wrappers": made_anew(wrappers)})
+        record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
         return Restored(operation, self.place, landed, point, lost, wrappers)

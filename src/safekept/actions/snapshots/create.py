@@ -17,7 +17,7 @@ from safekept import __version__
 from safekept.core.entries import Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
@@ -29,8 +29,9 @@ from ..alarms.alarms import Alarm, raise_alarm
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
 from ..base.labels import check_label
+from ..base.operations.snapshots import SnapshotFacts
 from ..base.own_places import own_places
-from ..base.record import record, recording_failure
+from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import scope_of
 from ..base.scratch import copies_directory, usable_cache
@@ -96,28 +97,26 @@ def create_snapshot(
     check_label(request.label)
     operation = new_id()
     home = request.place.home
-    known = {"home": home, "kind": request.kind}
-    with recording_failure(context, operation, "snapshot", known, listener):
+    with recording(context, operation, SnapshotFacts(home=home, kind=request.kind), listener):
         result = _create(context, request, operation, listener)
-    facts: dict[str, object] = {
-        "home": home,
-        "layout": request.place.layout.name,
-        "snapshot": result.id,
-        "kind": result.kind,
-        "label": result.label,
-        "files": result.files,
-        "bytes": result.bytes,
-        "added": result.added,
-        "stored_bytes": result.stored,
-        "seconds": round(result.seconds, 3),
-        "census": result.census,
-        "databases": {path: facts["state"] for path, facts in result.databases.items()},
-        "forgotten": list(result.forgotten),
-        "lost_packs": result.lost_packs,
-        "profile": request.selection.profile,
-    }
-    state = "done" if result.complete else "incomplete"
-    record(context, Record(operation, "snapshot", state, facts=facts), listener)
+    work = SnapshotFacts(
+        home=home,
+        layout=request.place.layout.name,
+        snapshot=result.id,
+        kind=result.kind,
+        label=result.label,
+        files=result.files,
+        bytes=result.bytes,
+        added=result.added,
+        stored_bytes=result.stored,
+        seconds=round(result.seconds, 3),
+        census=result.census,
+        databases={path: facts["state"] for path, facts in result.databases.items()},
+        forgotten=result.forgotten,
+        lost_packs=result.lost_packs,
+        profile=request.selection.profile,
+    )
+    record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
     if result.alarm is not None:
         raise_alarm(context, result.alarm, listener)
     return result

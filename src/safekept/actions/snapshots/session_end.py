@@ -17,6 +17,7 @@ from safekept.vault.tags import AUTOMATIC, QUICK
 
 from ..base.context import HomeRef, UserContext
 from ..base.labels import tidy_label
+from ..base.operations.snapshots import SnapshotFacts
 from ..vault.opening import open_vault
 from .create import SnapshotRequest, SnapshotResult, create_snapshot
 
@@ -72,7 +73,8 @@ def _age_hours(context: UserContext, home: str) -> float:
     now = time.time()
     try:
         for entry in context.journal.backwards("snapshot"):
-            ours = entry.facts.get("home") == home and entry.facts.get("kind") not in OF_THE_PAST
+            taken = SnapshotFacts.read(entry)
+            ours = taken.home == home and taken.kind not in OF_THE_PAST
             if ours and entry.state in STORED and entry.time <= now:
                 return (now - entry.time) / 3600
     except OSError:

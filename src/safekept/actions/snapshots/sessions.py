@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, reworded
 from safekept.home.conversations import (
     Chats,
@@ -29,7 +29,8 @@ from safekept.home.conversations import (
 from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.snapshots import SessionFacts
+from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scratch import scratch
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
@@ -221,15 +222,15 @@ def restore_session(
     make_right(context, place.home, listener)
     found = _find(context, stored, word, "restore", listener)
     operation = new_id()
-    facts: dict[str, object] = {
-        "home": place.home,
-        "database": stored.database,
-        "snapshot": stored.opened.chosen.id,
-        "session": found.id,
-        "stored_session": found.id,
-        "as": new_name,
-        "undoes": undoes,
-    }
+    work = SessionFacts(
+        home=place.home,
+        database=stored.database,
+        snapshot=stored.opened.chosen.id,
+        session=found.id,
+        stored_session=found.id,
+        as_=new_name,
+        undoes=undoes,
+    )
     if not os.path.isfile(stored.live):
         raise NoLiveDatabase(
             f"There is no `{stored.live}` to bring a conversation back into",
@@ -244,8 +245,8 @@ def restore_session(
             path=stored.live,
         )
     began = time.monotonic()
-    record(context, Record(operation, "restore-session", "begun", facts=facts), listener)
-    with recording_failure(context, operation, "restore-session", facts, listener):
+    record(context, work.line(operation, "begun"), listener)
+    with recording(context, operation, work, listener):
         try:
             point = take_undo_point(
                 context,
@@ -257,12 +258,12 @@ def restore_session(
                 deadline=deadline,
                 listener=listener,
             )
-            facts["undo_point"] = point.id
+            work.undo_point = point.id
             returned = bring_back(stored.copy, stored.live, found.id, new_id=new_name, deadline=deadline)
         except SafekeptError as error:
             names = {"SESSION": found.id, "ID": stored.opened.chosen.short, "PATH": stored.database}
             error.next_steps = reworded(error.next_steps, lambda step: step.filled(**names))
             raise
-    outcome = {**facts, **returned.as_dict(), "seconds": round(time.monotonic() - began, 3)}
-    record(context, Record(operation, "restore-session", "done", facts=outcome), listener)
+    work.add({**returned.as_dict(), "seconds": round(time.monotonic() - began, 3)})
+    record(context, work.line(operation, "done"), listener)
     return SessionRestored(operation, returned, stored.live, point)

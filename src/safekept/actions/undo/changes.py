@@ -20,6 +20,9 @@ from safekept.core.journal import Record, parse_line
 from safekept.home.landing import existing_areas, landings
 
 from ..base.context import UserContext
+from ..base.operations.projects import RollbackFacts
+from ..base.operations.restoring import LandingFacts
+from ..base.operations.snapshots import SessionFacts
 from ..projects.project import checkpoint_directory
 
 LANDING, ROLLBACK, SESSION = "landing", "rollback", "session"
@@ -113,7 +116,7 @@ def known_landings(context: UserContext) -> list[str]:
 
 
 def _homes(context: UserContext, records: Iterable[Record]) -> list[str]:
-    found = dict.fromkeys(str(one.facts.get("home") or "") for one in records if one.verb in _LANDED)
+    found = dict.fromkeys(LandingFacts.read(one).home or "" for one in records if one.verb in _LANDED)
     with contextlib.suppress(SafekeptError):
         found[context.locate(existing=False).home] = None
     return [home for home in found if home]
@@ -147,11 +150,11 @@ def _expired(home: str, kept: set[str], final: Mapping[str, tuple[int, Record]])
         one
         for _, one in final.values()
         if one.verb in _LANDED
-        and one.facts.get("home") == home
+        and (landed := LandingFacts.read(one)).home == home
         and one.operation not in kept
-        and any(one.facts.get(count) for count in ("created", "replaced", "removed"))
+        and landed.changed
     ]
-    undone = {str(one.facts.get("undoes") or ""): one.operation for _, one in final.values()}
+    undone = {LandingFacts.read(one).undoes or "": one.operation for _, one in final.values()}
     return [
         Change(
             operation=one.operation,
@@ -170,14 +173,14 @@ def _expired(home: str, kept: set[str], final: Mapping[str, tuple[int, Record]])
 def _sessions(home: str, records: Iterable[Record]) -> list[Change]:
     """Conversations that came back, and those that were taken out again."""
     ours = [
-        one
+        (one, work)
         for one in records
         if one.verb in ("restore-session", "undo-session")
         and one.state in FINISHED
-        and one.facts.get("home") == home
-        and not one.facts.get("already_there")
+        and (work := SessionFacts.read(one)).home == home
+        and not work.already_there
     ]
-    undone = {str(one.facts["undoes"]): one.operation for one in ours if one.facts.get("undoes")}
+    undone = {work.undoes: one.operation for one, work in ours if work.undoes}
     return [
         Change(
             operation=one.operation,
@@ -186,18 +189,18 @@ def _sessions(home: str, records: Iterable[Record]) -> list[Change]:
             time=one.time,
             home=home,
             undone_by=undone.get(one.operation, ""),
-            lost=not one.facts.get("proof"),
+            lost=not work.proof,
             facts=one.facts,
         )
-        for one in ours
+        for one, work in ours
     ]
 
 
 def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int, Record]]) -> list[Change]:
     named = {
-        str(one.facts.get("undo")): one
+        work.undo: one
         for _, one in final.values()
-        if one.verb in ("rollback", "rollback-undo") and one.facts.get("undo")
+        if one.verb in ("rollback", "rollback-undo") and (work := RollbackFacts.read(one)).undo
     }
     found = []
     for place, path in rolled_back_projects(context):

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
-from safekept.core.next_step import NextStep, Step
+from safekept.core.next_step import NextStep, Step, step_texts
 from safekept.core.trash import take_out, trash_in
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.archives import BackupFacts
+from ..base.operations.facts import Facts
+from ..base.operations.projects import CheckpointsPruneFacts, LegacyClearFacts
+from ..base.operations.restoring import BringBackFacts
+from ..base.operations.snapshots import MarkFacts
+from ..base.operations.upkeep import DoctorFacts
 from ..base.record import record
 from ..projects.project import checkpoint_directory
 from .changes import Change, journal_of
@@ -67,23 +73,21 @@ def bring_back_dropped(context: UserContext, request: UndoRequest, listener: Lis
     found = way(context, entry, request.dry_run, listener)
     if not found.back and not found.lost:
         raise not_undoable(entry)
-    home = str(entry.facts.get("home") or "")
+    home = Facts.read(entry).home or ""
     change = Change(entry.operation, entry.verb, "dropped", entry.time, home=home, facts=entry.facts)
     if request.dry_run:
         return Undone("", change, brought_back=found)
     operation = new_id()
-    facts: dict[str, object] = {"undoes": entry.operation, "of": entry.verb, **found.as_dict()}
-    if home:
-        facts["home"] = home
-    state = "incomplete" if found.lost else "done"
-    record(context, Record(operation, "bring-back", state, facts=facts), listener)
+    work = BringBackFacts(undoes=entry.operation, of=entry.verb, home=home or None)
+    work.add({**found.as_dict(), "notes": step_texts(found.notes)})
+    record(context, work.line(operation, "incomplete" if found.lost else "done"), listener)
     return Undone(operation, change, brought_back=found)
 
 
 def _brought_back(context: UserContext) -> dict[str, str]:
     """Operations whose drops were all brought back before, and what did that."""
     return {
-        str(one.facts.get("undoes")): one.operation
+        BringBackFacts.read(one).undoes or "": one.operation
         for one in journal_of(context, "bring-back")
         if one.state == "done"
     }
@@ -100,10 +104,11 @@ def _snapshots(context: UserContext, entry: Record, dry_run: bool, listener: Lis
     from ..snapshots.listing import list_home
     from ..vault.opening import open_vault
 
-    names = _texts(entry.facts.get("snapshots"))
+    forgotten = MarkFacts.read(entry)
+    names = forgotten.snapshots
     if not names:
         return BroughtBack("snapshot")
-    place = _place(context, str(entry.facts.get("home") or ""))
+    place = _place(context, forgotten.home or "")
     back, lost = [], []
     with open_vault(context, listener=listener) as repository:
         listing = list_home(repository, place.home)
@@ -127,8 +132,7 @@ def _checkpoints(context: UserContext, entry: Record, dry_run: bool, listener: L
         context, lambda one: one.operation == entry.operation, dry_run=dry_run, listener=listener
     )
     known = len(found.back) + len(found.lost)
-    dropped = entry.facts.get("dropped")
-    gone = dropped - known if isinstance(dropped, int) else 0
+    gone = (CheckpointsPruneFacts.read(entry).dropped or 0) - known
     if gone > 0:
         lost = (*found.lost, f"{gone:,} that are not kept any more")
         return BroughtBack(found.what, found.back, lost, found.notes)
@@ -161,23 +165,22 @@ def recall_checkpoints(
 
 
 def _archives(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
-    archive = str(entry.facts.get("archive") or "")
-    rotated = _texts(entry.facts.get("rotated"))
+    made = BackupFacts.read(entry)
+    archive, rotated = made.archive or "", list(made.rotated or ())
     if not rotated or not archive:
         return BroughtBack("archive")
     return _from_trash(os.path.dirname(archive), entry.operation, rotated, dry_run)
 
 
 def _legacy(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
-    count = entry.facts.get("archives")
-    names = ["what was archived"] if count else []
+    names = ["what was archived"] if LegacyClearFacts.read(entry).archives else []
     return _from_trash(checkpoint_directory(context), entry.operation, names, dry_run)
 
 
 def _modes(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     from ..doctor.repairs import put_modes_back
 
-    back, lost = put_modes_back(entry.facts.get("fixes"), dry_run=dry_run)
+    back, lost = put_modes_back(DoctorFacts.read(entry).fixes, dry_run=dry_run)
     return BroughtBack("mode", tuple(back), tuple(lost))
 
 
@@ -201,7 +204,3 @@ def _from_trash(directory: str, operation: str, names: list[str], dry_run: bool)
 
 class NotBroughtBack(SafekeptError):
     code = "not-brought-back"
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 
 from ..base.context import HomeRef, UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.snapshots import SessionFacts, SessionUndoFacts
+from ..base.record import record, recording
 from .changes import Change
 from .safety_snapshot import take_undo_point
 
@@ -59,26 +60,24 @@ def _take_out(
 
     from .undo import Undone
 
-    facts = change.facts
-    session, database = str(facts["session"]), str(facts["database"])
-    parents = facts.get("parents")
-    sessions = [session, *(parents if isinstance(parents, list) else ())]  # those above it after it
+    done = SessionFacts.from_facts(change.facts)
+    session, database, proof = done.session or "", done.database or "", done.proof or ""
+    sessions = [session, *(done.parents or ())]  # those above it after it
     live = os.path.join(place.home, database)
-    proof = str(facts["proof"])
     if request.dry_run:
         count = check_untouched(live, sessions, proof)
         return Undone("", change, session=SessionUndone(session, database, count, False))
     operation = new_id()
-    known: dict[str, object] = {
-        "home": place.home,
-        "undoes": change.operation,
-        "database": database,
-        "snapshot": facts.get("snapshot"),
-        "stored_session": facts.get("stored_session", session),
-        "session": session,
-        "as": facts.get("as"),
-    }
-    with recording_failure(context, operation, "undo-session", known, listener):
+    work = SessionUndoFacts(
+        home=place.home,
+        undoes=change.operation,
+        database=database,
+        snapshot=done.snapshot,
+        stored_session=done.stored_session or session,
+        session=session,
+        as_=done.as_,
+    )
+    with recording(context, operation, work, listener):
         check_untouched(live, sessions, proof)
         point = take_undo_point(
             context,
@@ -91,10 +90,10 @@ def _take_out(
             listener=listener,
         )
         gone = take_out(live, sessions, proof, deadline=request.deadline)
-    known |= {"undo_point": point.id, "messages": gone.messages}
-    record(context, Record(operation, "undo-session", "done", facts=known), listener)
-    done = SessionUndone(session, database, gone.messages, False, point.id)
-    return Undone(operation, change, session=done)
+    work.undo_point, work.messages = point.id, gone.messages
+    record(context, work.line(operation, "done"), listener)
+    about = SessionUndone(session, database, gone.messages, False, point.id)
+    return Undone(operation, change, session=about)
 
 
 def _again(
@@ -103,11 +102,11 @@ def _again(
     from ..snapshots.sessions import restore_session, stored_chats
     from .undo import Undone
 
-    facts = change.facts
-    database = str(facts["database"])
+    taken = SessionFacts.from_facts(change.facts)
+    database = taken.database or ""
     profile = database.split("/")[-2] if "/" in database else ""
-    with stored_chats(context, place, str(facts["snapshot"]), profile, listener) as stored:
-        word = str(facts.get("stored_session") or facts["session"])
+    with stored_chats(context, place, taken.snapshot or "", profile, listener) as stored:
+        word = taken.stored_session or taken.session or ""
         if request.dry_run:
             count = len(stored.chats.messages(stored.chats.find(word).id))
             return Undone("", change, session=SessionUndone(word, database, count, True))
@@ -116,7 +115,7 @@ def _again(
             place,
             stored,
             word,
-            new_name=str(facts.get("as") or ""),
+            new_name=taken.as_ or "",
             deadline=request.deadline,
             undoes=change.operation,
             listener=listener,

@@ -13,6 +13,7 @@ from safekept.core.trash import empty_trash
 from safekept.home.landing import expire
 
 from ..base.context import UserContext
+from ..base.operations.archives import BackupFacts
 from ..projects.project import checkpoint_directory
 from .changes import known_landings
 
@@ -25,8 +26,9 @@ def empty_all_trash(context: UserContext, *, keep_days: float | None = None, now
     places = {checkpoint_directory(context)}
     with contextlib.suppress(OSError):
         for entry in context.journal.backwards("backup"):
-            if entry.facts.get("rotated") and entry.facts.get("archive"):
-                places.add(os.path.dirname(str(entry.facts["archive"])))
+            made = BackupFacts.read(entry)
+            if made.rotated and made.archive:
+                places.add(os.path.dirname(made.archive))
     freed = 0
     for place in sorted(places):
         with contextlib.suppress(OSError):

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from safekept.checkpoints.points import RollbackJournal
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.home.landing import Landed, LandingUndo, NothingToUndo, UndoNotPossible, expire, plan_undo, undo
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.guard import GuardFacts
+from ..base.operations.restoring import UndoFacts
+from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
 from ..restoring.wrappers import take_back_wrappers
@@ -175,8 +177,8 @@ def _guarded(context: UserContext, known: list[Change], word: str) -> Change | N
             or entry.operation.startswith(word)
             or entry.operation.endswith("-" + word)
         )
-        if same and entry.facts.get("restore"):
-            return _named(known, str(entry.facts["restore"]))
+        if same and (restore := GuardFacts.read(entry).restore):
+            return _named(known, restore)
     return None
 
 
@@ -236,17 +238,18 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
         return Undone("", change, plan)
     if request.agreed is not None:
         request.agreed(Undone("", change, plan))
-    known = {"home": change.home, "undoes": change.operation}
-    with recording_failure(context, new_id(), "undo", known, listener):
+    work = UndoFacts(home=change.home, undoes=change.operation)
+    with recording(context, new_id(), work, listener):
         landed = undo(change.home, change.operation, deadline=request.deadline, listener=listener)
-    facts: dict[str, object] = {
-        "home": change.home,
-        "of": change.verb,
-        "changed_since": len(plan.since),
-        **landed.as_dict(),
-        **take_back_wrappers(change.facts),
-    }
-    record(context, Record(landed.operation, "undo", "done", facts=facts), listener)
+    work.add(
+        {
+            "of": change.verb,
+            "changed_since": len(plan.since),
+            **landed.as_dict(),
+            **take_back_wrappers(change.facts),
+        }
+    )
+    record(context, work.line(landed.operation, "done"), listener)
     expire(change.home, request.keep_days)
     if change.facts.get("home_point"):
         from ..projects.rollback_news import leave_undone_home

@@ -9,6 +9,7 @@ from safekept.core.next_step import PROGRAM, NextStep, Step, next_document
 from safekept.home.landing import leftovers
 
 from ..base.context import UserContext
+from ..base.operations.facts import Facts
 from .operation import Operation
 
 
@@ -34,7 +35,7 @@ def way_back(context: UserContext, operation: Operation) -> WayBack:
     """Plan its undo. Nothing is changed; what keeps the plan from being made is part of the answer."""
     from .undo import UndoRequest, take_back
 
-    home = str(operation.facts.get("home") or "")
+    home = Facts.from_facts(operation.facts).home or ""
     try:
         if home and leftovers(home):
             # Planning would make right what was cut off; whoever only looks changes nothing.

@@ -8,6 +8,7 @@ from safekept.core.next_step import NextStep, Step
 from safekept.home.landing import UndoNotPossible
 
 from ..base.context import UserContext
+from ..base.operations.snapshots import SessionFacts
 from .changes import Change, journal_mentioning
 from .log import require_journal
 
@@ -151,8 +152,9 @@ def taken_back(change: Change, by: str) -> UndoNotPossible:
 def instead(context: UserContext, change: Change, known: list[Change]) -> tuple[NextStep, ...]:
     """What can be done where a change itself cannot be taken back."""
     steps = []
-    if point := str(change.facts.get("undo_point") or ""):
-        database = str(change.facts.get("database") or "")
+    done = SessionFacts.from_facts(change.facts)
+    if point := done.undo_point or "":
+        database = done.database or ""
         words = [point[:8], *([database] if database else [])]
         words += ["--home", change.home] if change.home != _default(context) else []
         before = "To have the whole database as it was before, later messages lost:"

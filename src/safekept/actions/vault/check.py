@@ -6,13 +6,14 @@ import time
 from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, next_document
 from safekept.vault.care import Report, check
 from safekept.vault.repo import Repository
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.vault import VaultCheckFacts
+from ..base.record import record, recording
 from ..snapshots.stored_home import reading
 
 _MEND = NextStep(
@@ -75,9 +76,9 @@ def check_vault(
 ) -> Checked:
     """Check under a shared lock, so that no prune takes away what is being looked at."""
     began = time.monotonic()
-    known = {"vault": context.places.reads_from, "id": repository.id}
+    work = VaultCheckFacts(vault=context.places.reads_from, id=repository.id)
     with (
-        recording_failure(context, new_id(), "vault-check", known, listener),
+        recording(context, new_id(), work, listener),
         reading(repository, listener, 60.0),
     ):
         report = check(repository, read_data=read_data, listener=listener)
@@ -85,16 +86,10 @@ def check_vault(
     copied = bool(context.places.source_vault)
     steps = _steps_for_a_copy(context, report) if copied else _next_steps(report, read_data)
     checked = Checked(place, report, seconds, steps)
-    facts: dict[str, object] = {
-        "vault": place,
-        "id": repository.id,
-        "read_data": read_data,
-        "bytes_read": report.bytes_read,
-        "seconds": round(checked.seconds, 3),
-        "damage": [finding.what for finding in report.damage][:100],
-    }
-    state = "done" if report.sound else "failed"
-    record(context, Record(new_id(), "vault-check", state, facts=facts), listener)
+    work.read_data, work.bytes_read = read_data, report.bytes_read
+    work.seconds = round(checked.seconds, 3)
+    work.damage = tuple(finding.what for finding in report.damage)[:100]
+    record(context, work.line(new_id(), "done" if report.sound else "failed"), listener)
     return checked
 
 

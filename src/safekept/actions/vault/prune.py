@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.vault.care import GRACE, Pruned, PrunePlan, carry_out, plan_prune
 from safekept.vault.repo import Repository
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.vault import VaultPruneFacts
+from ..base.record import record, recording
 from ..snapshots.stored_home import reading
 
 
@@ -42,13 +43,13 @@ def prune_vault(
     """Carry a plan out with the vault to ourselves; planned anew where the vault changed meanwhile."""
     operation = new_id()
     began = time.monotonic()
-    facts: dict[str, object] = {"vault": context.places.vault, "plan": plan.as_dict()}
+    work = VaultPruneFacts(vault=context.places.vault, plan=plan.as_dict())
     with (
-        recording_failure(context, operation, "vault-prune", facts, listener),
+        recording(context, operation, work, listener),
         repository.lock(exclusive=True, wait=wait) as lock,
     ):
         pruned = carry_out(repository, plan, lock, listener=listener)
-    seconds = round(time.monotonic() - began, 3)
-    done = {"vault": context.places.vault, **pruned.as_dict(), "seconds": seconds}
-    record(context, Record(operation, "vault-prune", "done", facts=done), listener)
+    done = VaultPruneFacts(vault=context.places.vault, seconds=round(time.monotonic() - began, 3))
+    done.add(pruned.as_dict())
+    record(context, done.line(operation, "done"), listener)
     return pruned

@@ -10,12 +10,13 @@ import time
 from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.vault.care import Repaired, RepairPlan, Report, carry_out_repair, check, plan_repair
 from safekept.vault.repo import Repository
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.vault import VaultRepairFacts
+from ..base.record import record, recording
 from ..snapshots.stored_home import reading
 
 #: A damaged index hides the packs that it named: what they hold shows only once it was mended.
@@ -64,10 +65,10 @@ def repair_vault(
     began = time.monotonic()
     operation = new_id()
     total = Repaired()
-    facts: dict[str, object] = {"vault": context.places.vault}
+    work = VaultRepairFacts(vault=context.places.vault)
     after = report
     with (
-        recording_failure(context, operation, "vault-repair", facts, listener),
+        recording(context, operation, work, listener),
         repository.lock(exclusive=True, wait=wait) as lock,
     ):
         for _ in range(_ROUNDS):
@@ -79,11 +80,7 @@ def repair_vault(
                 setattr(total, name, getattr(total, name) + int(str(count)))
             after = check(repository, read_data=1.0, listener=listener)
     result = VaultRepair(context.places.vault, report, after, total, time.monotonic() - began)
-    facts["seconds"] = round(result.seconds, 3)
-    state = "done" if after.sound else "incomplete"
-    record(
-        context,
-        Record(operation, "vault-repair", state, facts={**facts, **total.as_dict(), "sound": after.sound}),
-        listener,
-    )
+    work.seconds, work.sound = round(result.seconds, 3), after.sound
+    work.add(total.as_dict())
+    record(context, work.line(operation, "done" if after.sound else "incomplete"), listener)
     return result

@@ -89,6 +89,7 @@ def _checkpoints(ctx: click.Context) -> Values:
 
 
 def _snapshots(ctx: click.Context) -> Values:
+    from safekept.actions.base.operations.snapshots import SnapshotFacts
     from safekept.core.journal import Journal
     from safekept.settings.context import vault_of
 
@@ -100,13 +101,12 @@ def _snapshots(ctx: click.Context) -> Values:
     journal = Journal(os.path.join(settings.data_directory, "journal.jsonl"))
     seen = 0
     for record in itertools.islice(journal.backwards("snapshot"), 10 * _MOST):
-        name = str(record.facts.get("id") or record.facts.get("snapshot") or "")
+        taken = SnapshotFacts.read(record)
+        name = taken.snapshot or ""
         if not name or (there and name not in there) or seen == _MOST:
             continue
         seen += 1
-        kind = str(record.facts.get("kind") or "")
-        label = str(record.facts.get("label") or "")
-        words = [ago(int(record.time * 1e9)), kind, label]
+        words = [ago(int(record.time * 1e9)), taken.kind or "", taken.label or ""]
         yield name[:8], ", ".join(word for word in words if word)
 
 

@@ -15,6 +15,7 @@ from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, KeyFile, Repository, Secret
 
 from ...base.context import UserContext
+from ...base.operations.vault import VaultKeyRemoveFacts
 from ...base.record import record
 from .key_file import KeyExists, secret_from_file, write_key_once
 
@@ -102,9 +103,10 @@ def remove_key(context: UserContext, repository: Repository, key: str) -> None:
 def removed_keys(context: UserContext) -> set[str]:
     """The keys that were taken away on this machine, as the journal remembers."""
     return {
-        str(entry.facts.get("key"))
+        key
         for entry in context.journal.read()
-        if entry.verb == "vault-key-remove" and entry.state == "done"
+        if entry.verb == VaultKeyRemoveFacts.verb and entry.state == "done"
+        if (key := VaultKeyRemoveFacts.read(entry).key)
     }
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
 from safekept.core.files import durable_write
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.vault.errors import WrongKey
 from safekept.vault.format import Snapshot
@@ -27,6 +27,7 @@ from safekept.vault.storage import FileKind
 from safekept.vault.tags import kind_of
 
 from ...base.context import UserContext
+from ...base.operations.vault import VaultKitFacts
 from ...base.record import record
 from ...offsite.destination import VAULT, DestinationSetting
 from .key_file import secret_from_file
@@ -256,8 +257,8 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
             kept="The vault was not touched",
             next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
         ) from error
-    facts: dict[str, object] = {"vault": context.places.vault, "written": list(pages)}
-    record(context, Record(new_id(), "vault-kit", "done", facts=facts), silent)
+    work = VaultKitFacts(vault=context.places.vault, written=tuple(pages))
+    record(context, work.line(new_id(), "done"), silent)
     text, html = pages
     return text, html
 

@@ -15,11 +15,12 @@ import time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
 from safekept.core.files import NOT_THERE, durable_write, private_directory
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.vault.repo import Repository
 
 from ...base.context import UserContext
+from ...base.operations.vault import KitAcknowledgeFacts, VaultKitFacts
 from ...base.record import record
 from .keys import GENERATED, listed_keys
 
@@ -76,15 +77,15 @@ def acknowledge_kit(context: UserContext, repository: Repository) -> None:
     document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}
     private_directory(context.places.data_directory)
     durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
-    facts: dict[str, object] = {"vault": context.places.vault, "id": repository.id}
-    record(context, Record(new_id(), "kit-acknowledge", "done", facts=facts), silent)
+    work = KitAcknowledgeFacts(vault=context.places.vault, id=repository.id)
+    record(context, work.line(new_id(), "done"), silent)
 
 
 def _kit_written(context: UserContext) -> bool:
     return any(
         entry.verb == "vault-kit"
         and entry.state == "done"
-        and entry.facts.get("vault") == context.places.vault
+        and VaultKitFacts.read(entry).vault == context.places.vault
         for entry in context.journal.read()
     )
 

@@ -1,0 +1,1 @@
+"""What each verb writes into the journal: one dataclass per verb, grouped as the actions are."""

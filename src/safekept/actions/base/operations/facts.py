@@ -1,0 +1,142 @@
+"""The one shape of what was done: a dataclass per verb, whose fields are the facts of its line.
+
+Whoever writes a line of the journal fills the fields; whoever reads one gets them with their types. A line
+may be older or newer than this code, or foreign: what is missing or of another kind than its field reads as
+not there, and nothing raises. Lines have had one shape so far, version 1. When that changes, an older line
+gets today's names in `_as_of_today`, so that everything that was ever written still reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self
+
+from safekept.core.journal import Record
+from safekept.core.next_step import Step, read_step
+
+
+@dataclass(kw_only=True, slots=True)
+class Facts:
+    """What one operation says of itself. It is filled while the work goes on; what is None is not written."""
+
+    verb: ClassVar[str] = ""
+
+    actor: str | None = None  # who acted: added when the line is written, and so are the next two
+    process: int | None = None  # of a line that begins: who is at work
+    error: Mapping[str, object] | None = None
+    home: str | None = None
+    seconds: float | None = None
+
+    def facts(self) -> dict[str, object]:
+        """The facts of the line."""
+        values = ((_written(one.name), getattr(self, one.name)) for one in fields(self))
+        return {name: _plain(value) for name, value in values if value is not None}
+
+    def add(self, facts: Mapping[str, object]) -> None:
+        """Take over facts that somebody else found out; each has its field here."""
+        known = {_written(one.name): one.name for one in fields(self)}
+        for name, value in facts.items():
+            setattr(self, known[name], tuple(value) if isinstance(value, list) else value)
+
+    def line(self, operation: str, state: str, verb: str = "") -> Record:
+        """The line itself, as it is appended to the journal."""
+        return Record(operation, verb or self.verb, state, facts=self.facts())
+
+    @classmethod
+    def read(cls, record: Record) -> Self:
+        """The same from a line, whoever wrote it and when."""
+        return cls.from_facts(_as_of_today(record))
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, object]) -> Self:
+        work = cls()
+        for name, written, read in _readers(cls):
+            if written in facts:
+                setattr(work, name, read(facts[written]))
+        return work
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an operation failed, as its line tells it."""
+
+    code: str = ""
+    what: str = ""
+    kept: str = ""
+    next_steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def read(cls, record: Record) -> Failure | None:
+        """None where the line says of no error."""
+        error = _mapping(record.facts.get("error"))
+        if error is None:
+            return None
+        steps = tuple(map(read_step, _texts(error.get("next")) or ()))
+        code, what, kept = (_text(error.get(name)) or "" for name in ("code", "what", "kept"))
+        return cls(code, what, kept, steps)
+
+
+def _as_of_today(record: Record) -> Mapping[str, object]:
+    """The facts under today's names. Nothing has changed yet; a newer line is read as far as it is known."""
+    return record.facts
+
+
+_Readers = tuple[tuple[str, str, Callable[[object], object]], ...]
+_known: dict[object, _Readers] = {}
+
+
+def _readers(kind: type[Facts]) -> _Readers:
+    """Of every field its name, its name in the line, and how it is read; found out once for a class."""
+    if kind not in _known:
+        _known[kind] = tuple((one.name, _written(one.name), READERS[str(one.type)]) for one in fields(kind))
+    return _known[kind]
+
+
+def _written(name: str) -> str:
+    """A field whose name is a word of Python has a line below behind it: `as_` is `as`."""
+    return name.removesuffix("_")
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else None
+
+
+def _mapping(value: object) -> Mapping[str, object] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _mappings(value: object) -> tuple[Mapping[str, object], ...] | None:
+    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else None
+
+
+#: How a field of a type is read; a type that is not here is a mistake of the one who wrote the class.
+READERS: dict[str, Callable[[object], object]] = {
+    "str | None": _text,
+    "int | None": _whole,
+    "float | None": _number,
+    "bool | None": _flag,
+    "tuple[str, ...] | None": _texts,
+    "Mapping[str, object] | None": _mapping,
+    "tuple[Mapping[str, object], ...] | None": _mappings,
+}

@@ -1,0 +1,105 @@
+"""What is written down of projects: checkpoints, rollbacks, and agents that ran in one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .facts import Facts
+
+
+@dataclass(kw_only=True, slots=True)
+class CheckpointFacts(Facts):
+    """A checkpoint that somebody asked for."""
+
+    verb: ClassVar[str] = "checkpoint"
+
+    project: str | None = None
+    id: str | None = None
+    reason: str | None = None
+    skipped: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class RollbackFacts(Facts):
+    """A project that went back to a checkpoint. Counts and ids, not ten thousand paths."""
+
+    verb: ClassVar[str] = "rollback"
+
+    project: str | None = None
+    target: str | None = None
+    undo: str | None = None  # the checkpoint that was taken before it
+    files: tuple[str, ...] | None = None  # that were named; none: all
+    restored: int | None = None
+    removed: int | None = None
+    kept: int | None = None
+    left: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class RollbackUndoFacts(RollbackFacts):
+    """A rollback that was taken back."""
+
+    verb: ClassVar[str] = "rollback-undo"
+
+
+@dataclass(kw_only=True, slots=True)
+class CheckpointsPruneFacts(Facts):
+    """Checkpoints that the limits dropped."""
+
+    verb: ClassVar[str] = "checkpoints-prune"
+
+    dropped: int | None = None
+    orphans: tuple[str, ...] | None = None
+    size_before: int | None = None
+    size_after: int | None = None
+    kept_until: float | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class CheckpointsClearFacts(CheckpointsPruneFacts):
+    """Checkpoints of a project, or of all, that somebody dropped."""
+
+    verb: ClassVar[str] = "checkpoints-clear"
+
+
+@dataclass(kw_only=True, slots=True)
+class LegacyClearFacts(Facts):
+    """Archives of Hermes's older stores that were deleted."""
+
+    verb: ClassVar[str] = "checkpoints-clear-legacy"
+
+    archives: int | None = None
+    bytes: int | None = None
+    kept_until: float | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class CheckpointsAdoptFacts(Facts):
+    """Checkpoints that were taken over from a store of Hermes's."""
+
+    verb: ClassVar[str] = "checkpoints-adopt"
+
+    source: str | None = None
+    checkpoints: int | None = None
+    lost: int | None = None
+    legacy: str | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class RunFacts(Facts):
+    """An agent that ran with its project watched."""
+
+    verb: ClassVar[str] = "run"
+
+    project: str | None = None
+    command: str | None = None
+    session: str | None = None
+    checkpoint: str | None = None
+    snapshot: str | None = None
+    status: int | None = None
+    command_seconds: float | None = None
+    points: int | None = None
+    files: int | None = None
+    missing: int | None = None
+    problems: tuple[str, ...] | None = None
