@@ -207,7 +207,9 @@ def test_what_can_be_taken_back_comes_with_a_command_that_does_it(user):
     assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
     done = newest("restore")
     command = f"safekept undo {done['operation']}"
-    assert done["undo"] == {"possible": True, "command": command, "text": None, "next": []}
+    words = [{"verb": "undo", "arguments": [done["operation"]]}]
+    undo = {"possible": True, "command": command, "text": None, "next": [], "commands": words}
+    assert done["undo"] == undo
     shown = say("log", str(done["operation"])).out
     assert f"  Undo       `{command}`\n" in shown
     assert say(*command.split()[1:]).code == 0

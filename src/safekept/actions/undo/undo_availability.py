@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
-from safekept.core.next_step import PROGRAM, NextStep, Step, next_document
+from safekept.core.next_step import PROGRAM, NextStep, Step, commands_of
 from safekept.home.landing import leftovers
 
 from ..base.context import UserContext
@@ -27,7 +27,8 @@ class WayBack:
             "possible": self.possible,
             "command": self.command.line(program) if self.command else None,
             "text": self.text or None,
-            **next_document(self.next_steps),
+            "next": list(self.next_steps),
+            "commands": commands_of([self.command] if self.command else self.next_steps),
         }
 
 
