@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
@@ -102,11 +102,13 @@ def set_mode(path: str, before: int, after: int) -> None:
         os.close(descriptor)
 
 
-def put_modes_back(fixes: object, *, dry_run: bool = False) -> tuple[list[str], list[str]]:
+def put_modes_back(
+    fixes: Iterable[Mapping[str, object]], *, dry_run: bool = False
+) -> tuple[list[str], list[str]]:
     """Give files the modes back that a repair took from them; those that got it, and those that did not."""
     back, lost = [], []
-    for fix in fixes if isinstance(fixes, list) else ():
-        if not isinstance(fix, dict) or fix.get("kind") != "mode" or fix.get("failure"):
+    for fix in fixes:
+        if fix.get("kind") != "mode" or fix.get("failure"):
             continue
         path = str(fix.get("path"))
         try:

@@ -180,7 +180,7 @@ def _legacy(context: UserContext, entry: Record, dry_run: bool, listener: Listen
 def _modes(context: UserContext, entry: Record, dry_run: bool, listener: Listener) -> BroughtBack:
     from ..doctor.repairs import put_modes_back
 
-    back, lost = put_modes_back(DoctorFacts.read(entry).fixes, dry_run=dry_run)
+    back, lost = put_modes_back(DoctorFacts.read(entry).fixes or (), dry_run=dry_run)
     return BroughtBack("mode", tuple(back), tuple(lost))
 
 
