@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, FileState
 from safekept.checkpoints.points import (
-    Moment,
+    ReconstructedState,
     borrowed,
     find_checkpoint,
     find_files,
-    moments,
+    reconstruct_all,
     substance,
     text_difference,
 )
@@ -86,8 +86,8 @@ def _live_point(
     return found if found is not None and found.full else None
 
 
-def pairs_of(store: Store, older: Moment, newer: Moment) -> list[Pair]:
-    """Files that differ in kind, mode or bytes between two moments, by name."""
+def pairs_of(store: Store, older: ReconstructedState, newer: ReconstructedState) -> list[Pair]:
+    """Files that differ in kind, mode or bytes between two states, by name."""
     found = {path: (one, two) for path, one, two in store.difference(older.base, newer.base)}
     for path in older.over.keys() | newer.over.keys():
         one = older.over[path][0] if path in older.over else store.state(older.base).get(path)
@@ -124,9 +124,9 @@ def project_difference(
                 project=project,
             )
         point = find_checkpoint(reading, project, target, live)
-        known = moments(reading, reading.checkpoints(project), live)
-        older = known.get(point.id, Moment(point))
-        pairs = pairs_of(reading, older, Moment(live))
+        known = reconstruct_all(reading, reading.checkpoints(project), live)
+        older = known.get(point.id, ReconstructedState(point))
+        pairs = pairs_of(reading, older, ReconstructedState(live))
         if files:
             then, now = older.state(reading), reading.state(live)
             wanted = _Wanted(find_files(reading, project, point, files, directory, then, now))
@@ -138,8 +138,8 @@ def pairs_to_nothing(
     store: Store, project: str, point: Checkpoint, files: Sequence[str] = (), directory: str = ""
 ) -> list[Pair]:
     """What differs in a project that is gone: all that the checkpoint holds is missing."""
-    known = moments(store, store.checkpoints(project), None)
-    then = known.get(point.id, Moment(point)).state(store)
+    known = reconstruct_all(store, store.checkpoints(project), None)
+    then = known.get(point.id, ReconstructedState(point)).state(store)
     wanted = _Wanted(find_files(store, project, point, files, directory, then, {}) if files else ())
     return [
         (path, state, None)

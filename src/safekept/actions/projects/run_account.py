@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from safekept.checkpoints.checkpoint import Checkpoint, Skipped
-from safekept.checkpoints.points import Changes, Moment, count_pairs, missed, moments, vanished
+from safekept.checkpoints.points import (
+    Changes,
+    ReconstructedState,
+    count_pairs,
+    missed,
+    reconstruct_all,
+    vanished,
+)
 from safekept.checkpoints.take import DEFAULTS, TakeSettings, take
 from safekept.core.events import Listener, silent
 
@@ -74,8 +81,10 @@ def account_of_run(
             with project_now(store, project, settings, listener) as (reading, live):
                 if live is None:
                     return RunAccount(project, first, tuple(rows), None, (), missing, gone)
-                known = moments(reading, reading.checkpoints(project), live)
-                pairs = pairs_of(reading, known.get(first.id, Moment(first)), Moment(live))
+                known = reconstruct_all(reading, reading.checkpoints(project), live)
+                pairs = pairs_of(
+                    reading, known.get(first.id, ReconstructedState(first)), ReconstructedState(live)
+                )
                 changes = count_pairs(reading, pairs)
                 lost = vanished(reading.state(first), reading.state(live), _on_disk(project))
     files = tuple(path for path, _, _ in pairs)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from safekept.checkpoints.checkpoint import Checkpoint, CheckpointDamaged
-from safekept.checkpoints.points import Changes, Moment, count_pairs, moments, numbered
+from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
 from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
@@ -181,17 +181,17 @@ def _amounts(
     numbers: dict[str, int],
     every: bool,
 ) -> dict[str, Changes]:
-    known = moments(store, points, live)
-    newer = Moment(live) if live is not None else None
+    known = reconstruct_all(store, points, live)
+    newer = ReconstructedState(live) if live is not None else None
     wanted, found = {point.id for point in chosen}, dict[str, Changes]()
     for point in points:
         if point.id not in numbers and not every:
             continue
-        moment = known[point.id]
-        if moment.damaged:
+        rebuilt = known[point.id]
+        if rebuilt.damaged:
             continue
         if newer is not None and point.id in wanted:
             with contextlib.suppress(CheckpointDamaged):  # one of the two; it is not counted then
-                found[point.id] = count_pairs(store, pairs_of(store, moment, newer))
-        newer = moment
+                found[point.id] = count_pairs(store, pairs_of(store, rebuilt, newer))
+        newer = rebuilt
     return found

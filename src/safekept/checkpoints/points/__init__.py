@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .differences import Changes, count_pairs, text_difference
     from .lost_files import missed, vanished
     from .readonly_view import borrowed
-    from .reconstructed_state import Moment, moments, numbered
+    from .reconstructed_state import ReconstructedState, numbered, reconstruct_all
     from .rollback_journal import NAME, RollbackJournal
     from .rollback_plan import ACTIONS, LEFT, REMOVING, Left, RollbackPlan, substance
 
@@ -20,7 +20,7 @@ __getattr__ = doors(
         "differences": "Changes count_pairs text_difference",
         "lost_files": "missed vanished",
         "readonly_view": "borrowed",
-        "reconstructed_state": "Moment moments numbered",
+        "reconstructed_state": "ReconstructedState reconstruct_all numbered",
         "rollback_journal": "NAME RollbackJournal",
         "rollback_plan": "ACTIONS LEFT REMOVING Left RollbackPlan substance",
     },

@@ -38,7 +38,7 @@ class States:
 
 
 @dataclass(slots=True)
-class Moment:
+class ReconstructedState:
     """A full point, with what earlier named-only points know better laid over it."""
 
     base: Checkpoint
@@ -65,7 +65,7 @@ class Moment:
                 del merged[path]
         return merged
 
-    def differs(self, store: Store, other: Moment) -> bool:
+    def differs(self, store: Store, other: ReconstructedState) -> bool:
         """Whether a person would see a difference between the two."""
         pairs = {path: (one, two) for path, one, two in store.difference(self.base, other.base)}
         alike = [path for path in self.over.keys() | other.over.keys() if path not in pairs]
@@ -96,14 +96,16 @@ def every_name(store: Store, points: Sequence[Checkpoint]) -> list[str]:
     return sorted(found)
 
 
-def moments(
+def reconstruct_all(
     source: Store | States, points: Sequence[Checkpoint], live: Checkpoint | None
-) -> dict[str, Moment]:
+) -> dict[str, ReconstructedState]:
     """Every checkpoint of a project by id; `points` newest first, `live` a point of now."""
-    return {point.id: moment for point, moment in _each(States.of(source).store, points, live)}
+    return {point.id: rebuilt for point, rebuilt in _each(States.of(source).store, points, live)}
 
 
-def moment_of(store: Store, points: Sequence[Checkpoint], target: Checkpoint, live: Checkpoint) -> Moment:
+def reconstruct(
+    store: Store, points: Sequence[Checkpoint], target: Checkpoint, live: Checkpoint
+) -> ReconstructedState:
     """The same for one checkpoint; only what is needed for it is read."""
     needed: list[Checkpoint] = []
     for point in sorted(points, key=lambda point: (point.time_ns, point.id)):
@@ -111,27 +113,27 @@ def moment_of(store: Store, points: Sequence[Checkpoint], target: Checkpoint, li
             needed.append(point)
             if point.full:
                 break
-    found = [moment for _, moment in _each(store, needed[::-1], live)]
-    return found[-1] if found else Moment(target)
+    found = [rebuilt for _, rebuilt in _each(store, needed[::-1], live)]
+    return found[-1] if found else ReconstructedState(target)
 
 
 def _each(
     store: Store, points: Iterable[Checkpoint], live: Checkpoint | None
-) -> Iterator[tuple[Checkpoint, Moment]]:
-    newer = Moment(live) if live is not None else None
+) -> Iterator[tuple[Checkpoint, ReconstructedState]]:
+    newer = ReconstructedState(live) if live is not None else None
     for point in points:
         if point.full or newer is None:  # where nothing later is known, the rest is as it was before
-            newer = Moment(point)
+            newer = ReconstructedState(point)
         else:
             try:
                 names = named_paths(store, point)
                 states = store.state(point, names)
             except CheckpointDamaged:
-                yield point, Moment(point, damaged=True)
+                yield point, ReconstructedState(point, damaged=True)
                 continue
             over = {name: (states.get(name), point) for name in names}
             made = {above for name in names if name not in states for above in parents(name)} - states.keys()
-            newer = Moment(newer.base, {**newer.over, **over}, newer.made | made)
+            newer = ReconstructedState(newer.base, {**newer.over, **over}, newer.made | made)
         yield point, newer
 
 
@@ -152,13 +154,13 @@ def numbered(
     # Where nothing changed since the newest point, that one is also the point of now.
     newest = next((point for point in points if point.kind != "undo"), None)
     points = [point for point in points if live is None or point.id != live.id or point.numbered]
-    reference = Moment(live) if live is not None else None
+    reference = ReconstructedState(live) if live is not None else None
     ended = newest is not None and newest.kind == "after" and newest.id not in marks_amid_turns(points)
     if newest is not None and ended and newest.full:
-        reference = Moment(newest)
+        reference = ReconstructedState(newest)
     undone = _Undone(store, points[0].project) if points else None
     found: list[Checkpoint] = []
-    for point, moment in _each(store, points, live):
+    for point, rebuilt in _each(store, points, live):
         if most and len(found) >= most:
             break
         if not point.numbered or (live is not None and point.id == live.id):
@@ -166,21 +168,21 @@ def numbered(
         if undone is not None and undone.covers(point):
             continue
         try:
-            differs = not moment.damaged and (reference is None or moment.differs(store, reference))
+            differs = not rebuilt.damaged and (reference is None or rebuilt.differs(store, reference))
         except CheckpointDamaged:  # one of the two
-            moment.damaged, differs = not _readable(store, moment), True
-        if moment.damaged:
+            rebuilt.damaged, differs = not _readable(store, rebuilt), True
+        if rebuilt.damaged:
             if damaged is not None:
                 damaged.append(point)
         elif differs:
             found.append(point)
-            reference = moment
+            reference = rebuilt
     return found
 
 
-def _readable(store: Store, moment: Moment) -> bool:
+def _readable(store: Store, rebuilt: ReconstructedState) -> bool:
     try:
-        moment.state(store)
+        rebuilt.state(store)
     except CheckpointDamaged:
         return False
     return True
@@ -233,14 +235,14 @@ class LeftOut:
 
 
 class Absence:
-    """Whether a path that a moment does not hold was surely not there; answered by the point that knows."""
+    """Whether a path that a state does not hold was surely not there; answered by the point that knows."""
 
-    def __init__(self, states: States, moment: Moment) -> None:
-        self._states, self._moment = states, moment
+    def __init__(self, states: States, rebuilt: ReconstructedState) -> None:
+        self._states, self._rebuilt = states, rebuilt
 
     def __call__(self, path: str) -> str:
-        over = self._moment.over.get(path)
+        over = self._rebuilt.over.get(path)
         if over is not None:  # it was looked at by name: only an entry of its own counts
             left_out = LeftOut(self._states.store.state(over[1], [path]))
             return "then-left-out" if left_out.find(path) is not None else ""
-        return LeftOut(self._states(self._moment.base)).reason(path)
+        return LeftOut(self._states(self._rebuilt.base)).reason(path)

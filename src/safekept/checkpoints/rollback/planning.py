@@ -16,7 +16,7 @@ from ..checkpoint import Checkpoint, FileState, NoSuchCheckpoint
 from ..points.addressing import find_checkpoint, find_files
 from ..points.attribution import changed_by_user, marks_amid_turns
 from ..points.lost_files import Renamed, missed, vanished
-from ..points.reconstructed_state import Absence, LeftOut, States, moment_of, named_paths
+from ..points.reconstructed_state import Absence, LeftOut, States, named_paths, reconstruct
 from ..points.rollback_journal import RollbackJournal
 from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, substance
 from ..project import on_the_same_filesystem
@@ -103,8 +103,8 @@ class _Filling:
 
     def fill(self, files: Sequence[str], cwd: str, undone: str | None) -> None:
         plan, states, undoing_it = self.plan, self.states, None
-        moment = moment_of(self.store, self.points, plan.target, plan.undo)
-        plan.then, now = moment.state(states), states(plan.undo)
+        rebuilt = reconstruct(self.store, self.points, plan.target, plan.undo)
+        plan.then, now = rebuilt.state(states), states(plan.undo)
         if files:
             plan.files = find_files(self.store, plan.project, plan.target, files, cwd, plan.then, now)
         wanted: Callable[[str], bool] = _Wanted(plan.files)
@@ -117,15 +117,15 @@ class _Filling:
             if names := unheld(plan.then, now, wanted, on_disk):
                 plan.undo = self.keeping.take_again(plan.undo, names)
                 now = states(plan.undo)
-                moment = moment_of(self.store, self.points, plan.target, plan.undo)
-                plan.then = moment.state(states)
+                rebuilt = reconstruct(self.store, self.points, plan.target, plan.undo)
+                plan.then = rebuilt.state(states)
             plan.now = now
             # What was left out then is known where the project was looked at whole.
-            base = states(moment.base) if moment.base.id != plan.undo.id else TreeState()
+            base = states(rebuilt.base) if rebuilt.base.id != plan.undo.id else TreeState()
             gone = vanished(base, now, on_disk)
             renamed = Renamed([] if self.overwrite else gone, base, now, plan.target.time_ns)
             left_out = LeftOut(now)
-            absence = Absence(states, moment)
+            absence = Absence(states, rebuilt)
             since, mine = self._theirs(undoing_it, wanted, now)
             sides = Sides(
                 plan.then,
@@ -146,8 +146,8 @@ class _Filling:
                 if one.reason == "unreadable" and wanted(one.path) and not absence(one.path)
                 if one.path not in plan.then
             ]
-        if not moment.over and not files:
-            self._own_directory(states(moment.base).root, now.root, undoing_it)
+        if not rebuilt.over and not files:
+            self._own_directory(states(rebuilt.base).root, now.root, undoing_it)
         if undoing_it is not None:
             others = undoing_it.others(self._differing(now, lambda path: True), plan.then, now)
             plan.left = sorted([*plan.left, *(Left(path, "since") for path in others)], key=lambda o: o.path)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..checkpoint import Checkpoint, CheckpointDamaged, FileState
-from ..points.reconstructed_state import LeftOut, States, moment_of
+from ..points.reconstructed_state import LeftOut, States, reconstruct
 from ..points.rollback_plan import substance
 from ..store.store import Store
 from ..store.tree_state import TreeState
@@ -54,7 +54,7 @@ def undoing(
         (point for point in points if point.kind == "after" and point.turn == f"rollback {undo.id}"), None
     )
     try:
-        aim = moment_of(store, points, goal, undo).state(states) if goal is not None else None
+        aim = reconstruct(store, points, goal, undo).state(states) if goal is not None else None
         if mark is None:
             if aim is None:
                 return None
