@@ -46,14 +46,14 @@ NOT_NEEDED = (
     Spare(
         r".*[./-]lock$",
         "who holds a lock, for the words of others; the lock is the kernel's",
-        "pwrite64 ftruncate write unlink",
+        "openat pwrite64 ftruncate write unlink",
     ),
     Spare(
-        DATA + r"vault/locks/", "a reader's lock; without one it reads all the same, and says so", told=True
+        DATA + r"vault/locks\b", "a reader's lock; without one it reads all the same, and says so", told=True
     ),
     Spare(DATA + r"vault/locks/", "an old lock that stays is known as one", "unlink"),
     Spare(
-        DATA + r"vault/",
+        DATA + r"vault\b",
         "the second net of a restore; the first lies beside the home",
         told=True,
         commands="restore",
@@ -66,6 +66,8 @@ NOT_NEEDED = (
         "a copy of a database to read from; without it the original is read",
         _NAMING,
     ),
+    Spare(r".*", "a filesystem without hard links: it is renamed in place of that", "link"),
+    Spare(r".*(\.safekept-tmp|-tmp)[-#]+$", "a temporary name that stays is swept by a later run", "unlink"),
     Spare(r".*", "a hint to the disk to begin writing; the sync comes later", "sync_file_range"),
     Spare(DATA + r"checkpoints/(size|maintenance-started)$", "when to tidy up; looked at anew next time"),
     Spare(DATA + r"checkpoints/projects/#/(cache|ledger|packs)$", "a memory of what was seen and stored"),

@@ -154,3 +154,32 @@ def test_a_kit_that_was_acknowledged_stays_so(pushed, say, monkeypatch):
     assert say("push", "disk", "--acknowledge-kit").code == 1
     monkeypatch.undo()
     assert set(json.loads(kits.read_text())["vaults"]) == {*before, "another"}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first push", "a push again"])
+def test_a_push_whose_names_may_not_survive_a_power_cut_is_not_called_done(pushed, say, monkeypatch, again):
+    os.rmdir(pushed / "disk")
+    if again:
+        (pushed / "unplugged").rename(pushed / "disk")
+        (pushed / ".hermes" / "SOUL.md").write_text("# Soul, and more of it\n")
+        assert say("snapshot").code == 0
+    else:
+        (pushed / "disk").mkdir()
+    real, failed = os.fsync, []
+
+    def refuse(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "/disk/" in path and os.path.basename(os.path.dirname(path)) == "data" and len(failed) < 1:
+            failed.append(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    said = say("push", "disk", *([] if again else ["--anew"]))
+    assert failed and said.code == 1, said.out
+    assert "Input/output error" in said.err
+    assert os.listdir(failed[0]) == []
+    monkeypatch.setattr(os, "fsync", real)
+    assert say("push", "disk").code == 0
+    assert len(os.listdir(failed[0])) == 1
+    assert say("vault", "check", "--read-data", "--destination", "disk").code == 0

@@ -118,9 +118,10 @@ class LocalObjects(ObjectStore):
     def write(self, name: str, content: Content, *, replace: bool = False) -> None:
         place = self._place(name)
         directory = os.path.dirname(place)
-        temporary = temporary_name(directory)
+        temporary, new = temporary_name(directory), False
         try:
-            if not replace and os.path.lexists(place):
+            there = os.path.lexists(place)
+            if not replace and there:
                 raise FileExistsError(place)
             descriptor = self._make(temporary, directory)
             try:
@@ -136,6 +137,7 @@ class LocalObjects(ObjectStore):
                 os.rename(temporary, place)
             else:
                 link_once(temporary, place)
+            new = not there
             fsync_directory(directory)
         except FileExistsError:
             _remove(temporary)
@@ -143,6 +145,8 @@ class LocalObjects(ObjectStore):
             raise Taken(name) from None
         except OSError as error:
             _remove(temporary)
+            if new:  # it may not outlive a power cut, and whoever finds it takes it for one that does
+                _remove(place)
             raise self._failed("write there", error) from error
         except BaseException:
             _remove(temporary)
