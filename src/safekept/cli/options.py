@@ -65,7 +65,6 @@ FOR_OTHERS = frozenset(
         "snapshot prune",
         "snapshot restore",
         "snapshot show",
-        "snapshot unpin",
         "status",
         "undo",
         "vault prune",
@@ -220,6 +219,13 @@ def start(as_json: bool) -> tuple[Settings, UserContext, Console]:
 
 
 def _words() -> str:
-    """The command that runs, without the name of the program: `snapshot restore`."""
-    running = click.get_current_context(silent=True)
-    return running.command_path.partition(" ")[2] if running is not None else ""
+    """The command that was called, without the name of the program: `snapshot restore`.
+
+    One that calls another stays the one that was called.
+    """
+    running, names = click.get_current_context(silent=True), list[str]()
+    while running is not None and running.parent is not None:
+        inner = isinstance(running.parent.command, click.Group)
+        names = [running.info_name or "", *names] if inner else names
+        running = running.parent
+    return " ".join(names)
