@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -28,6 +29,7 @@ from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.identity import Identity
 from snapshots import opened, take
+from terminals import Terminal
 from unprivileged import NOBODY, as_nobody
 from unprivileged import nobodys as nobodys
 
@@ -137,6 +139,40 @@ def test_from_the_archive_that_lies_at_a_destination(gone, bare, say):
     assert done["from"]["place"].endswith(os.path.basename(gone.sealed))
     assert done["from"]["host"] == os.uname().nodename
     assert os.listdir(os.path.join(bare, ".local", "share", "safekept", "scratch")) == []
+
+
+def test_where_hermes_is_on_the_path_it_opens_the_home_that_was_built(gone, bare, say, hermes, monkeypatch):
+    monkeypatch.setenv("PATH", f"{os.path.dirname(hermes)}:/usr/bin:/bin")
+    done = green(say("rebuild", f"file:{gone.disk}", "--key-file", gone.key, "--json"))
+    assert {row["check"]: row["state"] for row in done["rows"]}["agent"] == "passed"
+    equal(gone.home, os.path.join(bare, ".hermes"))
+
+
+def test_a_mistyped_passphrase_is_asked_for_again(gone, bare):
+    words = (sys.executable, "-I", "-m", "safekept", "rebuild", gone.here.places.vault, "--yes")
+    environment = {"HOME": bare, "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1"}
+    with Terminal(*words, environment=environment) as terminal:
+        for left, typed in (("2 more tries", "wrong"), ("1 more try", "wrong again")):
+            terminal.until("Key or passphrase of the vault: ")
+            terminal.seen = ""
+            terminal.type(typed + "\n")
+            terminal.until(f"That does not open it; {left}")
+        terminal.until("Key or passphrase of the vault: ")
+        terminal.type(PASSPHRASE + "\n")
+        assert terminal.end() == 0, terminal.seen
+    equal(gone.home, os.path.join(bare, ".hermes"))
+
+
+def test_a_passphrase_that_is_wrong_three_times_ends_it_and_nothing_was_changed(gone, bare):
+    words = (sys.executable, "-I", "-m", "safekept", "rebuild", gone.here.places.vault, "--yes")
+    environment = {"HOME": bare, "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1"}
+    with Terminal(*words, environment=environment) as terminal:
+        for _ in range(3):
+            terminal.until("Key or passphrase of the vault: ")
+            terminal.seen = ""
+            terminal.type("wrong\n")
+        assert terminal.end() == 12, terminal.seen
+    assert not os.path.exists(os.path.join(bare, ".hermes"))
 
 
 def test_from_a_vault_with_the_recovery_passphrase(gone, bare, say):

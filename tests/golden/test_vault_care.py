@@ -11,7 +11,7 @@ import pytest
 from contexts import throwaway
 from homes import make_hermes_home
 from safekept.cli.console import at_words
-from safekept.cli.options import ask_for_vault_secret
+from safekept.cli.options import asking_for_vault_secret
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_prompt_says_first_what_is_missing_and_what_else_helps(here, monkeypat
     if present:
         with open(key_file, "w") as file:
             file.write("another key\n")
-    assert ask_for_vault_secret("VAULT", key_file).text == "a passphrase"
+    assert asking_for_vault_secret("VAULT", key_file)().text == "a passphrase"
     why = (
         f"The key in `{key_file}` does not open the vault at `VAULT`"
         if present

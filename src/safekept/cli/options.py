@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -178,22 +177,43 @@ def context_from(settings: Settings, *, can_ask: bool = False, source: str = "")
     own = context_of(settings, source=source)
     asking, given = passphrase_source(settings, can_ask)
     secret = own.caller.vault_secret
+    tries = 1
     if secret is None and can_ask:
-        secret = partial(ask_for_vault_secret, source or own.places.vault, own.places.vault_key_file)
+        secret = asking_for_vault_secret(source or own.places.vault, own.places.vault_key_file)
+        tries = SECRET_TRIES
     return own.changed(
         environment=with_terminal(settings.environment) if can_ask else settings.environment,
         vault_secret=secret,
+        secret_tries=tries,
         identities=identities_from(settings),
         ask_passphrase=asking,
         passphrase_is_given=given,
     )
 
 
-def ask_for_vault_secret(vault: str, key_file: str) -> Secret:
-    """Say why it is asked, and what else could be done, then ask; nothing that is typed is shown."""
-    from safekept.actions.vault.keys.passphrase import secret_from_text
+#: How often a person may type a passphrase before a command gives up.
+SECRET_TRIES = 3
 
-    Console.finish()
+
+def asking_for_vault_secret(vault: str, key_file: str) -> Callable[[], Secret]:
+    """Asks for the passphrase of a vault: the first time it says why, and what else could be done."""
+    explained = False
+
+    def ask() -> Secret:
+        nonlocal explained
+        from safekept.actions.vault.keys.passphrase import secret_from_text
+
+        Console.finish()
+        if not explained:
+            _explain_vault_secret(vault, key_file)
+        explained = True
+        text = click.prompt("Key or passphrase of the vault", hide_input=True, err=True)
+        return secret_from_text(text, "What was typed")
+
+    return ask
+
+
+def _explain_vault_secret(vault: str, key_file: str) -> None:
     why = f"The key in `{key_file}` does not open the vault at `{vault}`"
     if not os.path.exists(key_file):
         why = f"The vault at `{vault}` is there, but its key file `{key_file}` is not"
@@ -204,8 +224,6 @@ def ask_for_vault_secret(vault: str, key_file: str) -> Secret:
         "  Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`",
     ):
         click.echo(path_text(line), err=True)
-    text = click.prompt("Key or passphrase of the vault", hide_input=True, err=True)
-    return secret_from_text(text, "What was typed")
 
 
 def start(as_json: bool) -> tuple[Settings, UserContext, Console]:

@@ -109,6 +109,8 @@ class Caller:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: Where a passphrase comes from when no key file opens the vault: a command, or a person.
     vault_secret: Callable[[], Secret] | None = None
+    #: How often it is asked for before it is given up: a person mistypes, a command does not.
+    secret_tries: int = 1
     #: ask(question, new) -> a passphrase for a sealed archive or a key; None where nobody can be asked.
     ask_passphrase: Callable[[str, bool], str] | None = None
     #: Whether that answers without a person.

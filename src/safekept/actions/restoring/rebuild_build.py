@@ -67,7 +67,8 @@ def build(
     work = os.path.join(ground.staging, "work")
     os.mkdir(work, 0o700)
     live = ground.home if os.path.isdir(ground.home) else ""
-    read = look_at_everything(restored, work, live, context.caller.environment, findings, listener)
+    environment = context.caller.environment
+    read = look_at_everything(restored, work, live, environment, findings, listener, stays=True)
     return Built(restored, len(restored.files()), read)
 
 

@@ -32,7 +32,7 @@ from ..offsite.place import NoSuchDestination, find_destination, open_destinatio
 from ..snapshots.listing import Listed, Listing
 from ..snapshots.stored_home import reading
 from ..vault.keys.key_file import KeyMissing
-from ..vault.opening import open_vault
+from ..vault.opening import open_vault, try_again
 from ..vault.place import is_remote, vaults_in
 
 # What a person asks of a rebuild.
@@ -185,9 +185,9 @@ def _archive(
 def _snapshot(
     context: UserContext, request: RebuildRequest, vaults: list[str], listener: Listener
 ) -> Iterator[Origin]:
-    blind = context.changed(cache_directory="", vault_secret=_asked_once(context))
+    blind = context.changed(cache_directory="")
     with contextlib.ExitStack() as held:
-        opened = _opened(blind, request, vaults, held, listener)
+        opened = _asked_and_opened(blind, request, vaults, held, listener)
         homes: list[KeptHome] = []
         damaged: dict[str, dict[str, str]] = {}
         for vault, repository in opened.items():
@@ -230,6 +230,25 @@ def _choose(context: UserContext, request: RebuildRequest, homes: list[KeptHome]
         homes, request.place, host=request.host, layout=request.layout, of=request.of, target=target
     )
     return kept, kept.newest_whole
+
+
+def _asked_and_opened(
+    context: UserContext,
+    request: RebuildRequest,
+    vaults: list[str],
+    held: contextlib.ExitStack,
+    listener: Listener,
+) -> dict[str, Repository]:
+    """The same with a passphrase that a person may mistype: each try is for every vault."""
+    for left in range(context.caller.secret_tries - 1, -1, -1):
+        once = context.changed(vault_secret=_asked_once(context), secret_tries=1)
+        try:
+            return _opened(once, request, vaults, held, listener)
+        except WrongKey:
+            if not left:
+                raise
+            listener(try_again(left))
+    raise AssertionError("asked at least once")
 
 
 def _asked_once(context: UserContext) -> Callable[[], Secret] | None:

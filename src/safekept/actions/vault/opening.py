@@ -283,7 +283,19 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
         if wrong is not None:
             raise _wrong_file(wrong, context)
         raise KeyMissing.at(storage.location, context.places.vault_key_file)
-    return Repository.open(storage, context.caller.vault_secret(), cache=cache)
+    for left in range(context.caller.secret_tries - 1, -1, -1):
+        try:
+            return Repository.open(storage, context.caller.vault_secret(), cache=cache)
+        except WrongKey:
+            if not left:
+                raise
+            listener(try_again(left))
+    raise AssertionError("asked at least once")
+
+
+def try_again(left: int) -> Event:
+    """What is said after a wrong passphrase, while there are tries left."""
+    return Event("key", text=f"That does not open it; {left} more {'try' if left == 1 else 'tries'}")
 
 
 def _wrong_file(error: WrongKey, context: UserContext) -> WrongKey:

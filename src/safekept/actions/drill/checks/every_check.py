@@ -47,11 +47,12 @@ def look_at_everything(
     findings: Findings,
     listener: Listener,
     brought: str = "",
+    stays: bool = False,
 ) -> int:
     """From the bytes to the agent; those that open databases after those that hash. Bytes that were read.
 
     `scratch` is a directory for the agent to work in, `live` a home that it must never touch, or "".
-    `brought`: why code in that home is not run.
+    `brought`: why code in that home is not run. `stays`: what was restored is to be used afterwards.
     """
     read = prove_files(restored, findings, listener)
     prove_metadata(restored, findings)
@@ -60,7 +61,7 @@ def look_at_everything(
     prove_databases(restored, findings, listener)
     prove_census(restored, findings)
     prove_essentials(restored, findings)
-    prove_agent(restored, scratch, live, environment, findings, listener, brought)
+    prove_agent(restored, scratch, live, environment, findings, listener, brought, stays)
     prove_complete(restored.manifest, len(restored.files()), findings)
     return read
 

@@ -86,10 +86,11 @@ def prove_agent(
     findings: Findings,
     listener: Listener,
     brought: str = "",
+    stays: bool = False,
 ) -> None:
-    """The row `agent`. Moves databases out of the restored copy, so it comes last of all.
+    """The row `agent`. Moves databases out of a copy that goes anyway, so it comes last of all.
 
-    `brought`: why code that lies in the home is not run, in words; empty where it may be.
+    `stays`: the home that was restored is to be used, and nothing is taken out of it. `brought`: why code that lies in the home is not run, in words; empty where it may be.
     """
     if restored.layout.name != "hermes":
         findings.add(AGENT, LEFT_OUT, 0, f"nothing is known of how {restored.layout.title} opens its home")
@@ -112,7 +113,7 @@ def prove_agent(
         where = prefix.rstrip("/") or "the home"
         try:
             with agents_place(interpreter.owner, scratch, number) as place:
-                given = _give(restored, prefix, place.path)
+                given = _give(restored, prefix, place.path, stays)
                 place.hand_over()
                 answer = _ask(interpreter, given)
         except OSError as error:
@@ -146,15 +147,16 @@ class _Given:
     broken: bool = False  # its configuration does not parse
 
 
-def _give(restored: Restored, prefix: str, place: str) -> _Given:
+def _give(restored: Restored, prefix: str, place: str, stays: bool) -> _Given:
     """Copies of nothing but the database and the configuration, in a home of its own."""
     home = os.path.join(place, "home")
     os.makedirs(home, mode=0o700)
     given = _Given(place)
     if prefix + "state.db" in restored.items and restored.there(prefix + "state.db"):
         database = os.path.join(home, "state.db")
-        # Moved, not copied: the restored tree is itself a copy, and a second one may not fit.
-        shutil.move(restored.full(prefix + "state.db"), database)
+        # The tree of a drill is itself a copy, and a second one may not fit: from there it is moved.
+        give = shutil.copyfile if stays else shutil.move
+        give(restored.full(prefix + "state.db"), database)
         with contextlib.closing(connect(database, "mode=ro")) as connection:
             given.messages = ask(connection, "SELECT count(*) FROM messages")
     if prefix + "config.yaml" in restored.items and restored.there(prefix + "config.yaml"):

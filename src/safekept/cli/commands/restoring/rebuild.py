@@ -120,7 +120,7 @@ def _with_key(
     """The key that was named for this, and the passphrase that was given opens a vault as well."""
     from safekept.actions.vault.keys.passphrase import secret_from_text
 
-    from ...options import ask_for_vault_secret
+    from ...options import SECRET_TRIES, asking_for_vault_secret
 
     if key_file:
         path = os.path.abspath(os.path.expanduser(key_file))
@@ -129,10 +129,10 @@ def _with_key(
         context = context.changed(vault_key_file=path)
     if given := given_passphrase(settings):
         secret = lambda: secret_from_text(given(), "The passphrase")  # noqa: E731
-        return context.changed(vault_secret=secret)
+        return context.changed(vault_secret=secret, secret_tries=1)
     if console.can_ask() and not settings.text("vault.passphrase_command"):
         key = context.places.vault_key_file
-        return context.changed(vault_secret=lambda: ask_for_vault_secret(place, key))
+        return context.changed(vault_secret=asking_for_vault_secret(place, key), secret_tries=SECRET_TRIES)
     return context
 
 
