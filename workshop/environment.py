@@ -169,9 +169,16 @@ def prepare_run() -> None:
     ensure(MAIN, "requirements.lock", "safekept: setting up, once")
 
 
+def prepare_mcp() -> None:
+    """What `safekept mcp` needs beyond the rest."""
+    prepare_run()
+    ensure(MAIN, "requirements-mcp.lock", "installing what the MCP server needs")
+
+
 def prepare_test() -> None:
     prepare_run()
     ensure(MAIN, "requirements-dev.lock", "installing the tools for lint, types and tests")
+    ensure(MAIN, "requirements-mcp.lock", "and what the MCP server needs")
 
 
 def prepare_peers() -> None:
@@ -199,6 +206,7 @@ def prepare_peers() -> None:
 
 WHAT: dict[str, tuple[Callable[[], None], ...]] = {
     "run": (prepare_run,),
+    "mcp": (prepare_mcp,),
     "test": (prepare_test, prepare_peers),
     "bench": (prepare_test, prepare_peers),
 }

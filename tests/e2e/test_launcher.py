@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 def checkout(tmp_path_factory):
     """A copy of what a clone holds, in a directory with a blank in its name."""
     place = str(tmp_path_factory.mktemp("fresh clone") / "safe kept")
-    wanted = ("safekept", "workshop", "requirements.lock", "src")
+    wanted = ("safekept", "workshop", "requirements.lock", "requirements-mcp.lock", "src")
     os.mkdir(place)
     for name in wanted:
         source, target = os.path.join(CHECKOUT, name), os.path.join(place, name)
@@ -157,3 +157,11 @@ def test_hooks_and_prompts_take_the_lean_way_and_fall_back_to_the_whole_program(
     document = call(checkout, "status", "--short", "--json", **place)
     assert '"not-protected"' in document.stdout, "options go the ordinary way, with its packages"
     assert "Usage: safekept hook" in call(checkout, "hook", "--help", **place).stdout
+
+
+def test_the_mcp_server_sets_up_what_it_needs_by_its_first_start(checkout, tmp_path):
+    first = call(checkout, "mcp", HOME=str(tmp_path))  # a client that goes at once
+    assert first.returncode == 0, first.stderr
+    assert "installing what the MCP server needs" in first.stderr and first.stdout == ""
+    again = call(checkout, "mcp", HOME=str(tmp_path))
+    assert again.returncode == 0 and "installing" not in again.stderr

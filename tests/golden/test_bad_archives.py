@@ -16,7 +16,7 @@ CASES = {
     "empty": (lambda path: open(path, "wb").close(), "archive-unknown", "empty"),
     "text": (lambda path: _write(path, b"just some notes\n" * 50), "archive-unknown", "zip"),
     "no-members": (lambda path: zipfile.ZipFile(path, "w").close(), "not-a-backup", "holds nothing"),
-    "holiday-photos": (lambda path: bad.zip_of(path, [("a.jpg", b"x"), ("deep/config.yaml", b"y")]), "not-a-backup", "not of an agent's home"),
+    "holiday-photos": (lambda path: bad.zip_of(path, [("a.jpg", b"x"), ("deep/notes.yaml", b"y")]), "not-a-backup", "not of an agent's home"),
     "truncated-half": (lambda path: bad.truncated(bad.good_zip(path, ("big", os.urandom(9000))), 0.5), "archive-damaged", ""),
     "truncated-end": (lambda path: bad.truncated(bad.good_zip(path), 0.97), "archive-damaged", ""),
     "truncated-tar": (lambda path: bad.truncated(bad.tar_of(path, ("big", os.urandom(9000))), 0.6), "archive-damaged", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import zipfile
 
 import pytest
 
@@ -196,6 +197,32 @@ def test_a_password_in_an_address_is_refused(here, say):
     said = say("destinations", "add", "sftp://me:pass5word@nas/srv")
     assert said.code == 2 and "holds a password" in said.err and "pass5word" not in said.err
     assert not os.path.exists(config(here))
+
+
+# -- import --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "lands"),
+    [
+        (("old/.env", "old/notes.txt"), (".env", "notes.txt")),
+        (("deep/er/config.yaml", "a.jpg"), ("deep/er/config.yaml", "a.jpg")),
+    ],
+)
+def test_what_hermes_takes_for_a_backup_is_imported_and_the_doubt_is_said(here, say, tmp_path, names, lands):
+    archive = str(tmp_path / "hand-made.zip")
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in names:
+            file.writestr(name, b"KEY=1\n")
+    home = os.path.join(here.places.user_home, ".hermes")
+    said = say("import", archive, "--dry-run")
+    assert said.code == 0, said.err
+    assert "Doubt" in said.out and "says that this is a home of Hermes" in said.out
+    refused = say("import", archive)
+    assert refused.code == 1 and not os.path.exists(home), "nobody agreed"
+    assert say("import", archive, "--force", "--allow-damaged").code == 0
+    for name in lands:
+        assert os.path.isfile(os.path.join(home, name))
 
 
 # -- words that are no command -------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class PreparedImport:
     source: Source
     place: HomeRef
     plan: LandingPlan
+    doubt: str = ""  # why it may be no home at all, where only a name speaks for it
 
     @property
     def foreign(self) -> bool:
@@ -111,7 +112,7 @@ class PreparedImport:
     def questions(self) -> list[str]:
         """Why consent is needed; empty where an import may just go on."""
         plan = self.plan
-        reasons = []
+        reasons = [self.doubt] if self.doubt else []
         if plan.replace:
             reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
         if plan.remove:
@@ -185,7 +186,7 @@ def prepare_import(
     identity = identity_of(context)
     # The landing hashes what it writes.
     with open_archive(request.file, limits, HASH_NONE, identity=identity) as archive:
-        layout_name, prefix = _what_it_is(context, request, archive)
+        layout_name, prefix, doubt = _what_it_is(context, request, archive)
         place = _target(context, request, layout_name)
         refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
         make_right(context, place.home, listener)
@@ -200,19 +201,29 @@ def prepare_import(
             only=request.only,
             spare=spared(archive.head, place.layout),
         )
-        yield PreparedImport(context, request, archive, source, place, plan)
+        yield PreparedImport(context, request, archive, source, place, plan, doubt)
 
 
-def _what_it_is(context: UserContext, request: ImportRequest, archive: Archive) -> tuple[str, str]:
-    """Layout and wrapper directory: by our manifest, else as the user says, else by the markers."""
+#: Any one of these anywhere is enough for Hermes to take a zip for a backup of its own.
+_HERMES_TAKES = frozenset({"config.yaml", ".env", "state.db"})
+
+
+def _what_it_is(context: UserContext, request: ImportRequest, archive: Archive) -> tuple[str, str, str]:
+    """Layout, wrapper directory, and a doubt: by our manifest, else as the user says, else by the markers,
+    else by the names that are enough for Hermes."""
     if archive.head is not None:
         name = str(archive.head.get("layout", ""))
-        return request.layout or (name if name in context.choices.layouts else "generic"), ""
+        return request.layout or (name if name in context.choices.layouts else "generic"), "", ""
     found = recognise((entry.path for entry in archive.entries), context.choices.layouts)
     if found is not None:
-        return request.layout or found[0], found[1]
+        return request.layout or found[0], found[1], ""
     if request.layout:
-        return request.layout, ""
+        return request.layout, "", ""
+    paths = [entry.path for entry in archive.entries]
+    if named := next((path for path in paths if path.rpartition("/")[2] in _HERMES_TAKES), ""):
+        tops = {path.partition("/")[0] for path in paths}
+        wrapper = tops.pop() if len(tops) == 1 and "/" in named else ""
+        return "hermes", wrapper, f"only `{named}` says that this is a home of Hermes; look whether it is one"
     if not any(True for _ in archive.entries):
         raise NotABackup(
             f"`{request.file}` is an archive that holds nothing",

@@ -90,7 +90,8 @@ def prove_agent(
 ) -> None:
     """The row `agent`. Moves databases out of a copy that goes anyway, so it comes last of all.
 
-    `stays`: the home that was restored is to be used, and nothing is taken out of it. `brought`: why code that lies in the home is not run, in words; empty where it may be.
+    `stays`: the home that was restored is to be used, and nothing is taken out of it. `brought`: why code
+    that lies in the home is not run, in words; empty where it may be.
     """
     if restored.layout.name != "hermes":
         findings.add(AGENT, LEFT_OUT, 0, f"nothing is known of how {restored.layout.title} opens its home")

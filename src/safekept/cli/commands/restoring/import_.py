@@ -166,6 +166,8 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     sealed = f", sealed with {prepared.archive.sealed}" if prepared.archive.sealed else ""
     form = prepared.archive.form + sealed
     console.fact("Archive", f"{path_text(prepared.archive.path)} ({form}, {origin})")
+    if prepared.doubt:
+        console.fact("Doubt", path_text(prepared.doubt))
     census = head.get("census") if head else None
     for line in census_lines(census if isinstance(census, dict) else {}):
         console.fact("Holds", line)
