@@ -91,6 +91,10 @@ def make_hermes_home(
     if scale > 1 or (os.path.isdir(path) and os.listdir(path)):
         return _make_hermes_home(path, seed, scale, profiles, awkward, hermes_python)
     pattern = _pattern(seed, profiles, awkward, hermes_python)
+    if (
+        os.stat(os.path.dirname(pattern)).st_uid != os.geteuid()
+    ):  # made before this process became somebody else
+        return _make_hermes_home(path, seed, scale, profiles, awkward, hermes_python)
     os.makedirs(path, exist_ok=True)
     subprocess.run(["cp", "-a", os.path.join(pattern, "."), path], check=True)
     return path

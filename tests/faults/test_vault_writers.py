@@ -24,7 +24,8 @@ from vaults import SECRET, new_vault, read_files, some_files
 #: Saves one snapshot after the other and says each one's id and seed once it is stored.
 _CHILD = """
 import sys
-from safekept.vault import pack, packer
+from safekept.vault.format import pack
+from safekept.vault.repo import packer
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage, MemoryStorage
 from safekept.vault.storage.base import FileKind

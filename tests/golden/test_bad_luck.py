@@ -22,7 +22,7 @@ ROOT = (".",)
 AS_NOBODY = """
 import importlib, os, pkgutil, sys
 import bz2, difflib, encodings.ascii, encodings.utf_8_sig, tempfile, traceback, concurrent.futures.thread
-import isal.igzip, isal.isal_zlib, lzma, ruamel.yaml, sqlite3, zstandard
+import ctypes, isal.igzip, isal.isal_zlib, lzma, ruamel.yaml, sqlite3, zstandard
 import safekept
 for module in pkgutil.walk_packages(safekept.__path__, "safekept."):
     if not module.name.endswith("__main__"):

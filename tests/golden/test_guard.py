@@ -215,7 +215,7 @@ def test_ctrl_c_in_every_other_phase_is_an_orderly_end(here, home, say, ran, mon
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    where = "pre_update._snapshot" if phase == "snapshot" else "guard_check.examine"
+    where = "guard.pre_update._snapshot" if phase == "snapshot" else "guard.check.examine"
     monkeypatch.setattr(f"safekept.actions.{where}", interrupted)
     said = say("guard", "--", "touch", ran)
     assert said.code == 130
