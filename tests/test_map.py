@@ -38,7 +38,7 @@ NEXT_STEP = os.path.join("core", "next_step.py")
 #: Texts that stay as they are: what a file of the host says about itself, by which it is found later.
 WRITTEN_DOWN = {os.path.join("schedule", "hosts", "call.py")}
 #: Folders whose commands are still text.
-STILL_TEXT = ("actions/status/", "actions/doctor/", "actions/projects/")
+STILL_TEXT = ("actions/status/", "actions/doctor/")
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import Step
 from safekept.core.spelling import FLAGS
 
 from .table import BY_NAME, Setting
@@ -88,5 +89,5 @@ def _check_schedule(name: str, value: object, where: str) -> None:
 _ARTICLE = {str: "a text", int: "a whole number", float: "a number", list: "a list", bool: "true or false"}
 
 
-def bad(what: str, step: str) -> BadSetting:
+def bad(what: str, step: Step) -> BadSetting:
     return BadSetting(what, kept="Nothing was read or changed", next_steps=(step,))

@@ -14,6 +14,7 @@ from safekept.checkpoints.upkeep import MaintenanceSettings, start_if_due
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from ..base.record import record, recording_failure
@@ -100,7 +101,7 @@ def project_around(context: UserContext, directory: str, *, named: bool = False)
         raise NoSuchDirectory(
             f"there is no directory `{directory}`",
             kept="Nothing was changed",
-            next_steps=("Name the project's directory: `safekept checkpoint DIR`",),
+            next_steps=(NextStep("checkpoint", ("DIR",), before="Name the project's directory:"),),
             directory=directory,
         )
     place = os.path.realpath(directory)
@@ -118,6 +119,6 @@ def _refused(place: str) -> NotAProject:
     return NotAProject(
         f"`{place}` is not a project: a home, a shared or a system directory holds too much that is not one",
         kept="Nothing was changed",
-        next_steps=("Name a project's directory below it: `safekept checkpoint DIR`",),
+        next_steps=(NextStep("checkpoint", ("DIR",), before="Name a project's directory below it:"),),
         directory=place,
     )

@@ -21,6 +21,7 @@ from safekept.checkpoints.store import Store, StoreUnusable
 from safekept.checkpoints.take import TakeSettings, take
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.next_step import NextStep
 
 from .home_points.point import HomePoint
 
@@ -120,7 +121,9 @@ def project_difference(
             raise ProjectUnreadable(
                 f"`{project}` cannot be read as it is now, so there is nothing to compare with",
                 kept="Nothing was changed",
-                next_steps=("See what keeps checkpoints from being taken: `safekept checkpoints status`",),
+                next_steps=(
+                    NextStep("checkpoints status", before="See what keeps checkpoints from being taken:"),
+                ),
                 project=project,
             )
         point = find_checkpoint(reading, project, target, live)

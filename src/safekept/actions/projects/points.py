@@ -24,6 +24,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
+from ..base.operations.restoring import RestoreFacts
 from ..base.own_places import within
 from .home_points.point import HomePoint, may_be_point
 from .project import checkpoint_directory, find_project, need_project
@@ -274,7 +275,7 @@ class Points:
 
         with contextlib.suppress(OSError):
             journal: Journal = self.context.journal
-            if any(one.facts.get("home_point") for one in journal.backwards("restore")):
+            if any(RestoreFacts.read(one).home_point for one in journal.backwards("restore")):
                 from ..undo.changes import LANDING, ROLLBACK, changes
 
                 place = os.path.realpath(self.directory)
@@ -283,8 +284,8 @@ class Points:
                     one
                     for one in standing
                     if one.kind == LANDING
-                    and one.facts.get("home_point")
-                    and (within(place, one.home) or _asked_in(one.facts.get("directory")) == place)
+                    and one.landed.home_point
+                    and (within(place, one.home) or _asked_in(one.landed.directory) == place)
                 ]
                 own = [one for one in standing if one.kind == ROLLBACK and within(place, one.project)]
                 last = max(of_home, key=lambda one: one.time, default=None)

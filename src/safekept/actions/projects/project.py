@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from safekept.checkpoints.project import find_root
 from safekept.checkpoints.store import Store
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from ..base.own_places import known_homes
@@ -77,11 +77,13 @@ def need_project(store: Store, directory: str, context: UserContext) -> str:
     if found is not None:
         return found
     others = near(store, directory).all
-    steps = [f"Go back there: `safekept rollback 1 --dir {shell_word(place)}`" for place in others[:_SHOWN]]
+    steps = [
+        NextStep("rollback", ("1", "--dir", place), before="Go back there:") for place in others[:_SHOWN]
+    ]
     raise NoCheckpointsHere(
         f"there are no checkpoints of `{os.path.realpath(directory)}`",
         kept="Nothing was changed",
-        next_steps=(*steps, "See those of every project: `safekept rollback --all-projects`"),
+        next_steps=(*steps, NextStep("rollback", ("--all-projects",), before="See those of every project:")),
         directory=directory,
         near=others,
     )

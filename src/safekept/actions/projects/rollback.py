@@ -24,10 +24,11 @@ from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.projects import RollbackFacts, RollbackUndoFacts
+from ..base.record import record, recording
 from .project import checkpoint_directory, need_project
 
 
@@ -127,10 +128,10 @@ def rollback_in(
 ) -> RollbackOutcome:
     """The same in a store that is open. One lock is held from the plan to the end."""
     operation, began = new_id(), time.monotonic()
-    verb = "rollback-undo" if request.undo else "rollback"
+    work = RollbackUndoFacts(project=project) if request.undo else RollbackFacts(project=project)
     with contextlib.ExitStack() as stack:
         if not request.dry_run:
-            stack.enter_context(recording_failure(context, operation, verb, {"project": project}, listener))
+            stack.enter_context(recording(context, operation, work, listener))
         stack.enter_context(rollback_lock(store, project))
         plan = _plan(store, project, request, listener)
         if request.dry_run:
@@ -139,9 +140,9 @@ def rollback_in(
         _ask_whether_agreed(request, plan)
         done = roll_back(store, plan, settings=request.settings, session=request.session, listener=listener)
         sessions = _sessions(store, project) if done.done else ()
-    facts = {**_facts(project, done), "seconds": round(time.monotonic() - began, 3)}
-    state = "done" if done.complete else "incomplete"
-    record(context, Record(operation, verb, state, facts=facts), listener)
+    _tell(work, done)
+    work.seconds = round(time.monotonic() - began, 3)
+    record(context, work.line(operation, "done" if done.complete else "incomplete"), listener)
     if done.done:
         _tell_agents(context, plan, request.undo, sessions)
     return RollbackOutcome(operation, plan, done, request.undo)
@@ -188,19 +189,11 @@ def _leave_as_found(plan: RollbackPlan) -> None:
     unmake(plan.made)
 
 
-def _facts(project: str, done: RolledBack) -> dict[str, object]:
+def _tell(work: RollbackFacts, done: RolledBack) -> None:
     """What the journal keeps: counts and ids, not ten thousand paths."""
-    return {
-        "project": project,
-        "target": done.plan.target.id,
-        "undo": done.plan.undo.id,
-        "files": list(done.plan.files),
-        "restored": len(done.restored),
-        "removed": len(done.removed),
-        "kept": len(done.kept),
-        "left": len(done.left),
-        "seconds": done.seconds,
-    }
+    work.target, work.undo, work.files = done.plan.target.id, done.plan.undo.id, tuple(done.plan.files)
+    work.restored, work.removed = len(done.restored), len(done.removed)
+    work.kept, work.left = len(done.kept), len(done.left)
 
 
 def _sessions(store: Store, project: str) -> tuple[str, ...]:

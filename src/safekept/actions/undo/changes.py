@@ -21,7 +21,7 @@ from safekept.home.landing import existing_areas, landings
 
 from ..base.context import UserContext
 from ..base.operations.projects import RollbackFacts
-from ..base.operations.restoring import LandingFacts
+from ..base.operations.restoring import LandingFacts, RestoreFacts
 from ..base.operations.snapshots import SessionFacts
 from ..projects.project import checkpoint_directory
 
@@ -50,6 +50,11 @@ class Change:
     @property
     def place(self) -> str:
         return self.home or self.project
+
+    @property
+    def landed(self) -> RestoreFacts:
+        """What the journal tells of a landing."""
+        return RestoreFacts.from_facts(self.facts)
 
     @property
     def open(self) -> bool:

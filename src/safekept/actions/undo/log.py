@@ -17,6 +17,7 @@ from safekept.core.journal import Journal, Record, parse_line
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
+from ..base.operations.facts import AnyFacts
 from ..base.time_words import time_of
 from .operation import Operation, operation_of
 
@@ -78,7 +79,8 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
             seen.popitem(last=False)
         if request.verb and record.verb != request.verb:
             continue
-        if request.home and request.home not in (record.facts.get("home"), record.facts.get("project")):
+        told = AnyFacts.read(record)
+        if request.home and request.home not in (told.home, told.project):
             continue
         if request.most is not None and given >= request.most:
             reading.more = True

@@ -11,9 +11,10 @@ from safekept.core.ages import moment
 from safekept.core.journal import VERSION, Record
 from safekept.core.process import process_alive
 
+from ..base.operations.facts import AnyFacts, Facts
+
 #: Outcomes beside the states of the journal, of what was begun and never ended.
 RUNNING, KILLED = "running", "killed"
-_SIZES = ("bytes", "bytes_freed", "freed_bytes", "bytes_read", "stored_bytes")
 #: Seconds by which clocks and ticks may differ.
 _SLACK = 3.0
 
@@ -35,6 +36,11 @@ class Operation:
         return {name: value for record in self.records for name, value in record.facts.items()}
 
     @property
+    def told(self) -> AnyFacts:
+        """The same as far as every verb says it."""
+        return AnyFacts.from_facts(self.facts)
+
+    @property
     def short(self) -> str:
         """The last letters of its id, which tell it from others and are quickly typed."""
         return self.id.rpartition("-")[2] or self.id
@@ -46,44 +52,40 @@ class Operation:
 
     @property
     def seconds(self) -> float | None:
-        value = self.facts.get("seconds")
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return self.told.seconds
 
     @property
     def files(self) -> int | None:
-        return _whole(self.facts.get("files"))
+        return self.told.files
 
     @property
     def bytes(self) -> int | None:
-        facts = self.facts
-        return next((size for name in _SIZES if (size := _whole(facts.get(name))) is not None), None)
+        return self.told.size
 
     @property
     def place(self) -> str:
         """The home or project that it was about; else the vault or destination, or the agent connected."""
-        facts = self.facts
-        names = ("home", "project", "destination", "vault", "agent")
-        return next((str(facts[name]) for name in names if facts.get(name)), "")
+        return self.told.place
 
     @property
     def error(self) -> Mapping[str, object]:
         """What went wrong: code, what, kept, next; empty where nothing did."""
-        found = self.facts.get("error")
-        return found if isinstance(found, dict) else {}
+        return self.told.error or {}
 
     def as_dict(self) -> dict[str, object]:
+        told = self.told
         return {
             "operation": self.id,
             "verb": self.verb,
             "outcome": self.outcome,
             "time": moment(self.time),
             "actor": self.actor,
-            "home": self.facts.get("home"),
-            "project": self.facts.get("project"),
-            "seconds": self.seconds,
-            "files": self.files,
-            "bytes": self.bytes,
-            "error": dict(self.error) or None,
+            "home": told.home,
+            "project": told.project,
+            "seconds": told.seconds,
+            "files": told.files,
+            "bytes": told.size,
+            "error": dict(told.error) if told.error else None,
             "newer": self.newer,
         }
 
@@ -94,13 +96,13 @@ def operation_of(records: Sequence[Record]) -> Operation:
     outcome = last.state
     if outcome == "begun":
         outcome = RUNNING if _still_runs(last) else KILLED
-    actor = next((str(one.facts["actor"]) for one in reversed(records) if one.facts.get("actor")), "person")
+    actor = next((who for one in reversed(records) if (who := Facts.read(one).actor)), "person")
     return Operation(last.operation, last.verb, outcome, last.time, actor, tuple(records))
 
 
 def _still_runs(record: Record) -> bool:
     """Whether the process that wrote the line is still at work, and not another one with its number."""
-    process = _whole(record.facts.get("process"))
+    process = Facts.read(record).process
     if process is None or process <= 0 or not process_alive(process):
         return False
     try:
@@ -111,7 +113,3 @@ def _still_runs(record: Record) -> bool:
     except (OSError, ValueError, IndexError, AttributeError):
         return True
     return began <= record.time + _SLACK
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

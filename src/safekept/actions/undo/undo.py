@@ -251,7 +251,7 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
     )
     record(context, work.line(landed.operation, "done"), listener)
     expire(change.home, request.keep_days)
-    if change.facts.get("home_point"):
+    if change.landed.home_point:
         from ..projects.rollback_news import leave_undone_home
 
         leave_undone_home(context, change.home)

@@ -52,7 +52,7 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
 def _of(change: Change) -> str:
     """`the restore of 5 min ago`."""
     name = _VERBS.get(change.verb, change.verb)
-    actor = str(change.facts.get("actor") or "person")
+    actor = change.landed.actor or "person"
     by = "" if actor == "person" else f", by {path_text(actor)}"
     return f"{name} of {ago(int(change.time * 1e9))} ({change.operation}{by})"
 

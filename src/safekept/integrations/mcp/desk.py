@@ -19,6 +19,7 @@ from mcp.types import CallToolResult, ListRootsResult, TextContent
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event
+from safekept.core.next_step import NextStep
 
 from .answers import Answer, refused
 from .caller import Caller
@@ -118,7 +119,7 @@ def _unexpected(error: Exception) -> InternalError:
     return InternalError(
         f"safekept did not expect this: {type(error).__name__}: {error}",
         kept="What was not finished is finished or taken back by the next command",
-        next_steps=("See how everything is: `safekept status`",),
+        next_steps=(NextStep("status", before="See how everything is:"),),
     )
 
 

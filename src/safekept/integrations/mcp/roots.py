@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word
+from safekept.core.next_step import NextStep
 
 from ..calls import possible
 
@@ -55,8 +55,11 @@ class Roots:
                 f"{what} `{path}` lies outside the roots of this session",
                 kept="Nothing was read or changed there",
                 next_steps=(
-                    "Have the client name it as a root, or start the server with it: "
-                    f"`safekept mcp --root {shell_word(path)}`",
+                    NextStep(
+                        "mcp",
+                        ("--root", path),
+                        before="Have the client name it as a root, or start the server with it:",
+                    ),
                 ),
                 path=path,
                 roots=self.places,
@@ -78,7 +81,7 @@ class Roots:
             kept="Nothing was read or changed",
             next_steps=(
                 *((f"Name a directory in one of its roots: {named}",) if named else ()),
-                "Or start the server with another root: `safekept mcp --root DIR`",
+                NextStep("mcp", ("--root", "DIR"), before="Or start the server with another root:"),
             ),
             directory=word,
             roots=self.places,

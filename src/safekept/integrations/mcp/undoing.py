@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word, shown
+from safekept.core.next_step import NextStep
+from safekept.core.spelling import shown
 
 from .answers import Answer
 from .caller import Caller
@@ -97,7 +98,7 @@ def _confine(caller: Caller, undone: Undone) -> None:
         raise NotUndoneHere(
             f"{change.operation} changed neither a project nor a home",
             kept="Nothing was changed",
-            next_steps=(f"A person can take it back: `safekept undo {shell_word(change.operation)}`",),
+            next_steps=(NextStep("undo", (change.operation,), before="A person can take it back:"),),
             operation=change.operation,
         )
     _reach(caller, change)

@@ -57,6 +57,32 @@ class Facts:
         return work
 
 
+@dataclass(kw_only=True, slots=True)
+class AnyFacts(Facts):
+    """What a line of any verb may say of where it was done and how much it was."""
+
+    project: str | None = None
+    destination: str | None = None
+    vault: str | None = None
+    agent: str | None = None
+    files: int | None = None
+    bytes: int | None = None
+    bytes_freed: int | None = None
+    freed_bytes: int | None = None
+    bytes_read: int | None = None
+    stored_bytes: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The home or project that it was about; else the destination or vault, or the agent connected."""
+        return self.home or self.project or self.destination or self.vault or self.agent or ""
+
+    @property
+    def size(self) -> int | None:
+        sizes = (self.bytes, self.bytes_freed, self.freed_bytes, self.bytes_read, self.stored_bytes)
+        return next((size for size in sizes if size is not None), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why an operation failed, as its line tells it."""

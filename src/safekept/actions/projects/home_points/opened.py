@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
+from safekept.core.next_step import NextStep
 from safekept.core.regular import read_start
 from safekept.home.layout import Layout
 from safekept.vault.read import HomeSource, snapshot_source
@@ -110,7 +111,7 @@ def _wanted(point: HomePoint, home: str, name: str, directory: str) -> str:
     raise NotInHomePoint(
         f"`{name}` is not among what home point {point.short} is about: {held}",
         kept="Nothing was changed",
-        next_steps=(f"See what it would change: `safekept rollback {point.short} --diff`",),
+        next_steps=(NextStep("rollback", (point.short, "--diff"), before="See what it would change:"),),
         path=name,
         paths=list(point.paths),
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from safekept.core.entries import Entry, Outcome, Remark
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.home.layout import Layout, Pattern
 from safekept.home.scan import NothingSelected, Scan
 
@@ -44,7 +45,11 @@ def names_in(home: str, paths: Sequence[str], layout: Layout) -> tuple[str, ...]
             raise OutsideHome(
                 f"`{path}` does not lie in the home `{home}`",
                 kept="Nothing was stored or changed",
-                next_steps=("Take a checkpoint of the project it belongs to: `safekept checkpoint DIR`",),
+                next_steps=(
+                    NextStep(
+                        "checkpoint", ("DIR",), before="Take a checkpoint of the project it belongs to:"
+                    ),
+                ),
                 path=path,
                 home=home,
             )
@@ -87,7 +92,7 @@ def refuse_too_large(home: str, named: Sequence[str]) -> None:
                     f"`{path}` in `{home}` holds too much to be stored before every change of it: "
                     f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB",
                     kept="Nothing was stored or changed",
-                    next_steps=("Take a snapshot of the whole home before: `safekept snapshot`",),
+                    next_steps=(NextStep("snapshot", before="Take a snapshot of the whole home before:"),),
                     path=path,
                     home=home,
                 )

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.home.landing import Landed, LandingPlan, Removals, Targets, expire, land, plan_landing
 
 from ...base.context import UserContext
-from ...base.record import record, recording_failure
+from ...base.operations.restoring import RestoreFacts
+from ...base.record import record, recording
 from ...undo.undo import Undone
 from ..rollback_news import RollbackNews, leave_news
 from .opened import OpenPoint, opened_point
@@ -144,20 +145,20 @@ def _carry_out(
     listener: Listener,
 ) -> HomeRollback:
     point, operation = found.point, new_id()
-    facts: dict[str, object] = {
-        "home": point.home,
-        "layout": found.layout.name,
-        "snapshot": point.id,
-        "home_point": point.id,
-        "exact": True,
-        "only": list(found.state.part.wanted),
-        "session": request.session,
-        "directory": request.directory,
-    }
-    record(context, Record(operation, "restore", "begun", facts=facts), listener)
-    with recording_failure(context, operation, "restore", facts, listener):
+    work = RestoreFacts(
+        home=point.home,
+        layout=found.layout.name,
+        snapshot=point.id,
+        home_point=point.id,
+        exact=True,
+        only=tuple(found.state.part.wanted),
+        session=request.session,
+        directory=request.directory,
+    )
+    record(context, work.line(operation, "begun"), listener)
+    with recording(context, operation, work, listener):
         undo_point = _undo_point(context, found, request, listener)
-        facts["undo_point"] = undo_point
+        work.undo_point = undo_point
         landed = land(
             found.state.part,
             plan,
@@ -168,9 +169,8 @@ def _carry_out(
         )
     lost = [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
     left = (*shape.left, *lost)
-    outcome = {**facts, **landed.as_dict(), "left": len(left)}
-    state = "incomplete" if lost else "done"
-    record(context, Record(operation, "restore", state, facts=outcome), listener)
+    work.add({**landed.as_dict(), "left": len(left)})
+    record(context, work.line(operation, "incomplete" if lost else "done"), listener)
     expire(point.home, request.keep_days)
     news = RollbackNews(point.home, f"home point {point.short}", point.reason, tuple(found.state.part.wanted))
     leave_news(context, news, found.sessions)
@@ -214,10 +214,8 @@ class HomeRollbackUndone:
     def point(self) -> HomePoint:
         """The point that was gone back to, as far as the journal tells; its time is that of the rollback."""
         change = self.undone.change
-        name = str(change.facts.get("home_point") or "")
-        only = change.facts.get("only")
-        paths = tuple(map(str, only)) if isinstance(only, list) else ()
-        return HomePoint(name, name, change.home, paths, int(change.time * 1e9))
+        name = change.landed.home_point or ""
+        return HomePoint(name, name, change.home, change.landed.only or (), int(change.time * 1e9))
 
     @property
     def planned(self) -> bool:

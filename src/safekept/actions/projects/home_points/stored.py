@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
 from safekept.vault.format import Snapshot, quote, unquote
 from safekept.vault.repo import Repository
@@ -107,7 +108,7 @@ def pick_point(points: Sequence[tuple[HomePoint, Snapshot]], word: str) -> tuple
 
 def no_such_point(what: str) -> NoSuchSnapshot:
     return NoSuchSnapshot(
-        what, kept="Nothing was changed", next_steps=("See what there is: `safekept rollback`",)
+        what, kept="Nothing was changed", next_steps=(NextStep("rollback", before="See what there is:"),)
     )
 
 
@@ -158,6 +159,6 @@ def _refuse_forgotten(repository: Repository, word: str) -> None:
             raise NoSuchSnapshot(
                 f"home point {name} was forgotten",
                 kept="Nothing was changed; it can still be brought back until the vault is pruned",
-                next_steps=(f"Bring it back: `safekept snapshot forget --undo {name}`",),
+                next_steps=(NextStep("snapshot forget", ("--undo", name), before="Bring it back:"),),
                 snapshot=public_id(snapshot),
             )

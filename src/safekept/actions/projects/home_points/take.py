@@ -16,6 +16,7 @@ from safekept import __version__
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import NextStep
 from safekept.core.objects.errors import PlaceUnreachable
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.layout import Layout
@@ -83,7 +84,7 @@ def before_home_change(
         raise VaultUnreachable(
             f"The vault could not be reached a moment ago, and is not tried before every change: {why}",
             kept="Nothing was stored or changed",
-            next_steps=("See whether it answers: `safekept snapshot list`",),
+            next_steps=(NextStep("snapshot list", before="See whether it answers:"),),
             place=context.places.vault,
         )
     operation = new_id()

@@ -90,7 +90,7 @@ def _left_behind(context: UserContext, home: str, points: list[HomePoint]) -> se
     times = {point.id: point for point in points}
     behind = set[str]()
     for change in changes(context, home):
-        target = times.get(str(change.facts.get("home_point") or "")) if change.open else None
+        target = times.get(change.landed.home_point or "") if change.open else None
         if target is None:
             continue
         behind |= {

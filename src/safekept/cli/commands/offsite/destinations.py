@@ -14,6 +14,7 @@ from safekept.actions.offsite.destinations import (
     list_destinations,
 )
 from safekept.core.ages import seconds_text
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text, size_text
 from ...groups import LazyGroup
@@ -196,8 +197,11 @@ def add_command(
     if any(one.name == setting.name for one in context.choices.destinations):
         raise bad(
             f"there is a destination called `{setting.name}` already",
-            "Give the new one another name with `--name`, or take the old one out: "
-            f"`safekept destinations remove {setting.name}`",
+            NextStep(
+                "destinations remove",
+                (setting.name,),
+                before="Give the new one another name with `--name`, or take the old one out:",
+            ),
         )
     examined = None
     if not no_test:
