@@ -15,7 +15,7 @@ from .values import Diff, Missing, Point, RolledBack, Step
 
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points
-    from safekept.actions.projects.timeline import Row
+    from safekept.actions.projects.timeline import PointRow
 
 
 class Checkpoints:
@@ -59,9 +59,9 @@ class Checkpoints:
         )
         point = done.taken.checkpoint or done.taken.latest
         assert point is not None  # one that is asked for is always taken
-        from safekept.actions.projects.timeline import Row
+        from safekept.actions.projects.timeline import PointRow
 
-        return _listed(Row(0, point))
+        return _listed(PointRow(0, point))
 
     def list(self, *, session: str = "", turn: str = "", every: bool = False) -> list[Point]:
         """What can be gone back to, newest first; number 1 undoes the last change.
@@ -200,7 +200,7 @@ def _undo_home_rollback(directory: str, dry_run: bool) -> RolledBack:
         return _rolled_back(points.undo(dry_run=dry_run))
 
 
-def _listed(row: Row) -> Point:
+def _listed(row: PointRow) -> Point:
     point = row.point
     return Point(
         point.id,

@@ -1,4 +1,4 @@
-"""The care of all checkpoints: how they are, what may go, what Hermes left to be taken over."""
+"""The care of all checkpoints: how they are, and what may go."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from safekept.checkpoints.hermes import (
-    AdoptedProject,
     LegacyArchive,
-    adopt_store,
-    archive_legacy,
     legacy_archives,
 )
 from safekept.checkpoints.project import ORPHAN, presence
@@ -259,50 +256,3 @@ def carry_out_prune(
     }
     record(context, Record(operation, verb, "done", facts=facts), listener)
     return Pruned(operation, plan, upkeep, before, after, until)
-
-
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """What was taken over from a Hermes home."""
-
-    operation: str
-    source: str
-    projects: list[AdoptedProject]
-    legacy: LegacyArchive | None
-
-    @property
-    def complete(self) -> bool:
-        return not any(project.lost for project in self.projects)
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "operation": self.operation,
-            "source": self.source,
-            "projects": [project.as_dict() for project in self.projects],
-            "legacy": self.legacy.as_dict() if self.legacy else None,
-            "complete": self.complete,
-        }
-
-
-def adopt_checkpoints(context: UserContext, home: str, listener: Listener = silent) -> Adoption:
-    """Copy Hermes's checkpoints into ours and archive its older repositories; nothing of Hermes's changes."""
-    operation, began = new_id(), time.monotonic()
-    source = os.path.join(home, "checkpoints")
-    known = {"home": home, "source": source}
-    with (
-        recording_failure(context, operation, "checkpoints-adopt", known, listener),
-        checkpoint_store(context, listener) as store,
-    ):
-        projects = adopt_store(store, source, listener)
-        legacy = archive_legacy(store.directory, source, listener)
-    result = Adoption(operation, source, projects, legacy)
-    facts: dict[str, object] = {
-        **known,
-        "seconds": round(time.monotonic() - began, 3),
-        "checkpoints": sum(project.taken for project in projects),
-        "lost": sum(len(project.lost) for project in projects),
-        "legacy": legacy.path if legacy else None,
-    }
-    state = "done" if result.complete else "incomplete"
-    record(context, Record(operation, "checkpoints-adopt", state, facts=facts), listener)
-    return result

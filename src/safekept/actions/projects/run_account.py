@@ -26,7 +26,7 @@ from safekept.core.events import Listener, silent
 from ..base.context import UserContext
 from .difference import pairs_of, pairs_to_nothing, project_now
 from .rollback import checkpoint_store
-from .timeline import Row, timeline
+from .timeline import PointRow, timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RunAccount:
 
     project: str
     first: Checkpoint | None  # the project as it was before the agent started; None where it is lost
-    rows: tuple[Row, ...] = ()
+    rows: tuple[PointRow, ...] = ()
     changes: Changes | None = None
     files: tuple[str, ...] = ()  # that differ from the first point now
     missing: tuple[str, ...] = ()  # points that were taken and are not there any more

@@ -29,7 +29,7 @@ _HOME_POINTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PointRow:
     """One line of the list. `number` is 0 for marks, undo points, and points to which nothing changed."""
 
     number: int
@@ -51,16 +51,16 @@ class Timeline:
     directory: str
     project: str | None = None
     home: str | None = None  # where the directory lies in an agent's home and in no project
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PointRow] = field(default_factory=list)
     hidden: int = 0  # marks, undo points and such that were not asked for
     near: Near = field(default_factory=lambda: Near((), ()))
     #: Files of agents' homes that were kept in the same time; they have no number here.
     home_points: list[HomePoint] = field(default_factory=list)
 
     @property
-    def in_order(self) -> list[Row]:
+    def in_order(self) -> list[PointRow]:
         """Every row, those of home points beside a project among them, newest first."""
-        every = [*self.rows, *(Row(0, point) for point in self.home_points)]
+        every = [*self.rows, *(PointRow(0, point) for point in self.home_points)]
         return sorted(every, key=lambda row: row.point.time_ns, reverse=True)
 
     def numbered(self, number: int) -> Checkpoint | HomePoint | None:
@@ -126,7 +126,9 @@ def timeline(
             and (every or point.id in numbers or point.id in bad)
         ]
         amounts = _amounts(reading, points, live, chosen[:_COUNTED], numbers, every) if count else {}
-    rows = [Row(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad) for point in chosen]
+    rows = [
+        PointRow(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad) for point in chosen
+    ]
     shown = {point.id for point in chosen}
     hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
     return Timeline(directory, project, rows=rows, hidden=hidden)

@@ -10,7 +10,7 @@ from .lists import SHOWN, ago, changes_text, styled, table
 if TYPE_CHECKING:
     from safekept.actions.projects.difference import PointDifference
     from safekept.actions.projects.home_points.point import HomePoint
-    from safekept.actions.projects.timeline import EveryPoint, Row, Timeline
+    from safekept.actions.projects.timeline import EveryPoint, PointRow, Timeline
     from safekept.checkpoints.checkpoint import Checkpoint
 
 _ROWS = 20
@@ -121,7 +121,7 @@ def about(point: HomePoint) -> str:
     return f"{reason} ({names}{more})" if reason else names + more
 
 
-def _cells(row: Row, at_home: bool = False) -> tuple[str, ...]:
+def _cells(row: PointRow, at_home: bool = False) -> tuple[str, ...]:
     point = row.point
     return (
         str(row.number) if row.number else "",

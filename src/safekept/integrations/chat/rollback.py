@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from safekept.actions.projects.home_points.point import HomePoint
     from safekept.actions.projects.points import PointRollback, Points
-    from safekept.actions.projects.timeline import Row, Timeline
+    from safekept.actions.projects.timeline import PointRow, Timeline
     from safekept.checkpoints.checkpoint import Checkpoint
 
     from .chat import Conversation
@@ -66,7 +66,7 @@ def _listed(found: Timeline) -> list[str]:
     ]
 
 
-def _number(row: Row) -> str:
+def _number(row: PointRow) -> str:
     if row.number:
         return f"{row.number}."
     if row.damaged:
@@ -85,7 +85,7 @@ def _row(point: Checkpoint | HomePoint) -> str:
     return f"{point.short}  {when}  {what}"
 
 
-def _changed(row: Row) -> str:
+def _changed(row: PointRow) -> str:
     if row.damaged:
         return "  (damaged: cannot be gone back to)"
     if row.changes is None:

@@ -16,7 +16,7 @@ from .fingerprints import of_rollback
 
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points, Target
-    from safekept.actions.projects.timeline import Row
+    from safekept.actions.projects.timeline import PointRow
 
 #: Lines of a diff in one answer, unless more are asked for.
 LINES = 400
@@ -90,7 +90,7 @@ def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) ->
     return answer
 
 
-def _row(row: Row) -> str:
+def _row(row: PointRow) -> str:
     point = row.point
     number = f"#{row.number}" if row.number else "-"
     what = f"  {row.changes.files:,} files changed after it" if row.changes is not None else ""

@@ -18,7 +18,7 @@ from safekept.vault.repo import Repository
 from ...base.context import UserContext
 from ...base.own_places import known_homes, within
 from ...base.recovery import make_right
-from ..timeline import Row, Timeline
+from ..timeline import PointRow, Timeline
 from .comparison import PointState, compare
 from .point import HomePoint
 from .stored import no_such_point, open_points
@@ -75,7 +75,7 @@ def home_timeline(
             if not point.undo and point.id not in behind and number < _COMPARED:
                 changed = len(_state(context, repository, point, snapshot).paths)
             number += bool(changed)
-            row = Row(number if changed else 0, point, Changes(changed) if changed else None)
+            row = PointRow(number if changed else 0, point, Changes(changed) if changed else None)
             told = (not session or point.session == session) and (not turn or point.turn == turn)
             if told and (every or row.number):
                 timeline.rows.append(row)

@@ -20,7 +20,7 @@ def command(home: str, layout: str, as_json: bool) -> int:
     of Hermes's is changed or removed. Running it again takes only what is new. Exit code 3: some
     could not be read.
     """
-    from safekept.actions.projects.care import adopt_checkpoints
+    from safekept.actions.projects.adopting import adopt_checkpoints
 
     _, context, console = start(as_json)
     place = context.locate(home, layout)

@@ -20,7 +20,7 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
 
     For three days it can be brought back, unless the disk is nearly full; `--now` removes it at once.
     """
-    from safekept.actions.projects.legacy import remove_legacy
+    from safekept.actions.projects.adopting import remove_legacy
     from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.hermes import legacy_archives
 
