@@ -65,11 +65,12 @@ def empty(directory: object) -> State:
 
 
 def fresh(directory: object) -> State:
-    """A snapshot an hour ago and one just now, an archive, and a restore that was proven."""
+    """A snapshot an hour ago and one just now, an archive, a proven restore; on this machine all is well."""
     state = empty(directory)
     first = _snapshot(state)
     backup(state.context, BackupRequest(state.context.locate(state.home)))
     drilled(state, first)
+    settled(state)
     aged(state, HOUR)
     write(state, "memories/MEMORY.md", "one more thing to remember\n§\n", append=True)
     return dataclasses.replace(state, name="fresh", snapshots=(first, _snapshot(state)))
@@ -97,6 +98,21 @@ def damaged(directory: object) -> State:
     tear(os.path.join(state.home, "state.db"))
     seen = _snapshot(state)
     return dataclasses.replace(state, name="damaged", snapshots=(*state.snapshots, seen))
+
+
+def settled(state: State) -> None:
+    """What a person decided: the kit is kept elsewhere; no schedule is wanted, and no agent connected."""
+    here = state.context
+    with open(os.path.join(here.places.data_directory, "vaults.json"), encoding="utf-8") as file:
+        vaults = json.load(file)["vaults"]
+    kits = {vault: {"acknowledged": time.time()} for vault in vaults.values()}
+    left = {name: time.time() for name in ("no-schedule", "not-connected:hermes")}
+    for name, document in (
+        ("kits.json", {"version": 1, "vaults": kits}),
+        ("declined.json", {"version": 1, "declined": left}),
+    ):
+        with open(os.path.join(here.places.data_directory, name), "w", encoding="utf-8") as file:
+            json.dump(document, file)
 
 
 def _snapshot(state: State, kind: str = "manual") -> str:

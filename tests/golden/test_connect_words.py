@@ -221,7 +221,7 @@ def test_status_and_doctor_say_how_it_stands(say, user):
     write(settings_of(user), THEIRS)
     told = say("status").out
     assert "Claude Code was connected, but the entry is gone from" in told
-    assert "`safekept connect claude-code`" in told
+    assert "`safekept connect claude-code`" in say("doctor").out
     document = json.loads(say("status", "--json").out)
     assert "connection-gone" in [one["code"] for one in document["verdict"]["reasons"]]
     assert document["hosts"][0]["troubles"][0]["kind"] == "gone"

@@ -21,11 +21,12 @@ from checkpoint_support import put
 from contexts import throwaway
 from homes import make_hermes_home, tree_facts
 from in_process import spoken
+from safekept.actions.doctor.case import DoctorRequest
 from safekept.actions.doctor.diagnosis import examine
-from safekept.actions.doctor.finding import DoctorRequest
 from safekept.actions.doctor.repairs import carry_out
 from safekept.actions.drill.receipts import PASSED, Receipt, Row, save_receipt
 from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.status.status import look
 from safekept.core.journal import Record, new_id
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.lock_file import LockFile
@@ -35,7 +36,7 @@ from states import STATES, aged, drilled, made, tear, told
 from transcripts import fits, same_as, same_document
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "reference")
-EXITS = {"empty": 4, "fresh": 3, "stale": 3, "alarmed": 4, "damaged": 4}
+EXITS = {"empty": 3, "fresh": 3, "stale": 3, "alarmed": 4, "damaged": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -204,7 +205,7 @@ def test_what_is_no_database_any_more_is_damage(here, home, content, words):
     with open(os.path.join(home, "state.db"), "wb") as file:
         file.write(content)
     (one,) = found(here, "database-damaged")
-    assert words in one.evidence[0] and one.level == "serious"
+    assert words in one.evidence[0] and one.alarm
 
 
 def test_deeper_databases_are_looked_at_and_one_that_was_never_used_is_no_damage(here, home):
@@ -324,7 +325,7 @@ def test_an_interrupted_rollback_is_finished_by_fix(here, home, tmp_path, monkey
         os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
     (one,) = found(here, "interrupted-rollback")
-    assert one.level == "serious" and commands(one) == [f"safekept rollback --dir {project}"]
+    assert one.alarm and commands(one) == [f"safekept rollback --dir {project}"]
     assert found(here, "interrupted-rollback", home=home) == [], "asked about a home, only that is looked at"
     assert say("doctor", "--fix").out.startswith("Mended 1 finding\n")
     assert found(here, "interrupted-rollback") == []
@@ -358,7 +359,7 @@ def test_modes_that_are_too_wide_are_found_mended_and_put_back_by_undo(here, hom
     assert findings.keys() == wide.keys()
     key = findings[here.places.vault_key_file]
     assert (
-        key.level == "serious"
+        key.alarm
         and key.text == f"the key of the vault can be read or entered by others: {here.places.vault_key_file}"
     )
     assert key.evidence[0] == "its mode is 0640" and commands(key) == [
@@ -385,7 +386,7 @@ def test_a_key_that_everybody_could_read_is_said_even_though_opening_the_vault_c
     take(here, home)
     os.chmod(here.places.vault_key_file, 0o644)
     (one,) = found(here, "key-was-open")
-    assert one.evidence[0] == "its mode was 0644" and one.level == "serious"
+    assert one.evidence[0] == "its mode was 0644" and one.alarm
     assert stat.S_IMODE(os.stat(here.places.vault_key_file).st_mode) == 0o600
     assert found(here, "key-was-open") == found(here, "permissions") == []
 
@@ -411,7 +412,7 @@ def test_a_home_that_was_never_kept_and_one_without_a_snapshot(here, home):
     put(os.path.join(claude, "settings.json"), "{}")
     put(os.path.join(claude, "projects", "x.jsonl"), "{}")
     (one,) = found(here, "no-snapshot")
-    assert one.level == "serious" and commands(one) == ["safekept snapshot"]
+    assert one.level == "not-protected" and commands(one) == ["safekept snapshot"]
     take(here, home)
     assert found(here, "no-snapshot") == []
     (one,) = found(here, "home-unkept")
@@ -421,7 +422,7 @@ def test_a_home_that_was_never_kept_and_one_without_a_snapshot(here, home):
 def test_no_proof_in_ninety_days(here, home):
     snapshot = take(here, home)
     (one,) = found(here, "not-proven")
-    assert one.text == f"that {home} can be restored never was proven by a drill"
+    assert one.text == f"{home} has never passed a drill"
     assert commands(one) == ["safekept drill"]
 
     class Of:
@@ -435,15 +436,15 @@ def test_no_proof_in_ninety_days(here, home):
     assert found(here, "not-proven") == []
     aged(Of, 2 * 86400.0)
     (one,) = found(here, "not-proven")
-    assert "was last 91 days ago proven" in one.text
+    assert "last passed a drill 91 days ago" in one.text
 
 
 def test_the_only_key_matters_more_where_copies_are_elsewhere(here, home):
     take(here, home)
-    assert found(here, "key-only-here")[0].level == "advice"
+    assert not found(here, "key-only-here")[0].alarm
     there = here.changed(destinations=(DestinationSetting("nas", "sftp://nas/backups"),))
     (one,) = found(there, "key-only-here")
-    assert one.level == "serious"
+    assert one.alarm
     assert found(there, "no-copy-elsewhere") == []
     with opened(here) as repository:
         from safekept.vault.repo.keys import Secret
@@ -479,19 +480,26 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
 # context
 
 
-def test_a_schedule_that_fell_silent(here, home):
+def test_a_schedule_that_fell_silent_and_a_machine_that_slept(here, home, monkeypatch):
     take(here, home)
     (one,) = found(here, "no-schedule")
     from safekept.schedule.state import State, write_state
 
+    monkeypatch.setattr("safekept.actions.schedule.armed.why_not_armed", lambda *_: ("", ()))
+    slept = 0.0
+    monkeypatch.setattr("safekept.schedule.power.clocks", lambda: (1e9, slept))
     path = os.path.join(here.places.data_directory, "schedule", "state.json")
     os.makedirs(os.path.dirname(path))
     write_state(path, State(looked=time.time() - 600))
     assert found(here, "no-schedule") == found(here, "schedule-silent") == []
     write_state(path, State(looked=time.time() - 4 * 3600))
     (one,) = found(here, "schedule-silent")
-    assert one.level == "serious" and "last heard of 4 h ago" in one.text
-    assert commands(one) == ["safekept schedule show", "safekept schedule install"]
+    assert one.level == "partly" and "it last ran 4 h ago" in one.text
+    assert commands(one) == ["safekept schedule run", "safekept schedule show"]
+    assert "schedule-silent" in {each.code for each in look(here).verdict.reasons}, "status says the same"
+    slept = 3 * 3600.0
+    assert found(here, "schedule-silent") == [], "nothing is missed in sleep"
+    assert "schedule-silent" not in {each.code for each in look(here).verdict.reasons}
 
 
 def test_clocks_that_are_or_were_wrong(here, home):
@@ -523,7 +531,7 @@ def test_programs_that_the_settings_need(here, home):
     request = {"recipients": ("gpg:ABCDEF", "age1x"), "passphrase_command": "pass show vault"}
     names = {one.text.split()[0]: one for one in found(bare, "program-missing", **request)}
     assert names.keys() == {"git", "gpg", "ssh", "rclone", "pass"}
-    assert names["pass"].level == "serious" and names["git"].level == "advice"
+    assert names["pass"].alarm and names["git"].level == "note"
     assert names["rclone"].text == "rclone is not installed; it is needed to reach the destination cloud"
     assert found(here, "program-missing") == []
 
@@ -540,7 +548,7 @@ def test_room_that_nobody_gave_back_and_a_disk_that_is_nearly_full(here, home, m
     assert found(here, "disk-nearly-full") == []
     monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1000)
     (one,) = found(here, "disk-nearly-full")
-    assert one.level == "serious"
+    assert one.alarm
 
 
 def test_damage_that_the_last_check_noted_is_found(here, home, monkeypatch):
@@ -555,7 +563,7 @@ def test_damage_that_the_last_check_noted_is_found(here, home, monkeypatch):
     say = spoken(monkeypatch, here.places.user_home)
     assert say("vault", "check", "--read-data").code != 0
     (one,) = found(here, "vault-damaged")
-    assert one.level == "serious" and commands(one) == ["safekept vault repair"]
+    assert one.alarm and commands(one) == ["safekept vault repair"]
 
 
 def test_a_journal_that_is_torn_or_cannot_be_read_is_said_and_stops_nothing(here, home):
@@ -587,7 +595,7 @@ def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(her
 def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
     done = spoken(monkeypatch, here.places.user_home)("doctor")
-    assert done.code in (3, 4) and "there is no home at ~/.hermes, and nothing is kept" in done.out
+    assert done.code in (3, 4) and "no Hermes home at ~/.hermes, and nothing is kept" in done.out
     assert os.listdir(here.places.user_home) == []
 
 

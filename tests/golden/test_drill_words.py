@@ -15,7 +15,7 @@ from drills import flip, place_of_file, put
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.actions.status.status import look
-from safekept.core.process import process_space
+from safekept.core.processes.process import process_space
 from snapshots import take
 
 

@@ -115,6 +115,17 @@ def test_every_host_has_its_line_and_what_is_wrong_stands_below(fleet, say):
     assert max(map(len, shown.out.splitlines()[1:])) <= 80
 
 
+def test_a_wide_terminal_shows_more_and_nothing_at_the_right_is_ever_cut(fleet, say, monkeypatch):
+    monkeypatch.setattr("safekept.cli.commands.offsite.fleet.fleet_width", lambda: 120)
+    monkeypatch.setattr("safekept.cli.commands.offsite.fleet._days", lambda when: "1,234 d")
+    monkeypatch.setattr("safekept.actions.offsite.fleet_vault.FleetHome.proven", 1.0)
+    rows = say("fleet", fleet[0], *keys(fleet)).out.splitlines()[1:7]
+    assert max(map(len, rows)) <= 120
+    assert "brahe-with-a-very-long-name " in rows[2]
+    assert [row.split()[-1] for row in rows[1:4]] == ["ok", "OVERDUE", "ALARM"]
+    assert all("proven 1,234 d" in row for row in rows[1:6])
+
+
 @pytest.mark.parametrize(
     ("some", "more", "code"),
     [
@@ -138,7 +149,7 @@ def test_a_vault_without_its_key_is_shown_by_what_can_be_seen_and_can_be_late(fl
     assert [vault["state"] for vault in document["vaults"]] == ["locked"] * 5
     first = document["vaults"][0]
     assert first["snapshots"] == 2 and first["bytes"] > 10_000 and first["homes"] == []
-    assert first["reason"] == "no key that was given opens it" and first["level"] == "fresh"
+    assert first["reason"] == "no key that was given opens it" and first["level"] == "machine-lost"
     late = look_at_fleet(throwaway(tmp_path), FleetRequest(fleet[0]), now=time.time() + 3 * 86400)
     assert all(vault.overdue for vault in late.vaults) and late.exit_code == 3
     assert late.archives[0].overdue
@@ -146,9 +157,11 @@ def test_a_vault_without_its_key_is_shown_by_what_can_be_seen_and_can_be_late(fl
 
 def test_the_document_and_the_metrics_say_the_same(fleet, say):
     document = json.loads(say("fleet", fleet[0], *keys(fleet), "--json").out)
-    assert document["level"] == "alarm" and document["overdue_hours"] == 48.0
+    assert (document["level"], document["exit_code"]) == ("partly", 4) and document["overdue_hours"] == 48.0
     homes = {home["host"]: home for vault in document["vaults"] for home in vault["homes"]}
-    assert homes["curie"]["alarms"] == ["sessions 10 → 1", "messages 40 → 0"]
+    where = homes["curie"]["home"]
+    losses = ("sessions 10 → 1", "messages 40 → 0")
+    assert homes["curie"]["alarms"] == [f"lost in {where}: {text}" for text in losses]
     assert homes["brahe-with-a-very-long-name"]["overdue"] is True
     assert homes["ada"]["snapshots"] == 2 and homes["ada"]["databases"] == "sound"
     assert document["archives"] == [

@@ -87,15 +87,17 @@ def test_latest_is_the_quick_one_where_there_is_no_whole_one(here, home, say):
     assert "Newer state files" not in done.out
 
 
-def test_latest_with_a_path_is_the_newest_that_holds_it(here, home, say):
+def test_latest_with_a_path_is_the_whole_one_and_names_the_newer_part_that_holds_it(here, home, say):
     put(home, "SOUL.md", "first")
     whole = take(here, home).id[:8]
     put(home, "SOUL.md", "second")
     newer = quick(here, home)
     put(home, "SOUL.md", "hijacked")
     done = say("snapshot", "restore", "latest", "SOUL.md", "--yes")
-    assert done.code == 0 and f"  Snapshot   {newer} (" in done.out
-    assert read(home, "SOUL.md") == "second"
+    assert done.code == 0 and f"  Snapshot   {whole} (" in done.out
+    first = f"`latest` is the newest snapshot of the whole home; {newer} (quick) is newer"
+    assert done.out.splitlines()[0] == first
+    assert read(home, "SOUL.md") == "first"
     skill = next(
         os.path.relpath(os.path.join(directory, name), home)
         for directory, _, names in os.walk(os.path.join(home, "skills"))
@@ -107,11 +109,52 @@ def test_latest_with_a_path_is_the_newest_that_holds_it(here, home, say):
     assert os.path.exists(os.path.join(home, skill))
 
 
-def test_reading_takes_latest_for_the_newest(here, home, say):
+def test_latest_means_the_same_to_those_who_read(here, home, say):
+    put(home, "SOUL.md", "first")
     take(here, home)
     put(home, "SOUL.md", "second")
-    quick(here, home)
-    assert say("snapshot", "show", "latest", "SOUL.md").out == "second"
+    newer = quick(here, home)
+    assert say("snapshot", "show", "latest", "SOUL.md").out == "first"
+    assert say("snapshot", "show", newer, "SOUL.md").out == "second"
+
+
+NARROWED = {
+    "profile": ("--profile", "coder"),
+    "exclude": ("--exclude", "memories"),
+    "no secrets": ("--no-secrets",),
+    "quick": ("--quick",),
+}
+
+
+@pytest.mark.parametrize("how", NARROWED)
+def test_a_narrowed_snapshot_never_counts_as_the_newest_whole_one(here, home, say, how):
+    os.makedirs(os.path.join(home, "profiles", "coder"), exist_ok=True)
+    put(home, "profiles/coder/SOUL.md", "of a profile")
+    assert say("snapshot", "--exclude", "no-such-file").code == 0, "narrowed by a flag, whatever it meets"
+    whole = json.loads(say("snapshot", "--json").out)["id"]
+    part = json.loads(say("snapshot", *NARROWED[how], "--json").out)["id"]
+    rows = {one["id"]: one for one in json.loads(say("snapshot", "list", "--json").out)["snapshots"]}
+    assert (rows[whole]["partial"], rows[part]["partial"]) == (False, True)
+    assert sum(one["partial"] for one in rows.values()) == 2
+    plan = json.loads(say("snapshot", "restore", "latest", "--dry-run", "--json").out)
+    assert plan["snapshot"]["id"] == whole
+    drill = json.loads(say("drill", "--json").out)
+    assert drill["name"] == whole
+    status = json.loads(say("status", "--json").out)["homes"][0]
+    assert (status["last_snapshot"]["id"], status["last_whole"]["id"]) == (part, whole)
+    kept = json.loads(say("snapshot", "forget", "--keep-last", "1", "--dry-run", "--json").out)["plan"][
+        "keep"
+    ]
+    assert {whole, part} <= {one["id"] for one in kept}, "each kind keeps its own newest"
+
+
+def test_a_home_of_which_there_are_only_parts_is_not_protected(here, home, say):
+    assert say("snapshot", "--no-secrets").code == 0
+    found = json.loads(say("status", "--json").out)["verdict"]
+    assert (found["level"], found["reasons"][0]["code"]) == ("not-protected", "no-whole-snapshot")
+    assert json.loads(say("status", "--short", "--json").out)["level"] == "not-protected"
+    assert say("snapshot").code == 0
+    assert "no-whole-snapshot" not in say("status", "--json").out
 
 
 # Numbers

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 def status(home: PathLike | None = None, *, layout: str = "") -> Status:
     """Am I protected? The verdict, and what it rests on. Nothing is changed, and no home is read.
 
-    `verdict.level` is `protected`, `not-protected` or `alarm`; `verdict.reasons` say why, `verdict.next`
-    what to do. `as_dict()` is what `safekept status --json` prints.
+    `verdict.level` is a rung of the ladder: `not-protected`, `partly`, `this-machine` or `machine-lost`;
+    `verdict.alarm` says whether something is lost or broken, `verdict.reasons` why, `verdict.next` what to
+    do. `as_dict()` is what `safekept status --json` prints, without the agents and their settings.
 
     >>> safekept.status().verdict.level
     'not-protected'
     >>> _ = safekept.snapshot()
-    >>> safekept.status().verdict.level
-    'protected'
+    >>> [reason.code for reason in safekept.status().verdict.reasons]
+    ['key-only-here', 'not-proven', 'no-schedule', 'no-copy-elsewhere']
     """
     from safekept.actions.status.status import look
 

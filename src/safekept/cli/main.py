@@ -215,7 +215,7 @@ def run(arguments: list[str]) -> int:
         if lost is not None:
             _drop_output()
             return _told(1, Console(as_json=False, program=console.program).error, lost)
-        from safekept.cli.unforeseen import unforeseen
+        from .unforeseen import unforeseen
 
         return _told(1, console.error, unforeseen(error))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 
 from safekept.core.next_step import Step
 
@@ -22,6 +24,13 @@ def width() -> int:
     if sys.stdout is None or not sys.stdout.isatty():
         return NARROW
     return max(40, min(WIDE, shutil.get_terminal_size().columns))
+
+
+def height() -> int:
+    """Lines that a terminal shows at once; 0 elsewhere, where nothing scrolls away."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return 0
+    return max(10, shutil.get_terminal_size().lines)
 
 
 def folded(text: str, first: int, indent: int, columns: int) -> list[str]:
@@ -42,6 +51,7 @@ class Screen:
     def __init__(self, console: Console, user_home: str = "") -> None:
         self.console, self._user = console, user_home.rstrip("/")
         self.columns = width()
+        self._lines: list[tuple[str, dict[str, object]]] | None = None  # what is held back, to be cut
 
     def path(self, path: str) -> str:
         """A path as a person calls it."""
@@ -59,15 +69,41 @@ class Screen:
         own = re.compile(re.escape(self._user) + r"(?=/|$|[\s,;:])")
         return "".join(part if part.startswith(command) else own.sub("~", part) for part in parts)
 
+    @contextlib.contextmanager
+    def first_lines(self, more: str) -> Iterator[None]:
+        """What is said inside, and of it no more than a terminal shows at once: `more` says so then."""
+        self._lines = []
+        try:
+            yield
+        finally:
+            lines, self._lines = self._lines, None
+            rows = height()
+            cut = rows and len(lines) > rows - 1  # the prompt comes below
+            for text, style in lines[: rows - 2] if cut else lines:
+                self.console.line(text, **style)
+            if cut:
+                self.console.line(more)
+
+    def line(self, text: str = "", **style: object) -> None:
+        if self._lines is None:
+            self.console.line(text, **style)
+        else:
+            self._lines.append((text, style))
+
     def headline(self, text: Step, **style: object) -> None:
         for line in folded(self.text(text), 0, 2, self.columns):
-            self.console.line(line, bold=True, **style)
+            self.line(line, bold=True, **style)
 
     def heading(self, text: str) -> None:
-        self.console.line(text, bold=True)
+        self.line(text, bold=True)
+
+    def one_line(self, label: str, text: str) -> None:
+        """A fact that has one line and no more; what does not fit is cut."""
+        text, room = self.text(path_text(text)), self.columns - LABEL
+        self.line(f"  {label:<{LABEL - 2}}" + (text if len(text) <= room else text[: room - 1] + "…"))
 
     def fact(self, label: str, text: Step, *, top: bool = False) -> None:
         """`  Snapshot   7 min ago, …`; a `top` one stands at the margin and belongs to no home."""
         start = f"{label:<{LABEL}}" if top else f"  {label:<{LABEL - 2}}"
         for number, line in enumerate(folded(self.text(text), LABEL, LABEL, self.columns)):
-            self.console.line((start if number == 0 else " " * LABEL) + line)
+            self.line((start if number == 0 else " " * LABEL) + line)

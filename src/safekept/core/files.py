@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .errors import SafekeptError
-from .process import left_behind, owner_mark
+from .processes.process import left_behind, owner_mark
 
 if TYPE_CHECKING:
     import ctypes

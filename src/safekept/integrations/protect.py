@@ -255,9 +255,12 @@ def _remember(call: Call, place: Place, outcome: Outcome) -> None:
         return
     kept = bool(outcome.checkpoints or outcome.home_point)
     failure = outcome.failures[0].what if outcome.failures else ""
+    unkept = ""
+    if call.kind == "before" and call.shell and not kept and not outcome.off:
+        unkept = failure or next((f"{one.path}: {one.detail or one.reason}" for one in outcome.skipped), "")
 
     def write() -> None:
-        record_host_call(place.data_directory, call.host, kept=kept, failure=failure)
+        record_host_call(place.data_directory, call.host, kept=kept, failure=failure, unkept=unkept)
 
     _later(place, write)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from safekept.actions.status.short_status import short_status
 
+from .connecting.overview import host_statuses
 from .places import Place
 
 
 def short_line(place: Place) -> str:
-    """How the default home is. Raises what a home that cannot be named raises."""
-    located = place.context.locate(existing=False)
+    """How everything is. Raises what a home that cannot be named raises."""
+    place.context.locate(existing=False)
     hours = place.settings.number("status.stale_hours")
-    return f"safekept: {short_status(place.context, located.home, stale_hours=hours).text}\n"
+    found = short_status(place.context, hosts=host_statuses(place.context), stale_hours=hours)
+    return f"safekept: {found.text}\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 
 SUPPLIES = "/sys/class/power_supply"
@@ -88,3 +89,26 @@ def _read(supplies: str, name: str, fact: str) -> str:
             return file.read(100).strip()
     except OSError:
         return ""
+
+
+def clocks() -> tuple[float, float]:
+    """Seconds since this machine was started, and how many of them it slept; (0, 0) where nothing says."""
+    try:
+        up, awake = time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC)
+    except (AttributeError, OSError):
+        return 0.0, 0.0
+    return up, max(0.0, up - awake)
+
+
+def awake_since(since: float, now: float, slept_then: float) -> float:
+    """Seconds since then for which this machine was on and not asleep: nothing is missed in its sleep.
+
+    `slept_then` is what `clocks` said at that moment. Where the machine was started later, it has been on
+    since its start only.
+    """
+    passed, (up, slept) = max(0.0, now - since), clocks()
+    if not up:
+        return passed
+    if up < passed:
+        return max(0.0, up - slept)
+    return max(0.0, passed - max(0.0, slept - slept_then))

@@ -53,6 +53,7 @@ class State:
     tasks: dict[str, Past] = field(default_factory=dict)
     run: RunNote | None = None  # the last one that had anything to do
     looked: float = 0.0  # when it was last looked whether anything is due
+    slept: float = 0.0  # seconds that this machine had slept since its start, at that moment
 
     def past(self, name: str) -> Past:
         return self.tasks.get(name) or Past()
@@ -65,7 +66,12 @@ def read_state(path: str) -> State:
         if document["version"] != VERSION:
             return State()
         tasks = {str(name): _past(fields) for name, fields in document["tasks"].items()}
-        return State(tasks, _run(document.get("run")), float(document.get("looked") or 0.0))
+        return State(
+            tasks,
+            _run(document.get("run")),
+            float(document.get("looked") or 0.0),
+            float(document.get("slept") or 0.0),
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return State()
 
@@ -75,6 +81,7 @@ def write_state(path: str, state: State) -> None:
     document = {
         "version": VERSION,
         "looked": state.looked,
+        "slept": state.slept,
         "run": asdict(state.run) if state.run else None,
         "tasks": {name: asdict(past) for name, past in sorted(state.tasks.items())},
     }

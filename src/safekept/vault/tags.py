@@ -31,6 +31,10 @@ KINDS = (QUICK, MANUAL, SCHEDULED, PRE_UPDATE, PRE_MIGRATION, PRE_IMPORT, PRE_RE
 OTHER = "other"
 
 INCOMPLETE = "incomplete"
+#: It holds a part of the home only, because its run was asked for a part.
+PARTIAL = "partial"
+#: Kinds that hold a part of a home by what they are.
+PARTS = frozenset({QUICK, PRE_CHANGE, ADOPTED})
 PIN = "pin"
 FORGOTTEN = "forgotten"
 #: Taken at the end of a session, by nobody's wish.
@@ -65,6 +69,11 @@ def state_of(snapshot: Snapshot) -> str:
 
 def is_incomplete(snapshot: Snapshot) -> bool:
     return INCOMPLETE in snapshot.tags
+
+
+def is_partial(snapshot: Snapshot) -> bool:
+    """Whether it holds less than the settings select: asked for so, or by its kind. Not: incomplete."""
+    return PARTIAL in snapshot.tags or kind_of(snapshot) in PARTS
 
 
 def pinned_until(snapshot: Snapshot) -> str | None:

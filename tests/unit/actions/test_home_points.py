@@ -21,11 +21,7 @@ from safekept.actions.projects.home_points import paths as home_point_paths
 from safekept.actions.projects.home_points import take as home_points
 from safekept.actions.projects.home_points.paths import HomePointTooLarge, OutsideHome, unknown_paths
 from safekept.actions.projects.home_points.point import HomePoint, NotInHomePoint
-from safekept.actions.projects.home_points.rollback import (
-    HomeRollback,
-    HomeRollbackRequest,
-    roll_back_home,
-)
+from safekept.actions.projects.home_points.rollback import HomeRollback, HomeRollbackRequest, roll_back_home
 from safekept.actions.projects.home_points.take import before_home_change, snapshot_if_due
 from safekept.actions.projects.home_points.timeline import home_around, home_timeline
 from safekept.actions.projects.home_points.timeline import home_points as listed_points

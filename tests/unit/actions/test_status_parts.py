@@ -158,11 +158,11 @@ def test_a_look_takes_no_lock_and_opens_no_index(tmp_path, monkeypatch):
 
     state = fresh(tmp_path)
     monkeypatch.setattr(Repository, "lock", lambda *a, **k: pytest.fail("a lock was taken"))
-    assert look(state.context).verdict.level == "protected"
+    assert look(state.context).verdict.level == "this-machine"
     # The one thing that needs the index is the account of the newest snapshot; without it, all else is said.
     monkeypatch.setattr(Index, "lookup_all", lambda *a, **k: [])
     found = look(state.context)
-    assert found.verdict.level == "protected"
+    assert found.verdict.level == "this-machine"
     assert found.homes[0].coverage is None
 
 
@@ -172,7 +172,7 @@ def test_a_home_with_a_name_that_is_no_text_is_known_again(tmp_path, monkeypatch
     assert say("snapshot").code == 0
     found = look(state.context)
     assert [(home.home, home.snapshots) for home in found.homes] == [(state.home, 1)]
-    assert found.verdict.level == "protected"
+    assert "no-snapshot" not in {one.code for one in found.verdict.reasons}
 
 
 def test_what_the_journal_remembers_of_another_vault_protects_nobody(tmp_path):

@@ -1,4 +1,4 @@
-"""The verdict: what makes a user protected, what does not, and what is an alarm; each with what to do."""
+"""The verdict: which rung of the ladder each fact leaves, what is an alarm, and what to do about each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import pytest
 
 from safekept.actions.alarms.alarms import Alarm
 from safekept.actions.drill.receipts import Receipt, Row
+from safekept.actions.hosts.calls import HostCalls
 from safekept.actions.status.coverage import Coverage, coverage_of
 from safekept.actions.status.destination_status import DestinationStatus
+from safekept.actions.status.findings.everything import every_finding
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.home_summary import Failure, LastSnapshot
+from safekept.actions.status.host_status import ConnectionStatus, HostStatus, UnconnectedProfile
 from safekept.actions.status.project_summaries import KeptProject, KeptProjects
+from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.vault_status import OPEN, SHUT, Checked, VaultStatus
 from safekept.actions.status.verdict import Verdict, judge
 from safekept.actions.vault.keys.keys import GENERATED, ListedKey
@@ -21,10 +25,29 @@ from safekept.home.landing.leftover import Leftover
 NOW = 1_800_000_000.0
 HOUR = 3600.0
 LAST = LastSnapshot("a" * 64, NOW - HOUR, "manual", "sound", True, 10, 1000)
-HOME = HomeStatus("/h/.hermes", "hermes", True, True, snapshots=1, last=LAST, whole=LAST, verified=LAST)
 KEY = ListedKey("k" * 64, GENERATED, "", "ada@here", True)
-VAULT = VaultStatus("/v", OPEN, id="v" * 64, keys=(KEY,), key_file="/c/vault.key")
+VAULT = VaultStatus("/v", OPEN, id="v" * 64, keys=(KEY,), key_file="/c/vault.key", second_way="kit")
+ARMED = ScheduleStatus(looked=NOW - 600, installed="systemd", state="done")
 NAS = DestinationStatus("nas", "sftp://nas/x", ("vault",), last=NOW - HOUR)
+
+
+def drilled(ok: bool, age: float = HOUR) -> Receipt:
+    row = Row("databases", "passed" if ok else "failed")
+    return Receipt("o", "snapshot", "a" * 64, "/h/.hermes", NOW - age, 1.0, ok, (row,))
+
+
+HOME = HomeStatus(
+    "/h/.hermes",
+    "hermes",
+    True,
+    True,
+    snapshots=1,
+    last=LAST,
+    whole=LAST,
+    verified=LAST,
+    proof=drilled(True),
+    drill=drilled(True),
+)
 
 
 def verdict(
@@ -33,8 +56,26 @@ def verdict(
     destinations: tuple[DestinationStatus, ...] = (),
     projects: KeptProjects | None = None,
     alarms: tuple[Alarm, ...] = (),
+    schedule: ScheduleStatus = ARMED,
+    hosts: tuple[HostStatus, ...] = (),
+    declined: tuple[str, ...] = (),
 ) -> Verdict:
-    return judge((home,), vault, projects or KeptProjects("/c"), destinations, alarms, now=NOW)
+    found = every_finding(
+        (home,),
+        vault,
+        alarms=alarms,
+        destinations=destinations,
+        projects=projects,
+        schedule=schedule,
+        hosts=hosts,
+        now=NOW,
+    )
+    return judge(found, declined=declined, age=HOUR)
+
+
+def codes(found: Verdict) -> list[str]:
+    """The reasons, without the one that says that nothing is off this machine."""
+    return [one.code for one in found.reasons if one.code != "no-copy-elsewhere"]
 
 
 def changed(**changes: object) -> HomeStatus:
@@ -42,7 +83,8 @@ def changed(**changes: object) -> HomeStatus:
 
 
 def last(**changes: object) -> HomeStatus:
-    return changed(last=dataclasses.replace(LAST, **changes))  # type: ignore[arg-type]
+    one = dataclasses.replace(LAST, **changes)  # type: ignore[arg-type]
+    return changed(last=one, whole=one)
 
 
 def remark(outcome: str, path: str = "x") -> Coverage:
@@ -51,36 +93,30 @@ def remark(outcome: str, path: str = "x") -> Coverage:
     )
 
 
-def drilled(ok: bool) -> Receipt:
-    row = Row("databases", "passed" if ok else "failed")
-    return Receipt("o", "snapshot", "a" * 64, "/h/.hermes", NOW - HOUR, 1.0, ok, (row,))
-
-
 PROTECTED = {
     "an hour old": HOME,
     "almost stale": last(time=NOW - 26 * HOUR + 1),
     "not verified yet": last(databases="unverified"),
     "rules leave something out": changed(coverage=remark("excluded")),
     "a link leads out": changed(coverage=remark("outside"), last=dataclasses.replace(LAST, complete=False)),
-    "a quick one after a whole one": last(kind="quick", quick=True),
+    "a quick one after a whole one": changed(last=dataclasses.replace(LAST, kind="quick", partial=True)),
     "litter of a landing": changed(leftovers=(Leftover("o", False, "/p"),)),
-    "a proven restore": changed(drill=drilled(True), proof=drilled(True)),
+    "a proof of last month": changed(proof=drilled(True, 89 * 24 * HOUR)),
 }
 
 
 @pytest.mark.parametrize("name", PROTECTED)
-def test_what_is_well_is_protected(name):
+def test_what_is_well_is_protected_on_this_machine(name):
     found = verdict(PROTECTED[name])
-    assert (found.level, found.exit_code, found.reasons) == ("protected", 0, ())
-    assert found.text.startswith("Protected, on this machine only: the last snapshot is ")
+    assert (found.level, found.exit_code, codes(found)) == ("this-machine", 0, [])
+    assert found.text == "Protected on this machine: the last snapshot is 60 min old"
+    assert found.next == ("Name a place off this machine, then push: `safekept destinations add PLACE`",)
 
 
-def test_the_advice_follows_what_is_missing_for_the_worst_day():
-    assert verdict().next == ("Keep the key elsewhere, too: `safekept vault kit`",)
-    kept = dataclasses.replace(VAULT, second_way="passphrase")
-    assert verdict(vault=kept).next == ("Copy it off this machine: `safekept push URL`",)
-    found = verdict(vault=kept, destinations=(NAS,))
-    assert (found.text, found.next) == ("Protected: the last snapshot is 60 min old", ())
+def test_a_copy_elsewhere_that_can_be_opened_is_the_highest_rung():
+    found = verdict(destinations=(NAS,))
+    assert (found.level, found.exit_code, found.reasons, found.next) == ("machine-lost", 0, (), ())
+    assert found.text == "Protected if the machine is lost: the last snapshot is 60 min old"
 
 
 STALE = {
@@ -105,30 +141,44 @@ STALE = {
         "state.db in /h/.hermes could not be stored: why",
         "`safekept snapshot`",
     ),
-    "quick-only": (
-        changed(last=dataclasses.replace(LAST, quick=True), whole=None),
-        "only state files of /h/.hermes are kept; there is no whole snapshot",
+    "no-whole-snapshot": (
+        changed(last=dataclasses.replace(LAST, partial=True), whole=None),
+        "there is no whole snapshot of /h/.hermes, only parts of it",
         "`safekept snapshot`",
+    ),
+    "not-proven": (
+        changed(proof=None, drill=None),
+        "/h/.hermes has never passed a drill",
+        "`safekept drill`",
     ),
     "no-home": (
         changed(exists=False, last=None),
-        "there is no home at /h/.hermes, and nothing is kept",
+        "no Hermes home at /h/.hermes, and nothing is kept",
         "Name the home: `safekept status --home PATH`",
     ),
 }
 
 
+NOTHING_KEPT = {"no-snapshot", "no-whole-snapshot", "no-home"}
+
+
 @pytest.mark.parametrize("code", STALE)
-def test_what_is_missing_or_old_means_not_protected(code):
+def test_what_is_missing_or_old_is_not_green(code):
     home, text, step = STALE[code]
     found = verdict(home)
-    assert (found.level, found.exit_code) == ("not-protected", 3)
-    assert [reason.code for reason in found.reasons] == [code]
-    assert (found.text, found.next[0]) == (f"Not protected: {text}", step)
+    word, level = ("Not", "not-protected") if code in NOTHING_KEPT else ("Partly", "partly")
+    assert (found.level, found.exit_code, found.alarm) == (level, 3, False)
+    assert code in codes(found) and found.reasons[0].code == code
+    assert (found.text, found.next[0]) == (f"{word} protected: {text}", step)
+
+
+def test_a_proof_that_is_too_old_counts_as_none():
+    found = verdict(changed(proof=drilled(True, 91 * 24 * HOUR)))
+    assert found.text == "Partly protected: /h/.hermes last passed a drill 91 days ago"
 
 
 def test_an_older_failure_does_not_count_and_an_interrupted_one_says_so():
-    assert verdict(changed(failure=Failure("o", NOW - 2 * HOUR, "failed", "x"))).level == "protected"
+    assert codes(verdict(changed(failure=Failure("o", NOW - 2 * HOUR, "failed", "x")))) == []
     found = verdict(changed(failure=Failure("o", NOW - 5, "interrupted", "Ctrl-C")))
     assert "was interrupted 5 s ago: Ctrl-C" in found.text
 
@@ -151,8 +201,8 @@ ALARMS = {
     ),
     "interrupted-landing": (
         changed(leftovers=(Leftover("o", True, "/p"),)),
-        "a restore or import into /h/.hermes was cut off half way; the next command takes it back",
-        "`safekept snapshot`",
+        "a restore or import into /h/.hermes was cut off half way",
+        "Take it back, and change nothing else: `safekept doctor --fix`",
     ),
 }
 
@@ -161,9 +211,14 @@ ALARMS = {
 def test_what_is_lost_or_would_be_is_an_alarm(code):
     home, text, step = ALARMS[code]
     found = verdict(home)
-    assert (found.level, found.exit_code) == ("alarm", 4)
-    assert [reason.code for reason in found.reasons] == [code]
-    assert (found.text, found.next[0]) == (f"ALARM: {text}", step)
+    rung = "not protected" if code == "home-gone" else "partly protected"
+    assert (found.level, found.exit_code, found.alarm) == (
+        {"partly protected": "partly"}.get(rung, "not-protected"),
+        4,
+        True,
+    )
+    assert codes(found) == [code]
+    assert (found.text, found.next[0]) == (f"ALARM, {rung}: {text}", step)
 
 
 def test_advice_never_names_a_generation_that_was_not_verified():
@@ -180,7 +235,7 @@ def test_commands_name_a_home_that_is_not_the_default_one():
 
 
 def test_another_home_that_is_gone_is_no_reason():
-    assert verdict(changed(default=False, exists=False)).level == "protected"
+    assert verdict(changed(default=False, exists=False)).level == "this-machine"
 
 
 def test_a_vault_that_is_shut_comes_with_its_own_advice():
@@ -188,7 +243,7 @@ def test_a_vault_that_is_shut_comes_with_its_own_advice():
     found = verdict(vault=VaultStatus("/v", SHUT, error))
     assert (found.exit_code, found.text, found.next) == (
         4,
-        "ALARM: The key does not fit",
+        "ALARM, not protected: The key does not fit",
         ("Use the right one",),
     )
 
@@ -197,26 +252,104 @@ def test_damage_that_is_known_of_the_vault_is_an_alarm():
     found = verdict(vault=dataclasses.replace(VAULT, check=Checked(NOW, False, 1.0, 3)))
     assert (found.exit_code, found.next) == (4, ("`safekept vault repair`",))
     found = verdict(vault=dataclasses.replace(VAULT, damaged={"f": "torn"}))
-    assert found.text == "ALARM: 1 snapshot file in the vault cannot be read"
+    assert found.text == "ALARM, partly protected: 1 snapshot file in the vault cannot be read"
     assert verdict(vault=dataclasses.replace(VAULT, check=Checked(NOW, True, 0.0))).exit_code == 0
 
 
 def test_a_vault_on_another_machine_is_off_this_host_and_needs_a_second_way_in():
-    remote = dataclasses.replace(VAULT, place="sftp://nas/vault")
-    assert verdict(vault=remote).reasons[0].code == "no-recovery-key"
+    remote = dataclasses.replace(VAULT, place="sftp://nas/vault", second_way="")
+    assert verdict(vault=remote).reasons[0].code == "key-only-here"
     found = verdict(vault=dataclasses.replace(remote, second_way="kit"))
-    assert found.text == "Protected: the last snapshot is 60 min old"
+    assert found.level == "machine-lost"
     beside = dataclasses.replace(VAULT, place="file:/mnt/vault")
-    assert verdict(vault=beside).text.startswith("Protected, on this machine only")
+    assert verdict(vault=beside).level == "this-machine"
 
 
-def test_copies_that_only_this_host_could_open_are_no_protection():
-    found = verdict(destinations=(NAS,))
-    assert found.exit_code == 4
-    assert found.text.startswith("ALARM: not protected: only this machine holds the vault's key")
-    assert found.next == ("`safekept vault key add --recovery`",)
-    for way in ("passphrase", "kit"):
-        assert verdict(vault=dataclasses.replace(VAULT, second_way=way), destinations=(NAS,)).exit_code == 0
+def test_a_key_that_exists_once_is_never_green_and_with_copies_it_is_an_alarm():
+    once = dataclasses.replace(VAULT, second_way="")
+    found = verdict(vault=once)
+    assert (found.level, found.exit_code) == ("partly", 3)
+    assert found.text == "Partly protected: the only key of the vault is on this machine"
+    assert found.next[0] == "Add a passphrase that you know: `safekept vault key add --recovery`"
+    found = verdict(vault=once, destinations=(NAS,))
+    assert (found.level, found.exit_code) == ("not-protected", 4)
+    assert found.text.startswith(
+        "ALARM, not protected: the only key of the vault is on this machine: without"
+    )
+    written = dataclasses.replace(once, kit=NOW - HOUR)
+    assert "`safekept push --acknowledge-kit`" in verdict(vault=written).next[1]
+
+
+def claude(**changes: object) -> HostStatus:
+    one = HostStatus("claude-code", "Claude Code", found="/h/.claude", used=NOW - HOUR)
+    return dataclasses.replace(one, **changes)  # type: ignore[arg-type]
+
+
+def test_an_agent_that_works_here_and_is_not_connected_is_not_green_until_a_person_declines():
+    found = verdict(hosts=(claude(),))
+    assert (found.level, codes(found)) == ("partly", ["host-not-connected"])
+    assert found.next == ("`safekept connect claude-code`",)
+    assert verdict(hosts=(claude(),), declined=("not-connected:claude-code",)).level == "this-machine"
+    idle = claude(used=NOW - 15 * 24 * HOUR)
+    assert verdict(hosts=(idle,)).level == "this-machine", "settings that lie about are nobody's agent"
+
+
+def test_a_profile_that_works_here_and_is_not_connected_is_not_green():
+    place = ConnectionStatus("/h/.hermes/config.yaml", "/h/.hermes")
+    coder = UnconnectedProfile("coder", ("--home", "/h/.hermes/profiles/coder"))
+    host = HostStatus("hermes", "Hermes", "/h/.hermes", places=(place,), used=NOW, unconnected=(coder,))
+    found = verdict(hosts=(host,))
+    assert found.text == "Partly protected: 1 of 2 Hermes profiles connected; not: coder"
+    assert found.next == ("`safekept connect hermes --home /h/.hermes/profiles/coder`",)
+
+
+def test_a_command_where_nothing_could_be_kept_counts_for_seven_days():
+    place = ConnectionStatus("/h/.claude/settings.json")
+    for days, level in ((6.9, "partly"), (7.1, "this-machine")):
+        when = NOW - days * 24 * HOUR
+        calls = HostCalls("claude-code", NOW, NOW, calls=9, unkept="/: not a project", unkept_at=when)
+        found = verdict(hosts=(claude(places=(place,), calls=calls),))
+        assert found.level == level
+    key = f"unkept-command:claude-code:{int(NOW - 60)}"
+    calls = dataclasses.replace(calls, unkept_at=NOW - 60)
+    hosts = (claude(places=(place,), calls=calls),)
+    assert verdict(hosts=hosts).next == (f"Once you have seen to it: `safekept status --acknowledge {key}`",)
+    assert verdict(hosts=hosts, declined=(key,)).level == "this-machine"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "code", "text"),
+    [
+        (ScheduleStatus(), "no-schedule", "nothing takes snapshots by itself"),
+        (
+            dataclasses.replace(
+                ARMED, trouble="the schedule calls /gone/safekept, which is not there any more"
+            ),
+            "schedule-not-armed",
+            "the schedule calls /gone/safekept, which is not there any more",
+        ),
+        (
+            dataclasses.replace(ARMED, looked=NOW - 9 * HOUR, missed=4 * HOUR),
+            "schedule-silent",
+            "the schedule missed its time: it last ran 9 h ago",
+        ),
+        (
+            ScheduleStatus(installed="cron", missed=4 * HOUR),
+            "schedule-silent",
+            "the schedule was installed 4 h ago and never ran",
+        ),
+    ],
+)
+def test_a_schedule_that_will_not_run_is_not_green(schedule, code, text):
+    found = verdict(schedule=schedule)
+    assert (found.level, codes(found), found.text) == ("partly", [code], f"Partly protected: {text}")
+
+
+def test_a_machine_that_slept_missed_nothing():
+    asleep = dataclasses.replace(ARMED, looked=NOW - 9 * HOUR, missed=0.5 * HOUR)
+    assert verdict(schedule=asleep).level == "this-machine"
+    just_installed = ScheduleStatus(installed="cron", missed=0.1 * HOUR)
+    assert verdict(schedule=just_installed).level == "this-machine"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +367,7 @@ def test_a_copy_off_this_host_that_is_missing_or_old_means_not_protected(destina
     found = verdict(vault=dataclasses.replace(VAULT, second_way="kit"), destinations=(destination,))
     assert (found.exit_code, found.text, found.next) == (
         3,
-        f"Not protected: {text}",
+        f"Partly protected: {text}",
         ("`safekept push nas`",),
     )
 
@@ -242,7 +375,7 @@ def test_a_copy_off_this_host_that_is_missing_or_old_means_not_protected(destina
 def test_a_project_whose_checkpoints_fail_means_not_protected_while_it_is_there():
     project = KeptProject("/p", "live", NOW - 9, NOW - 1, "no room", "", "")
     found = verdict(projects=KeptProjects("/c", (project,)))
-    assert (found.exit_code, found.text) == (3, "Not protected: checkpoints of /p fail: no room")
+    assert (found.exit_code, found.text) == (3, "Partly protected: checkpoints of /p fail: no room")
     gone = dataclasses.replace(project, presence="orphan")
     better = dataclasses.replace(project, last=NOW)
     assert verdict(projects=KeptProjects("/c", (gone, better))).exit_code == 0
@@ -251,20 +384,18 @@ def test_a_project_whose_checkpoints_fail_means_not_protected_while_it_is_there(
 def test_a_rollback_that_was_cut_off_is_an_alarm():
     project = KeptProject("/p q", "live", NOW, 0.0, "", "", "", cut_off=True)
     found = verdict(projects=KeptProjects("/c", (project,)))
-    assert found.text == "ALARM: a rollback of /p q was cut off half way; the next one makes it right"
-    assert found.next == ("`safekept rollback --dir '/p q'`",)
+    assert found.text == "ALARM, partly protected: a rollback of /p q was cut off half way"
+    assert found.next == ("Finish it or take it back: `safekept rollback --dir '/p q'`",)
 
 
 def test_the_worst_comes_first_and_nothing_is_left_out():
     alarm = Alarm(
         kind="loss", text="skills 9 → 0", home="/h/.hermes", restore=("safekept snapshot restore x",)
     )
-    home = changed(
-        last=dataclasses.replace(LAST, time=NOW - 99 * HOUR), failure=Failure("o", NOW, "failed", "x")
-    )
+    home = dataclasses.replace(last(time=NOW - 99 * HOUR), failure=Failure("o", NOW, "failed", "x"))
     found = verdict(home, alarms=(alarm,))
-    assert [reason.code for reason in found.reasons] == ["alarm-loss", "stale", "snapshot-failed"]
-    assert found.text == "ALARM: lost in /h/.hermes: skills 9 → 0"
+    assert codes(found) == ["alarm-loss", "stale", "snapshot-failed"]
+    assert found.text == "ALARM, partly protected: lost in /h/.hermes: skills 9 → 0"
     assert found.next == (
         "`safekept snapshot restore x`",
         f"Once you have seen to it: `safekept status --acknowledge {alarm.id}`",
@@ -274,4 +405,4 @@ def test_the_worst_comes_first_and_nothing_is_left_out():
 def test_a_failed_drill_is_told_once_where_there_is_an_alarm_about_it():
     alarm = Alarm(kind="drill", text="the drill failed", home="/h/.hermes")
     found = verdict(changed(drill=drilled(False)), alarms=(alarm,))
-    assert [reason.code for reason in found.reasons] == ["alarm-drill"]
+    assert codes(found) == ["alarm-drill"]

@@ -32,7 +32,7 @@ from safekept.core.entries import (
     Remark,
 )
 from safekept.core.files import NoRoom
-from safekept.core.process import process_space
+from safekept.core.processes.process import process_space
 
 GONE = EntryLost(Remark("b", Outcome.GONE, "vanished before it was read"))
 

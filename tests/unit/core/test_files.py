@@ -16,7 +16,7 @@ from safekept.core.files import (
     sweep_temporaries,
 )
 from safekept.core.locks import AlreadyRunning, process_lock
-from safekept.core.process import process_space
+from safekept.core.processes.process import process_space
 
 
 def names(directory):

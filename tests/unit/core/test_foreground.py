@@ -9,13 +9,18 @@ import sys
 
 import pytest
 
-from safekept.core.foreground import CommandNotExecutable, CommandNotFound, find_program, run_in_foreground
+from safekept.core.processes.foreground import (
+    CommandNotExecutable,
+    CommandNotFound,
+    find_program,
+    run_in_foreground,
+)
 from terminals import Terminal
 
 #: Runs its arguments in the foreground, and says how that ended.
 RUNNER = """
 import sys
-from safekept.core.foreground import run_in_foreground
+from safekept.core.processes.foreground import run_in_foreground
 end = run_in_foreground(sys.argv[1:])
 print("status", end.status, "signal", end.signal, flush=True)
 """

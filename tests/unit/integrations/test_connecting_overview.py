@@ -10,8 +10,8 @@ import pytest
 
 from connected import connect, disconnect, program_in, read, write
 from contexts import throwaway
+from safekept.actions.doctor.case import DoctorRequest
 from safekept.actions.doctor.diagnosis import examine
-from safekept.actions.doctor.finding import DoctorRequest
 from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.hosts.connections import connections
 from safekept.actions.status.host_status import HostStatus
@@ -81,7 +81,7 @@ def test_an_entry_that_is_gone_is_said_with_the_command_that_brings_it_back(user
     ]
     found = look(user, hosts=host_statuses(user))
     (reason,) = [one for one in found.verdict.reasons if one.code == "connection-gone"]
-    assert reason.next == (mend, f"Or, where that is meant: `safekept disconnect {host.name}`")
+    assert reason.fix == (mend, f"Or, where that is meant: `safekept disconnect {host.name}`")
     assert not status_of(user, host.name).connected
 
 
@@ -104,7 +104,7 @@ def test_entries_that_are_not_complete_are_said(user, tmp_path):
     (trouble,) = troubles(user, "claude-code")
     assert trouble == (
         "partly",
-        f"Claude Code is connected by entries that are old or not complete in {path}",
+        f"Claude Code will not load all of safekept at its next start: entries in {path} are old",
         "`safekept connect claude-code`",
     )
     assert status_of(user, "claude-code").connected
@@ -168,7 +168,7 @@ def test_a_switch_of_the_host_itself_is_said_plainly(user, tmp_path, name, file,
     verdict = look(user, hosts=host_statuses(user)).verdict
     assert not [one for one in verdict.reasons if one.code.startswith("connection")]
     found = examine(user, DoctorRequest(hosts=host_statuses(user)))
-    assert ("connection-switched-off", "advice") in [(one.code, one.level) for one in found.findings]
+    assert ("connection-switched-off", "note") in [(one.code, one.level) for one in found.findings]
     disconnect(user, HOSTS[name])
     assert read(path) == json.dumps(document).encode()
 
@@ -204,14 +204,14 @@ def test_settings_that_cannot_be_read_are_no_proof_of_anything(user, tmp_path):
     assert text.startswith(f"{path} is not valid JSON") and "cannot be told" in text
 
 
-def test_a_host_that_is_here_and_not_connected_is_advice_and_no_reason(user):
+def test_a_host_that_works_here_and_is_not_connected_is_a_reason(user):
     os.makedirs(os.path.join(user.places.user_home, ".claude"))
     hosts = host_statuses(user)
     verdict = look(user, hosts=hosts).verdict
-    assert not [one for one in verdict.reasons if "onnect" in one.code]
+    assert [one.code for one in verdict.reasons if "onnect" in one.code] == ["host-not-connected"]
     found = examine(user, DoctorRequest(hosts=hosts))
     (one,) = [finding for finding in found.findings if finding.code == "host-not-connected"]
-    assert one.level == "advice" and one.fix == ("`safekept connect claude-code`",)
+    assert one.level == "partly" and one.fix == ("`safekept connect claude-code`",)
 
 
 def test_of_one_home_nothing_is_said_of_agents(user):

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from safekept.core.files import NoRoom
-from safekept.core.process import process_space
+from safekept.core.processes.process import process_space
 from safekept.vault.errors import VaultDamaged, VaultUnreachable
 from safekept.vault.storage import FileKind, LocalStorage, NotStored
 

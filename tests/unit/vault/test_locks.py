@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from safekept.core.process import boot, process_space, uptime
+from safekept.core.processes.process import boot, process_space, uptime
 from safekept.vault.care.checking import check
 from safekept.vault.errors import LockLost, VaultLocked, VaultUnreachable
 from safekept.vault.format.blobs import BlobKind

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from safekept.core.events import Event, Listener
 from safekept.core.files import private_directory
-from safekept.core.process import left_behind, owner_mark
+from safekept.core.processes.process import left_behind, owner_mark
 
 from .context import UserContext
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
+from safekept.core.finding import NOTE, Finding
 from safekept.core.spelling import shell_line
 from safekept.core.trash import weight
 from safekept.home.copies import QUICK, ZIP
@@ -15,7 +16,7 @@ from safekept.home.scan import amount
 
 from ..archives.adopt import PRESENT, plan_adoption
 from ..base.context import HomeRef
-from .finding import ADVICE, Case, Finding
+from .case import Case
 
 #: Below this nobody wins anything.
 _LEAST = 1 << 20
@@ -58,7 +59,7 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
         steps.append("Then run this again: it names what is whole in the vault and may go")
     yield Finding(
         "other-copies",
-        ADVICE,
+        NOTE,
         f"copies that Hermes made take {amount(total)} in {home}",
         tuple(f"{place}: {amount(size)}" for place, size in sizes.items() if size)[:_SHOWN],
         tuple(steps),
@@ -95,7 +96,7 @@ def _loose(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
     more = f"; and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
     yield Finding(
         "other-copies",
-        ADVICE,
+        NOTE,
         f"{len(found):,} older copies of files take {amount(total)} in {home}",
         tuple(f"{path}: {amount(found[path])}" for path in largest[:_SHOWN]),
         (

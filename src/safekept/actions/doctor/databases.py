@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
+from safekept.core.finding import PARTLY, Finding
 from safekept.core.sqlite.capture import CaptureOptions
-from safekept.home.health import Examination, Recorded, Since, judge
-from safekept.home.health import Finding as Loss
+from safekept.home.health import Examination, HomeLoss, Recorded, Since, judge
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
@@ -27,7 +27,7 @@ from ..snapshots.listing import Listed, list_home
 from ..snapshots.stored_home import open_stored
 from ..status.vault_status import OPEN
 from ..vault.opening import open_vault
-from .finding import ADVICE, SERIOUS, Case, Finding
+from .case import Case
 from .permissions import files_where
 
 _BLOB = 32
@@ -49,11 +49,12 @@ def look_at_databases(case: Case) -> Iterator[Finding]:
         if mended:
             yield Finding(
                 "damaged-when-stored",
-                ADVICE,
+                PARTLY,
                 f"{', '.join(mended)} in {home.home} was damaged when it was last stored, and is sound now",
                 (),
                 (case.command("snapshot", home=home.home),),
                 home=home.home,
+                alarm=True,  # as it is to the verdict: the newest copy is no good
             )
 
 
@@ -94,7 +95,7 @@ def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str
     if isinstance(found, str):
         case.remarks.append(found)
         return ""
-    if isinstance(found, Loss):
+    if isinstance(found, HomeLoss):
         return found.text
     if found.state == "damaged":
         lines = [line for line in found.detail.splitlines() if not line.startswith("***")]
@@ -124,11 +125,12 @@ def _advise(case: Case, home: str, layout: Layout, damaged: dict[str, str]) -> I
         steps, told = _steps(case, home, path, verified.get(path))
         yield Finding(
             "database-damaged",
-            SERIOUS,
+            PARTLY,
             f"{path}{of} in {home} is damaged",
             (wrong, told),
             steps,
             home=home,
+            alarm=True,
         )
 
 

@@ -10,26 +10,25 @@ from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
+from safekept.core.finding import STALE, Finding, exit_code
 
 from ..base.context import UserContext
+from ..status.findings.doctor_memory import remember
 from ..status.status import Status, look
+from .case import Case, DoctorRequest, Family
 from .clutter import look_at_clutter
-from .connected import look_at_connections
 from .databases import look_at_databases
-from .finding import ADVICE, SERIOUS, Case, DoctorRequest, Family, Finding
 from .interrupted import look_at_interrupted
 from .permissions import look_at_permissions, mode_of
 from .protection import look_at_protection
-from .surrounding import look_at_clock, look_at_journal, look_at_programs, look_at_room, look_at_schedule
+from .surrounding import look_at_clock, look_at_journal, look_at_programs, look_at_room
 
 #: In the order in which people should read them, within a level.
 FAMILIES: tuple[tuple[str, Family], ...] = (
     ("what was cut off", look_at_interrupted),
     ("databases", look_at_databases),
     ("protection", look_at_protection),
-    ("connected agents", look_at_connections),
     ("permissions", look_at_permissions),
-    ("schedule", look_at_schedule),
     ("room", look_at_room),
     ("programs", look_at_programs),
     ("clock", look_at_clock),
@@ -50,10 +49,8 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0: nothing to do; 3: findings; 4: serious ones."""
-        if any(one.level == SERIOUS for one in self.findings):
-            return 4
-        return 3 if self.findings else 0
+        """0: nothing to do; 3: findings; 4: an alarm, exactly where `status --check` has one."""
+        return exit_code(self.findings) or (STALE if self.findings else 0)
 
     @property
     def repairs(self) -> list[Finding]:
@@ -88,12 +85,16 @@ def examine(
     )
     case = Case(context, request, status, now, listener, key_mode)
     findings: list[Finding] = []
+    own: list[Finding] = []
     for name, family in FAMILIES:
         listener(Event("look", path=name))
         try:
-            findings += family(case)
+            found = list(family(case))
+            findings += found
+            own += [] if family is look_at_protection else found
         except (SafekeptError, OSError) as error:
             case.remarks.append(f"{name} could not be looked at: {error}")
-    findings.sort(key=lambda one: (SERIOUS, ADVICE).index(one.level))
+    remember(context, own, now)
+    findings.sort(key=lambda one: one.rank)
     remarks = tuple(dict.fromkeys(case.remarks))
     return Diagnosis(tuple(findings), status, remarks, time.monotonic() - began)

@@ -6,21 +6,22 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
+from safekept.core.finding import NOTE, PARTLY, Finding, Repair
 from safekept.core.spelling import shell_word
 from safekept.home.layout import Layout
 
-from .finding import ADVICE, SERIOUS, Case, Finding, Repair
+from .case import Case
 
 _OTHERS, _EVERYBODY = 0o077, 0o007
 
 
 def look_at_permissions(case: Case) -> Iterator[Finding]:
     here = case.context
-    yield from _private(case, here.places.vault_key_file, "the key of the vault", SERIOUS)
+    yield from _private(case, here.places.vault_key_file, "the key of the vault", PARTLY)
     if case.key_mode & _EVERYBODY and not mode_of(here.places.vault_key_file) & _EVERYBODY:
         yield Finding(
             "key-was-open",
-            SERIOUS,
+            PARTLY,
             "everybody on this machine could read the key of the vault until now: "
             f"{here.places.vault_key_file}",
             (f"its mode was {case.key_mode:04o}", "opening the vault closed it: only you can read it now"),
@@ -28,6 +29,7 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
                 "If others use this machine, add a new key: `safekept vault key add`",
                 "and take the old one away: `safekept vault key remove ID`",
             ),
+            alarm=True,
         )
     for path, what in (
         (here.places.vault, "the vault"),
@@ -35,11 +37,11 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
         (os.path.join(here.places.data_directory, "checkpoints"), "the checkpoint store"),
         (os.path.join(here.places.data_directory, "receipts"), "the receipts of drills"),
     ):
-        yield from _private(case, path, what, ADVICE)
+        yield from _private(case, path, what, NOTE)
     if case.request.config_directory:
         # It may name commands that print a passphrase, and addresses with a token in them.
         config = os.path.join(case.request.config_directory, "config.toml")
-        yield from _private(case, config, "the settings", ADVICE)
+        yield from _private(case, config, "the settings", NOTE)
     for home in case.status.homes:
         layout = here.choices.layouts.get(home.layout)
         if layout is not None and home.exists:
@@ -77,13 +79,14 @@ def _private(case: Case, path: str, what: str, level: str, home: str = "") -> It
         (f"`{command}`",) if ours else ("Only its owner can mend that", f"`sudo {command}`"),
         Repair("mode", path, text, mode, after) if ours else None,
         home,
+        alarm=level == PARTLY,
     )
 
 
 def _secrets(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
     """Every file that the layout knows as a secret; no directory is entered that can hold none."""
     for path in files_where(home, layout.secret, layout.secret_below):
-        yield from _private(case, os.path.join(home, path), "a secret of your agent", ADVICE, home)
+        yield from _private(case, os.path.join(home, path), "a secret of your agent", NOTE, home)
 
 
 def files_where(home: str, wanted: Callable[[str], bool], may_hold: Callable[[str], bool]) -> Iterator[str]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.finding import Finding, Repair
 from safekept.core.journal import Record, new_id
 
 from ..base.context import UserContext
 from ..base.record import record
 from ..base.recovery import make_right
-from .finding import Finding, Repair
 
 
 @dataclass(frozen=True, slots=True)

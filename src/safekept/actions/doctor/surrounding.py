@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from safekept.core.ages import moment, seconds_text
 from safekept.core.errors import SafekeptError
-from safekept.core.spelling import shell_word
+from safekept.core.finding import NOTE, PARTLY, Finding
 from safekept.core.trash import GRACE, room_to_keep
 from safekept.home.scan import amount
 from safekept.vault.snapshots import list_snapshots, public_id
@@ -19,7 +19,7 @@ from safekept.vault.tags import forgotten_at
 from ..projects.project import checkpoint_directory
 from ..status.vault_status import OPEN
 from ..vault.opening import open_vault
-from .finding import ADVICE, SERIOUS, Case, Finding
+from .case import Case
 
 _HOUR, _DAY = 3600.0, 86400.0
 #: A clock may be wrong by so much without anybody being misled.
@@ -42,13 +42,17 @@ def look_at_clock(case: Case) -> Iterator[Finding]:
     if len(future) > 3:
         evidence.append(f"and {len(future) - 3:,} more snapshots")
     evidence += _journal_times(case)
-    if evidence:
+    counted = [one for one in case.status.verdict.reasons if one.code == "clock"]
+    if evidence or counted:
         yield Finding(
             "clock",
-            ADVICE,
+            counted[0].level if counted else NOTE,
             "the clock of this machine is or was wrong",
             (*evidence, f"it says {moment(case.now)} now"),
-            ("Set the clock, or let it be set: `timedatectl set-ntp true`",),
+            (
+                "Set the clock, or let it be set: `timedatectl set-ntp true`",
+                *(step for one in counted for step in one.fix),
+            ),
         )
 
 
@@ -75,40 +79,6 @@ def _journal_times(case: Case) -> list[str]:
     return found
 
 
-def look_at_schedule(case: Case) -> Iterator[Finding]:
-    schedule = case.status.schedule
-    if not schedule.looked:
-        if any(home.last is not None for home in case.status.homes):
-            yield Finding(
-                "no-schedule",
-                ADVICE,
-                "nothing takes snapshots by itself",
-                ("no schedule ever ran here",),
-                ("Have it done every day: `safekept schedule install`",),
-            )
-        return
-    silent_for = case.now - schedule.looked
-    if silent_for > _MISSED:
-        yield Finding(
-            "schedule-silent",
-            SERIOUS,
-            f"the schedule does not fire: it was last heard of {seconds_text(silent_for)} ago",
-            (f"it looked last at {moment(schedule.looked)}", "the host is asked to look in every hour"),
-            (
-                "See what the host says of it: `safekept schedule show`",
-                "Install it anew: `safekept schedule install`",
-            ),
-        )
-    elif schedule.state in ("failed", "interrupted"):
-        yield Finding(
-            "schedule-failed",
-            ADVICE,
-            f"the last run of the schedule {'failed' if schedule.state == 'failed' else 'was cut off'}",
-            (f"it began at {moment(schedule.last)}",),
-            ("See what failed: `safekept log`", "Run what is due now: `safekept schedule run`"),
-        )
-
-
 def look_at_room(case: Case) -> Iterator[Finding]:
     """A disk that is nearly full, and room that only waits to be given back."""
     seen = set()
@@ -123,10 +93,11 @@ def look_at_room(case: Case) -> Iterator[Finding]:
                 free = shutil.disk_usage(place).free
                 yield Finding(
                     "disk-nearly-full",
-                    SERIOUS,
+                    PARTLY,
                     f"the disk of {place} is nearly full",
                     (f"{amount(free)} are free", "below that, nothing that was dropped is kept for a while"),
                     ("Give room back: `safekept vault prune`", "and `safekept checkpoints prune`"),
+                    alarm=True,
                 )
     yield from _unpruned(case)
 
@@ -140,7 +111,7 @@ def _unpruned(case: Case) -> Iterator[Finding]:
         if old:
             yield Finding(
                 "vault-unpruned",
-                ADVICE,
+                NOTE,
                 f"{len(old):,} forgotten snapshots wait to be deleted from the vault",
                 (f"the first was forgotten at {moment(min(old) / 1e9)}",),
                 ("See what that would free: `safekept vault prune --dry-run`", "`safekept vault prune`"),
@@ -163,13 +134,15 @@ def look_at_programs(case: Case) -> Iterator[Finding]:
     if words:
         needs[words[0]] = "to open the vault, as `vault.passphrase_command` says"
     for program, why in needs.items():
+        needed = why.startswith("to open")
         if shutil.which(program, path=case.context.caller.environment.get("PATH")) is None:
             yield Finding(
                 "program-missing",
-                SERIOUS if why.startswith("to open") else ADVICE,
+                PARTLY if needed else NOTE,
                 f"{program} is not installed; it is needed {why}",
                 (f"{program} is not in the PATH",),
                 (f"Install {program} with the packages of this system",),
+                alarm=needed,
             )
 
 
@@ -182,20 +155,12 @@ def _words(command: str) -> list[str]:
 
 def look_at_journal(case: Case) -> Iterator[Finding]:
     journal = case.status.journal
-    if journal.problem:
-        yield Finding(
-            "journal-unreadable",
-            ADVICE,
-            f"the journal cannot be read: {journal.problem}",
-            (journal.path,),
-            (f"Look at it: `ls -l {shell_word(journal.path)}`",),
-        )
-    elif journal.unreadable:
+    if journal.unreadable and not journal.problem:
         one = journal.unreadable == 1
         count, verb = ("1 line", "is") if one else (f"{journal.unreadable:,} lines", "are")
         yield Finding(
             "journal-torn",
-            ADVICE,
+            NOTE,
             f"{count} of the journal cannot be read and {verb} passed over",
             (journal.path,),
             ("Nothing has to be done; `log` and `undo` know less of what those lines told",),

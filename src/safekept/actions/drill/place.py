@@ -18,7 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, free_bytes, private_directory
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
-from safekept.core.process import left_behind, owner_mark
+from safekept.core.processes.process import left_behind, owner_mark
 from safekept.home.landing import discard
 
 from ..base.context import UserContext

@@ -167,7 +167,7 @@ def open_stored_snapshot(
     listener: Listener,
 ) -> Iterator[Subject]:
     """A snapshot of the vault that `context` name."""
-    from ..snapshots.choosing import choose, latest, latest_to_restore
+    from ..snapshots.choosing import choose
     from ..snapshots.listing import list_home
     from ..snapshots.stored_home import reading
     from ..vault.opening import open_vault
@@ -178,10 +178,7 @@ def open_stored_snapshot(
         place = context.locate(home, layout, existing=False)
         listing = list_home(repository, place.home)
         refuse_unreadable(listing, word)
-        if word != "latest":
-            chosen = choose(listing, word)
-        else:
-            chosen = latest(listing) if small else latest_to_restore(listing)[0]
+        chosen = choose(listing, word)
         yield subject_of(blind, repository, listing, chosen, word, layout, destination)
 
 
@@ -268,12 +265,8 @@ def _root_mode(source: Any) -> int | None:
 
 def _older(listing: Listing, chosen: Listed) -> str:
     """The next older one of the whole home that may be tried instead."""
-    from ..snapshots.choosing import PARTS
-
     older = [
-        one
-        for one in listing.shown
-        if one.snapshot.time_ns < chosen.snapshot.time_ns and one.kind not in PARTS
+        one for one in listing.shown if one.snapshot.time_ns < chosen.snapshot.time_ns and not one.partial
     ]
     return older[0].short if older else ""
 

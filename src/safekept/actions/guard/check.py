@@ -15,7 +15,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.spelling import shown
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.census import LARGEST
-from safekept.home.health import Finding, Recorded, examine
+from safekept.home.health import HomeLoss, Recorded, examine
 
 from ..alarms.alarms import LOSS, Alarm, end_losses, raise_alarm
 from ..alarms.loss_watch import pin_for_a_while, restore_command
@@ -207,6 +207,6 @@ def _tell(context: UserContext, guarded: Guarded, taken: SnapshotResult, listene
         end_losses(context, [alarm], taken.id, listener)
 
 
-def restore_paths(findings: list[Finding]) -> tuple[str, ...]:
+def restore_paths(findings: list[HomeLoss]) -> tuple[str, ...]:
     """What brings all of them back, each path once."""
     return tuple(dict.fromkeys(path for one in findings for path in one.restore_paths))

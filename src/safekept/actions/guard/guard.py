@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.foreground import Ended, find_program, run_in_foreground
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.processes.foreground import Ended, find_program, run_in_foreground
 from safekept.home.health import Recorded
 
 from ..base.context import UserContext

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from safekept.core.foreground import Ended
-from safekept.home.health import Finding, Health
+from safekept.core.processes.foreground import Ended
+from safekept.home.health import Health, HomeLoss
 from safekept.home.scan import Selection
 
 from ..alarms.alarms import Alarm
@@ -66,7 +66,7 @@ class Guarded:
     health: Health | None = None
     unchecked: str = ""  # why there was no check, or why it is not whole
     interrupted: bool = False  # Ctrl-C during the check
-    restored: list[Finding] = field(default_factory=list)  # brought back unasked
+    restored: list[HomeLoss] = field(default_factory=list)  # brought back unasked
     undo: str = ""  # the operation of that
     problem: dict[str, object] | None = None  # why something was not brought back
     alarm: Alarm | None = None
@@ -76,7 +76,7 @@ class Guarded:
         return self.protection.snapshot
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[HomeLoss]:
         return self.health.findings if self.health else []
 
     @property

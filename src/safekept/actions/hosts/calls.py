@@ -32,6 +32,8 @@ class HostCalls:
     last_checkpoint: float = 0.0  # the last call before which something was kept
     last_failure: dict[str, object] = field(default_factory=dict)  # time, what
     calls: int = 0
+    unkept: str = ""  # why nothing was kept the last time that a shell command ran where nothing could be
+    unkept_at: float = 0.0
 
     @property
     def failing(self) -> bool:
@@ -46,13 +48,18 @@ class HostCalls:
             "last_checkpoint": self.last_checkpoint,
             "last_failure": dict(self.last_failure),
             "calls": self.calls,
+            "unkept": self.unkept,
+            "unkept_at": self.unkept_at,
         }
 
 
 def record_host_call(
-    data_directory: str, host: str, *, kept: bool, failure: str = "", when: float = 0.0
+    data_directory: str, host: str, *, kept: bool, failure: str = "", unkept: str = "", when: float = 0.0
 ) -> None:
-    """Remember a call. `kept`: something is in a point because of it. Nothing is raised."""
+    """Remember a call. `kept`: something is in a point because of it. Nothing is raised.
+
+    `unkept` says why nothing could be kept before a shell command, which may have changed anything.
+    """
     if not _NAME.match(host) or host in _NOT_HOSTS:
         return
     now = when or time.time()
@@ -64,6 +71,8 @@ def record_host_call(
         last_checkpoint=now if kept else min(now, before.last_checkpoint),
         last_failure={"time": now, "what": failure[:_LONGEST]} if failure else before.last_failure,
         calls=before.calls + 1,
+        unkept=unkept[:_LONGEST] or before.unkept,
+        unkept_at=now if unkept else before.unkept_at,
     )
     with contextlib.suppress(OSError):
         write_small(_path(data_directory, host), after.as_dict())
@@ -96,6 +105,8 @@ def _read(data_directory: str, host: str) -> HostCalls:
         last_checkpoint=_number(document.get("last_checkpoint")),
         last_failure=dict(failure) if isinstance(failure, dict) else {},
         calls=int(_number(document.get("calls"))),
+        unkept=str(document.get("unkept") or ""),
+        unkept_at=_number(document.get("unkept_at")),
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
+from safekept.core.finding import PARTLY, Finding, exit_code, reached
 from safekept.core.objects.base import ObjectStore
 from safekept.core.objects.errors import PlaceMissing
 from safekept.core.worker import Worker
@@ -27,23 +28,10 @@ from ..vault.keys.key_file import KeyMissing
 from ..vault.opening import open_vault
 from ..vault.place import vaults_in
 from .archives_there import StoredArchive, list_archives
-from .fleet_vault import (
-    ALARM,
-    FRESH,
-    LOCKED,
-    OPEN,
-    STALE,
-    UNREADABLE,
-    FleetHome,
-    FleetVault,
-    look_from_outside,
-    look_inside,
-    worst,
-)
+from .fleet_vault import LOCKED, OPEN, UNREADABLE, FleetHome, FleetVault, look_from_outside, look_inside
 from .place import find_destination, open_destination
 
 OVERDUE_HOURS = 48.0
-EXIT_CODES = {FRESH: 0, STALE: 3, ALARM: 4}
 #: Vaults that are looked at side by side: most of the time goes into waiting for the place.
 _LANES = 8
 
@@ -99,14 +87,21 @@ class Fleet:
         return [home for vault in self.vaults for home in vault.homes]
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything, the worst first; the same ladder as on each host."""
+        found = [one for vault in self.vaults for one in vault.findings]
+        for one in self.archives:
+            if one.overdue and not self._has_vault(one.host):
+                found.append(Finding("stale", PARTLY, f"no archive of {one.host} arrived for too long"))
+        return tuple(sorted(found, key=lambda one: one.rank))
+
+    @property
     def level(self) -> str:
-        levels = [vault.level for vault in self.vaults]
-        levels += [STALE for one in self.archives if one.overdue and not self._has_vault(one.host)]
-        return worst(levels)
+        return reached(self.findings)
 
     @property
     def exit_code(self) -> int:
-        return EXIT_CODES[self.level]
+        return exit_code(self.findings)
 
     def _has_vault(self, host: str) -> bool:
         """Whether snapshots of that host are there as well; they say more than its archives."""
@@ -117,6 +112,7 @@ class Fleet:
             "place": self.place,
             "time": moment(self.time),
             "level": self.level,
+            "exit_code": self.exit_code,
             "overdue_hours": self.overdue_hours,
             "vaults": [vault.as_dict() for vault in self.vaults],
             "archives": [one.as_dict() for one in self.archives],
@@ -261,12 +257,8 @@ def _empty(place: str, what: str) -> EmptyFleet:
 
 
 __all__ = [
-    "ALARM",
-    "EXIT_CODES",
-    "FRESH",
     "LOCKED",
     "OPEN",
-    "STALE",
     "UNREADABLE",
     "Fleet",
     "FleetArchives",

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from safekept.core.ages import moment, seconds_text
 from safekept.core.errors import SafekeptError
+from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
 from safekept.home.health import shrunk
 from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
 
 from ..snapshots.listing import Listed
+from ..status.findings.homes import of_last
+from ..status.home_summary import last_snapshot
 from .homes_in_vault import KeptHome, kept_homes
 
 OPEN, LOCKED, UNREADABLE = "open", "locked", "unreadable"
-FRESH, STALE, ALARM = "fresh", "stale", "alarm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,15 @@ class FleetHome:
     snapshots: int
     last: Listed
     age: float  # seconds
-    overdue: bool
-    alarms: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()  # as `status` on that host would make them, by what is here
+
+    @property
+    def overdue(self) -> bool:
+        return any(one.code == "stale" for one in self.findings)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        return tuple(one.text for one in self.findings if one.alarm)
 
     @property
     def proven(self) -> float:
@@ -41,7 +50,8 @@ class FleetHome:
 
     @property
     def level(self) -> str:
-        return ALARM if self.alarms else STALE if self.overdue or not self.last.complete else FRESH
+        """The rung of the ladder; the highest one says that this home outlives its machine."""
+        return reached(self.findings)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -54,10 +64,12 @@ class FleetHome:
             "id": self.last.id,
             "kind": self.last.kind,
             "complete": self.last.complete,
+            "partial": self.last.partial,
             "databases": self.last.state or None,
             "proven": moment(self.proven),
             "overdue": self.overdue,
             "alarms": list(self.alarms),
+            "findings": [one.as_dict() for one in self.findings],
             "level": self.level,
         }
 
@@ -79,13 +91,22 @@ class FleetVault:
     seconds: float = 0.0
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of the vault itself and of every home in it, the worst first."""
+        name, found = self.directory or self.place, []
+        if self.state == UNREADABLE:
+            found.append(Finding("vault-shut", NOT_PROTECTED, f"{name}: {self.reason}", alarm=True))
+        if self.damaged:
+            files = "1 snapshot file" if self.damaged == 1 else f"{self.damaged:,} snapshot files"
+            found.append(Finding("vault-damaged", PARTLY, f"{name}: {files} cannot be read", alarm=True))
+        if self.overdue:
+            found.append(Finding("stale", PARTLY, f"{name}: nothing arrived for too long"))
+        found += [one for home in self.homes for one in home.findings]
+        return tuple(sorted(found, key=lambda one: one.rank))
+
+    @property
     def level(self) -> str:
-        if self.state == UNREADABLE or self.damaged:
-            return ALARM
-        levels = {one.level for one in self.homes}
-        if ALARM in levels:
-            return ALARM
-        return STALE if self.overdue or STALE in levels else FRESH
+        return reached(self.findings)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -124,15 +145,15 @@ def look_inside(vault: FleetVault, repository: Repository, overdue: float, count
 
 
 def _home(kept: KeptHome, repository: Repository, overdue: float, counts: bool, now: float) -> FleetHome:
-    last = kept.newest
+    last = kept.newest_whole
     age = max(0.0, now - last.snapshot.time_ns / 1e9)
-    alarms = []
-    if last.state == "damaged":
-        alarms.append("a database is damaged")
-    if last.future:
-        alarms.append("the time of its last snapshot has not come yet: a clock is wrong")
+    findings = list(_findings(kept, last, overdue, now))
     if counts:
-        alarms += _losses(kept, repository)
+        name = kept.home
+        findings += [
+            Finding("alarm-loss", PARTLY, f"lost in {name}: {text}", home=name, alarm=True)
+            for text in _losses(kept, repository)
+        ]
     proven = max(
         (one for one in kept.snapshots if one.proven_ns), key=lambda one: one.proven_ns or 0, default=None
     )
@@ -140,10 +161,22 @@ def _home(kept: KeptHome, repository: Repository, overdue: float, counts: bool, 
         from dataclasses import replace
 
         last = replace(last, proven_ns=proven.proven_ns)
-    is_overdue = overdue > 0 and age > overdue
-    return FleetHome(
-        kept.host, kept.home, kept.layout, len(kept.snapshots), last, age, is_overdue, tuple(alarms)
-    )
+    findings.sort(key=lambda one: one.rank)
+    return FleetHome(kept.host, kept.home, kept.layout, len(kept.snapshots), last, age, tuple(findings))
+
+
+def _findings(kept: KeptHome, last: Listed, overdue: float, now: float) -> Iterator[Finding]:
+    """By the same rules as on the host itself; what to do about it is done there."""
+    name = kept.home
+    if last.partial:
+        text = f"there is no whole snapshot of {name}, only parts of it"
+        yield Finding("no-whole-snapshot", NOT_PROTECTED, text, home=name)
+    yield from of_last(last_snapshot(last), name, overdue / 3600.0, now, ())
+    if kept.newest.state == "damaged":
+        yield Finding("database-damaged", PARTLY, f"a database in {name} is damaged", home=name, alarm=True)
+    if not last.complete:
+        text = f"the last snapshot of {name} is incomplete"
+        yield Finding("incomplete", PARTLY, text, home=name)
 
 
 def _losses(kept: KeptHome, repository: Repository) -> list[str]:
@@ -181,7 +214,3 @@ def age_of(vault: FleetVault, now: float | None = None) -> str:
     if not vault.newest:
         return "unknown"
     return seconds_text(max(0.0, (time.time() if now is None else now) - vault.newest))
-
-
-def worst(levels: Sequence[str]) -> str:
-    return next((one for one in (ALARM, STALE) if one in levels), FRESH)

@@ -17,7 +17,6 @@ from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import layout_of
 
-from ..snapshots.choosing import PARTS
 from ..snapshots.listing import UNDO_POINTS, Listed, listing_of
 
 _SHOWN = 12
@@ -50,7 +49,7 @@ class KeptHome:
     @property
     def newest_whole(self) -> Listed:
         """The newest of the whole home; where there is none, the newest part of it."""
-        return next((one for one in self.usual if one.kind not in PARTS), self.newest)
+        return next((one for one in self.usual if not one.partial), self.newest)
 
     def as_dict(self) -> dict[str, object]:
         return {

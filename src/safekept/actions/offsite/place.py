@@ -196,7 +196,7 @@ def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: s
             kept="Nothing was made there: an unplugged disk is never replaced by an empty directory",
             next_steps=(
                 "Plug the disk in or mount it, then run the command again",
-                "If that disk is meant, say `same_disk = true` in the table of the destination",
+                "If that disk is meant, add `--same-disk`, or `same_disk = true` to its table",
             ),
             destination=setting.name,
             place=path,

@@ -23,7 +23,7 @@ from safekept.core.files import private_directory
 from safekept.core.journal import Record, new_id
 from safekept.schedule import tasks
 from safekept.schedule.plan import LIGHT, WAIT, Plan
-from safekept.schedule.power import Power
+from safekept.schedule.power import Power, clocks
 from safekept.schedule.state import RunNote, StepNote, read_state, write_state
 from safekept.schedule.tasks import Task, due_at, seen
 
@@ -157,7 +157,7 @@ class Runner:
         wanted = tasks_of(self._context, self._plan, self._request)
         # What belongs to other homes stays: a run may be for one of several.
         self._state.tasks |= {task.name: seen(self._state.past(task.name), now) for task in wanted}
-        self._state.looked = now
+        self._state.looked, self._state.slept = now, clocks()[1]
         due = [task for task in wanted if self._request.everything or self._due(task) <= now]
         doable, waiting = self._possible(_without_small_drills(due), power) if due else ([], [])
         steps = list(waiting)

@@ -1,8 +1,8 @@
 """Which snapshot a word means: `latest`, a number, an id, the start of one, a label, or a time.
 
 A word never means more than a person can have meant: a short number is a number, and `latest` is
-neither a state that was stored only to undo something, nor one whose time has not come yet. To restore,
-`latest` is a whole home before it is a newer part of one.
+neither a state that was stored only to undo something, nor one whose time has not come yet, nor a part of
+a home while there is a whole one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from collections.abc import Callable
 from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchSnapshot
 from safekept.vault.snapshots import is_number, pick
-from safekept.vault.tags import ADOPTED, PRE_CHANGE, QUICK
+from safekept.vault.tags import QUICK
 
 from ..base.time_words import time_of
 from .listing import SHORT, UNDO_POINTS, Listed, Listing
-
-#: Kinds that hold a part of a home only.
-PARTS = (QUICK, PRE_CHANGE, ADOPTED)
 
 
 def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
@@ -65,7 +62,7 @@ def _named(every: list[Listed], word: str) -> bool:
 def _at(listing: Listing, word: str, before: float) -> Listed:
     """The newest whole one that was taken by then; a part of the home where there is no whole one."""
     usual = [one for one in _usual(listing) if one.snapshot.time_ns <= before * 1e9]
-    found = next((one for one in usual if one.kind not in PARTS), None) or next(iter(usual), None)
+    found = next((one for one in usual if not one.partial), None) or next(iter(usual), None)
     if found is None:
         if not listing.shown:
             raise none_yet(listing)
@@ -78,28 +75,30 @@ def _at(listing: Listing, word: str, before: float) -> Listed:
 
 
 def latest(listing: Listing) -> Listed:
-    """The newest. It passes over what was stored only to undo a restore or an import: after a restore
-    that would be the broken state that was just left."""
+    """The newest of the whole home; where there is none, the newest part of it. It passes over what was
+    stored only to undo a restore or an import: after a restore that would be the broken state that was
+    just left."""
     if not listing.shown:
         raise none_yet(listing)
-    return _usual(listing)[0]
+    usual = _usual(listing)
+    return next((one for one in usual if not one.partial), usual[0])
 
 
 def latest_to_restore(
     listing: Listing, holds: Callable[[Listed], bool] | None = None
 ) -> tuple[Listed, Listed | None]:
-    """The newest of the whole home, and a newer quick one that would be brought back after it.
+    """The newest of the whole home, and a newer part that a person may rather want.
 
-    Where paths are asked for, `holds` says whether a snapshot has them all; a newer part of the home will
-    do if it has.
+    Where paths are asked for, `holds` says whether a snapshot has them all; a newer part of the home is
+    taken only where the whole one has them not.
     """
-    newest = latest(listing)
-    usual = _usual(listing)
-    whole = next((one for one in usual if one.kind not in PARTS), None)
-    if whole is None or newest is whole or (holds is not None and holds(newest)):
-        return newest, None
-    newer = usual[: usual.index(whole)]
-    return whole, next((one for one in newer if one.kind == QUICK), None)
+    chosen, usual = latest(listing), _usual(listing)
+    parts = usual[: usual.index(chosen)]
+    if holds is None:
+        return chosen, next((one for one in parts if one.kind == QUICK), None)
+    # A part that has what is asked for is worth naming, whatever narrowed it.
+    newer = next((one for one in parts if holds(one)), None)
+    return (newer, None) if newer is not None and not holds(chosen) else (chosen, newer)
 
 
 def _usual(listing: Listing) -> list[Listed]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from safekept import __version__
-from safekept.core.entries import Remark
+from safekept.core.entries import Outcome, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
@@ -22,7 +22,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.format import Snapshot
-from safekept.vault.tags import INCOMPLETE, kind_tag, label_tag, state_tag
+from safekept.vault.tags import INCOMPLETE, PARTIAL, PARTS, kind_tag, label_tag, state_tag
 from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
 
 from ..alarms.alarms import Alarm, raise_alarm
@@ -41,6 +41,10 @@ from .file_stats import Seen
 
 if TYPE_CHECKING:
     from safekept.vault.repo import Lock, Repository
+
+#: So many of the files that could not be stored as they should be are named in the journal.
+_GAPS = 20
+_MISSING = (Outcome.DAMAGED, Outcome.UNREADABLE, Outcome.LOCKED, Outcome.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,13 @@ class SnapshotRequest:
     now_ns: int = 0  # the time it is taken at, as a schedule's clock says; 0: what the clock says
     full: bool = False  # every byte of every database, whatever the settings say
     tags: tuple[str, ...] = ()  # beside those that say its kind, label and state
+    narrowed: bool = False  # this run leaves out more than the settings do
+
+    @property
+    def partial(self) -> bool:
+        """Whether it holds less than the settings select; incomplete is something else."""
+        chosen = self.selection
+        return self.narrowed or chosen.quick or bool(chosen.profile) or not chosen.secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +126,8 @@ def create_snapshot(
         forgotten=result.forgotten,
         lost_packs=result.lost_packs,
         profile=request.selection.profile,
+        partial=request.partial,
+        gaps=tuple(one.as_dict() for one in result.remarks if one.outcome in _MISSING)[:_GAPS],
     )
     record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
     if result.alarm is not None:
@@ -280,6 +293,8 @@ def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
         tags.append(state_tag(worst))
     if not account.complete:
         tags.append(INCOMPLETE)
+    if request.partial and request.kind not in PARTS:
+        tags.append(PARTIAL)
     if request.pin:
         tags.append(request.pin)
     return (*tags, *request.tags)

@@ -22,6 +22,7 @@ from safekept.vault.tags import (
     PRE_RESTORE,
     forgotten_at,
     is_incomplete,
+    is_partial,
     is_pinned,
     kind_of,
     label_of,
@@ -59,6 +60,7 @@ class Listed:
     future: bool = False  # its time has not come yet: a clock was wrong
     here: bool = True  # made on this machine
     proven_ns: int | None = None  # when a drill last restored all of it and found nothing wrong
+    partial: bool = False  # it holds less than the settings select, by its kind or because it was asked to
 
     @property
     def short(self) -> str:
@@ -85,6 +87,7 @@ class Listed:
             "added_bytes": self.added,
             "databases": self.state,
             "complete": self.complete,
+            "partial": self.partial,
             "pinned": self.pinned,
             "pinned_until": self.pinned_until,
             "forgotten": self.forgotten_ns is not None,
@@ -200,6 +203,7 @@ def _listed(snapshot: Snapshot, number: int, now_ns: int, host: str, forgotten: 
         snapshot.time_ns > now_ns + _SKEW,
         _is_here(snapshot, host),
         proven_at(snapshot),
+        is_partial(snapshot),
     )
 
 

@@ -33,11 +33,20 @@ class DestinationStatus:
         }
 
 
+def unsaved_place(context: UserContext, recent: Recent) -> str:
+    """Where something arrived last that is no destination of the settings: nobody will push there again."""
+    known = {name for one in context.choices.destinations for name in (one.name, one.url)}
+    other = [one for name, one in recent.pushes.items() if name not in known]
+    newest = max(other, key=lambda one: one.time, default=None)
+    return str(newest.facts.get("place") or newest.facts.get("destination") or "") if newest else ""
+
+
 def destination_statuses(context: UserContext, recent: Recent) -> tuple[DestinationStatus, ...]:
     """Every destination that is set up. No place is asked: that would take as long as it takes."""
     found = []
     for one in context.choices.destinations:
-        arrived = recent.pushes.get(one.name)
+        # A place that was pushed to before it got its name stands in the journal by its address.
+        arrived = recent.pushes.get(one.name) or recent.pushes.get(one.url)
         size = arrived.facts.get("bytes") if arrived else 0
         found.append(
             DestinationStatus(

@@ -33,7 +33,7 @@ from .home_summary import (
     told_snapshot,
 )
 from .recent import OF_THE_PAST, Recent
-from .vault_status import SHUT, VaultView
+from .vault_status import SHUT, UNOPENED, VaultView
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class HomeStatus:
     exists: bool
     snapshots: int = 0
     last: LastSnapshot | None = None  # the newest that says how the home is
-    whole: LastSnapshot | None = None  # the newest that holds all of it
+    whole: LastSnapshot | None = None  # the newest that holds all that the settings select
     verified: LastSnapshot | None = None  # the newest whose databases were all found sound
     damaged: Mapping[str, str] = field(default_factory=dict)  # database -> snapshot with its last sound state
     archive: LastArchive | None = None
@@ -118,11 +118,18 @@ def home_status(
     # One from the future says nothing about today, unless there is no other.
     shown = [one for one in shown if not one.future] or shown
     # Where there is no vault at all, what the journal remembers protects nobody.
-    told = told_snapshot(recent.snapshots.get(home)) if view.status.state == SHUT else None
-    last = shown[0] if shown else told
+    shut = view.status.state in (SHUT, UNOPENED)
+    last = shown[0] if shown else told_snapshot(recent.snapshots.get(home), now) if shut else None
+    whole = next((one for one in shown if not one.partial), None)
+    if shut:
+        whole = told_snapshot(recent.wholes.get(home), now)
     sound = [one for one in listing.shown if one.state == SOUND and not one.future]
     ours = [one for one in receipts if one.home == home]
-    coverage = _coverage(view, last)
+    coverage = _coverage(view, whole or last)
+    told = recent.wholes.get(home) or recent.snapshots.get(home)
+    if shut and told is not None:
+        gaps = {"remarks": told.facts.get("gaps"), "scope": {}}
+        coverage = coverage_of(str(told.facts.get("snapshot") or ""), gaps)
     return HomeStatus(
         home,
         layout,
@@ -130,7 +137,7 @@ def home_status(
         os.path.isdir(home),
         snapshots=len(listing.shown),
         last=last,
-        whole=next((one for one in shown if one.complete and not one.quick), None),
+        whole=whole,
         verified=last_snapshot(sound[0]) if sound else None,
         damaged=_damaged(listing.shown, last, coverage),
         archive=last_archive(context, recent.archives.get(home)),
@@ -146,6 +153,8 @@ def home_status(
 
 def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Coverage | None) -> dict[str, str]:
     """The databases that were damaged when they were last stored, and who has each one sound, if anybody."""
+    if last is not None and last.from_journal:
+        return {gap.path: "" for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
     newest = next((one for one in shown if last is not None and one.id == last.id), None)
     if newest is None:
         return {}

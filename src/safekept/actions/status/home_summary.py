@@ -10,6 +10,7 @@ from safekept.core.journal import Record
 
 from ..base.context import UserContext
 from ..snapshots.listing import Listed
+from .recent import SKEW, is_part
 
 SOUND, UNVERIFIED, DAMAGED = "sound", "unverified", "damaged"
 
@@ -28,6 +29,7 @@ class LastSnapshot:
     quick: bool = False
     future: bool = False  # its time has not come yet: a clock was wrong
     from_journal: bool = False
+    partial: bool = False  # it holds less than the settings select
 
     @property
     def short(self) -> str:
@@ -40,6 +42,7 @@ class LastSnapshot:
             "kind": self.kind,
             "databases": self.databases,
             "complete": self.complete,
+            "partial": self.partial,
             "files": self.files,
             "bytes": self.bytes,
             "future": self.future,
@@ -106,10 +109,11 @@ def last_snapshot(listed: Listed) -> LastSnapshot:
         listed.bytes,
         listed.kind == "quick",
         listed.future,
+        partial=listed.partial,
     )
 
 
-def told_snapshot(entry: Record | None) -> LastSnapshot | None:
+def told_snapshot(entry: Record | None, now: float) -> LastSnapshot | None:
     """The last snapshot as the journal tells it."""
     if entry is None:
         return None
@@ -127,7 +131,9 @@ def told_snapshot(entry: Record | None) -> LastSnapshot | None:
         _number(facts.get("files")),
         _number(facts.get("bytes")),
         kind == "quick",
+        entry.time > now + SKEW,
         from_journal=True,
+        partial=is_part(entry),
     )
 
 

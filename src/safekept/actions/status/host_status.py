@@ -24,6 +24,8 @@ GONE, PARTLY, NO_PROGRAM, SWITCHED_OFF, UNREADABLE = (
     "unreadable",
 )
 FAILED = "failed"
+#: An agent that changed nothing in its own directory for so long does not work here.
+WORKS_DAYS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,14 @@ class ConnectionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class UnconnectedProfile:
+    """A profile that is used on this machine and is not connected, although its agent is."""
+
+    name: str
+    option: tuple[str, ...]  # what names it on the command line
+
+
+@dataclass(frozen=True, slots=True)
 class HostStatus:
     """One agent program."""
 
@@ -48,6 +58,8 @@ class HostStatus:
     places: tuple[ConnectionStatus, ...] = ()
     calls: HostCalls = field(default_factory=lambda: HostCalls(""))
     waiting: str = ""  # what a person still has to do before it calls
+    used: float = 0.0  # when anything in its settings directory last changed
+    unconnected: tuple[UnconnectedProfile, ...] = ()
 
     @property
     def connected(self) -> bool:
@@ -57,6 +69,10 @@ class HostStatus:
     def here(self) -> bool:
         """Whether it is used on this machine: a program that nobody ever started needs no advice."""
         return bool(self.found or self.places)
+
+    def works_here(self, now: float) -> bool:
+        """Whether it was at work here lately; settings that lie about for months are nobody's agent."""
+        return bool(self.found) and now - max(self.used, self.calls.last_call) < WORKS_DAYS * 86400.0
 
     @property
     def troubles(self) -> tuple[tuple[str, str, str], ...]:
@@ -110,7 +126,7 @@ class HostStatus:
 
 _TEXTS = {
     GONE: "{title} was connected, but the entry is gone from {place}",
-    PARTLY: "{title} is connected by entries that are old or not complete in {place}",
+    PARTLY: "{title} will not load all of safekept at its next start: entries in {place} are old",
     NO_PROGRAM: "{title} calls {detail}, which is not there any more",
     SWITCHED_OFF: "{title} is connected, but switched off by {detail}",
     UNREADABLE: "{place} {detail}, so whether {title} is connected cannot be told",

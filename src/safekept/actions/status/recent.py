@@ -6,6 +6,8 @@ was done elsewhere: archives, copies off this host, checks.
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import dataclass, field
 
 from safekept.core.journal import VERSION, Record, parse_line
@@ -20,6 +22,9 @@ ENDED_BADLY = ("failed", "interrupted")
 OF_THE_PAST = frozenset({"pre-import", "pre-restore", "pre-change", "adopted"})
 _VERBS = ("snapshot", "backup", "push", "vault-check", "vault-repair", "vault-kit")
 _WORDS = tuple(f'"{verb}"'.encode() for verb in _VERBS)
+_SNAPSHOT = b'"snapshot"'
+#: Seconds that two clocks may be apart without a word.
+SKEW = 120.0
 
 
 @dataclass(slots=True)
@@ -27,35 +32,43 @@ class Recent:
     """The newest line of each kind. Keys are homes, or destinations for `pushes`."""
 
     snapshots: dict[str, Record] = field(default_factory=dict)  # that were stored
+    wholes: dict[str, Record] = field(default_factory=dict)  # that were stored, of the whole home
     failures: dict[str, Record] = field(default_factory=dict)  # snapshots that failed after the last stored
     archives: dict[str, Record] = field(default_factory=dict)
     pushes: dict[str, Record] = field(default_factory=dict)  # that arrived
     push_failures: dict[str, Record] = field(default_factory=dict)  # after the last that arrived
     check: Record | None = None  # of this vault: the last check, or the repair after it
     kit: Record | None = None
+    settled: list[bytes] = field(default_factory=list)  # homes of which nothing older matters, as written
     newest: float = 0.0  # when anything was last written
     unreadable: int = 0  # lines that are torn or foreign, among those looked at
     newer: bool = False  # a later safekept wrote some of it
     problem: str = ""  # why it cannot be read at all
 
 
-def recent(context: UserContext) -> Recent:
-    """Look at the end of the journal; what cannot be read is said and stops nothing."""
-    found, seen = Recent(), 0
+def recent(context: UserContext, now: float | None = None) -> Recent:
+    """Look at the end of the journal; what cannot be read is said and stops nothing.
+
+    A snapshot whose time has not come yet says nothing about today, unless there is no other.
+    """
+    latest = (time.time() if now is None else now) + SKEW
+    found, ahead, seen = Recent(), Recent(), 0
     try:
         for line in context.journal.lines_backwards():
             seen += len(line)
             if seen > MOST_BYTES:
                 break
-            _take(found, line, context.places.vault)
+            _take(found, ahead, line, context.places.vault, latest)
     except OSError as error:
         found.problem = error.strerror or str(error)
+    found.snapshots = {**ahead.snapshots, **found.snapshots}
+    found.wholes = {**ahead.wholes, **found.wholes}
     return found
 
 
-def _take(found: Recent, line: bytes, vault: str) -> None:
+def _take(found: Recent, ahead: Recent, line: bytes, vault: str, latest: float) -> None:
     wanted = any(word in line for word in _WORDS)
-    if found.newest and not wanted:
+    if found.newest and (not wanted or _known(found, line)):
         return
     entry = parse_line(line)
     if entry is None:
@@ -66,7 +79,12 @@ def _take(found: Recent, line: bytes, vault: str) -> None:
     home = str(entry.facts.get("home") or "")
     if entry.verb == "snapshot":
         if entry.facts.get("kind") not in OF_THE_PAST:
-            _last(entry, home, found.snapshots, found.failures)
+            into = ahead if entry.time > latest and entry.state in STORED else found
+            _last(entry, home, into.snapshots, found.failures)
+            if entry.state in STORED and not is_part(entry):
+                into.wholes.setdefault(home, entry)
+                if into is found:
+                    found.settled.append(json.dumps(home).encode())
     elif entry.verb == "backup" and entry.state in STORED:
         found.archives.setdefault(home, entry)
     elif entry.verb == "push":
@@ -76,6 +94,20 @@ def _take(found: Recent, line: bytes, vault: str) -> None:
             found.check = entry
     elif entry.verb == "vault-kit" and entry.facts.get("vault") == vault:
         found.kit = found.kit or entry
+
+
+def _known(found: Recent, line: bytes) -> bool:
+    """Whether it is one more snapshot of a home of which all is known: such lines need no reading."""
+    if _SNAPSHOT not in line or any(word in line for word in _WORDS if word != _SNAPSHOT):
+        return False
+    return any(home in line for home in found.settled)
+
+
+def is_part(entry: Record) -> bool:
+    """Whether a snapshot holds less than the settings select; older lines say it by kind and profile."""
+    return bool(
+        entry.facts.get("partial") or entry.facts.get("profile") or entry.facts.get("kind") == "quick"
+    )
 
 
 def _pushed(found: Recent, entry: Record) -> None:

@@ -7,7 +7,6 @@ of the answer.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from dataclasses import dataclass, field
@@ -19,37 +18,24 @@ from safekept.core.events import Listener, silent
 from safekept.vault.tags import forgotten_at, layout_of
 
 from ..alarms.alarms import Alarm, open_alarms
+from ..alarms.declined import declined
 from ..base.context import UserContext
 from ..base.own_places import known_homes
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
 from ..snapshots.listing import as_stored
-from .destination_status import DestinationStatus, destination_statuses
+from .destination_status import DestinationStatus, destination_statuses, unsaved_place
+from .findings.doctor_memory import remembered
+from .findings.everything import every_finding
+from .findings.homes import STALE_HOURS
+from .findings.stores import PUSH_STALE_HOURS
 from .home_status import HomeStatus, home_status
 from .host_status import HostStatus
 from .project_summaries import KeptProjects, kept_projects
 from .recent import Recent, recent
-from .vault_status import SHUT, VaultStatus, VaultView, vault_view
+from .schedule_status import ScheduleStatus, schedule_status
+from .vault_status import SHUT, UNOPENED, VaultStatus, VaultView, vault_from_outside, vault_view
 from .verdict import Verdict, judge
-from .verdict_levels import PUSH_STALE_HOURS, STALE_HOURS
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleStatus:
-    """Whether regular work happens by itself."""
-
-    looked: float = 0.0  # when it was last looked whether anything is due; 0: no schedule ever ran here
-    last: float = 0.0  # the last run that had anything to do
-    state: str = ""  # how it ended
-    next: float = 0.0
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "looked": moment(self.looked),
-            "last_run": moment(self.last),
-            "last_state": self.state or None,
-            "next_run": moment(self.next),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +102,25 @@ def look(
     stale_hours: float = STALE_HOURS,
     now: float | None = None,
     hosts: tuple[HostStatus, ...] = (),
+    open_vault: bool = True,
     listener: Listener = silent,
 ) -> Status:
     """How everything is; of one home where it is named. Raises only where the home cannot be told.
 
     `hosts` is what a face found out about agent programs and their settings. `listener` hears of what
-    opening the vault made right.
+    opening the vault made right. Without `open_vault` the journal says what is in the vault: that takes
+    milliseconds, and is judged in the same way.
     """
     now = time.time() if now is None else now
-    found = recent(context)
+    found = recent(context, now)
     alarms = open_alarms(context)
     receipts = [one for one in read_receipts(context) if one.subject != CHECKPOINTS]
-    with vault_view(context, found, now, listener) as view:
+    if not open_vault and (
+        found.problem or not found.snapshots or not os.path.isfile(context.places.vault_key_file)
+    ):
+        open_vault = True  # the journal says nothing, or the key is away: only the vault itself can tell
+    opening = vault_view(context, found, now, listener) if open_vault else vault_from_outside(context, found)
+    with opening as view:
         places = _homes(context, view, found, home, layout)
         default = _default(context)
         homes = tuple(
@@ -152,28 +145,36 @@ def look(
     push_hours = plan.push_overdue_days * 24 if plan is not None else PUSH_STALE_HOURS
     shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))
     agents = tuple(one for one in hosts if one.here and not home)
+    schedule = schedule_status(context, now)
+    findings = every_finding(
+        homes,
+        vault,
+        alarms=shown,
+        destinations=destinations,
+        projects=None if home else projects,
+        hosts=agents,
+        unkept=unkept,
+        schedule=schedule,
+        unsaved=unsaved_place(context, found),
+        journal=(found.problem, context.journal.path),
+        stale_hours=stale_hours,
+        push_stale_hours=push_hours,
+        now=now,
+    )
+    findings += remembered(context, homes, now)
+    oldest = min((one.whole.time for one in homes if one.whole and one.exists), default=None)
+    age = now - oldest if oldest is not None else None
     return Status(
         now,
         os.uname().nodename,
         stale_hours,
-        judge(
-            homes,
-            vault,
-            projects,
-            destinations,
-            shown,
-            stale_hours=stale_hours,
-            push_stale_hours=push_hours,
-            journal_problem=found.problem,
-            hosts=agents,
-            now=now,
-        ),
+        judge(findings, declined=declined(context), age=age),
         vault,
         homes,
         unkept,
         projects,
         destinations,
-        _schedule(context, now),
+        schedule,
         shown,
         JournalStatus(context.journal.path, found.problem, found.unreadable, found.newer),
         agents,
@@ -214,7 +215,7 @@ def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
     told = {
         home: str(entry.facts.get("layout") or "generic") for home, entry in recent.snapshots.items() if home
     }
-    if view.status.state == SHUT:
+    if view.status.state in (SHUT, UNOPENED):
         return told  # the journal remembers them
     host = os.uname().nodename
     # A snapshot file loses bytes that are not UTF-8; the journal has the name as it is.
@@ -238,17 +239,3 @@ def _unkept(context: UserContext, looked_at: dict[str, str]) -> tuple[tuple[str,
             if name:
                 found.append((path, name))
     return tuple(found)
-
-
-def _schedule(context: UserContext, now: float) -> ScheduleStatus:
-    from safekept.schedule.state import read_state
-
-    state = read_state(os.path.join(context.places.data_directory, "schedule", "state.json"))
-    if not state.looked and state.run is None:
-        return ScheduleStatus()
-    from ..schedule.schedule import last_run, next_run
-
-    run, upcoming = last_run(context), 0.0
-    with contextlib.suppress(SafekeptError, ValueError):
-        upcoming = next_run(context, now)
-    return ScheduleStatus(state.looked, run.started if run else 0.0, run.state if run else "", upcoming)

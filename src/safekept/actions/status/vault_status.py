@@ -23,14 +23,16 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
-from ..vault.keys.keys import ListedKey, listed_keys
-from ..vault.keys.recovery_access import second_way
+from ..vault.keys.keys import ListedKey, keys_from_outside, listed_keys
+from ..vault.keys.recovery_access import second_way, second_way_from_outside
 from ..vault.known_vaults import known_vault
 from ..vault.opening import open_vault, vault_exists
 from .growth import Growth, growth_of
 from .recent import Recent
 
 OPEN, NONE, SHUT = "open", "none", "shut"
+#: It is there, and was not opened: the journal says what is in it.
+UNOPENED = "unopened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,32 @@ def vault_view(
             }
             view = VaultView(VaultStatus(place, SHUT, reason))
         yield view
+
+
+@contextlib.contextmanager
+def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultView]:
+    """What can be said of the vault without opening it: is it there, which keys open it, what was checked."""
+    place = context.places.vault
+    if not known_vault(context) and not vault_exists(context) and not _something(place):
+        yield VaultView(VaultStatus(place, NONE))
+        return
+    if not is_address(place) and not os.path.exists(os.path.join(place, "config")):
+        gone = {"code": "vault-gone", "what": f"the vault at {place} was here before, and is gone"}
+        steps = ["See what there is: `safekept`"]
+        yield VaultView(VaultStatus(place, SHUT, {**gone, "next": steps}, check=_check(recent)))
+        return
+    key_file = context.places.vault_key_file
+    status = VaultStatus(
+        place,
+        UNOPENED,
+        id=known_vault(context),
+        key_file=key_file if key_file and os.path.isfile(key_file) else "",
+        check=_check(recent),
+        kit=_kit(recent),
+        keys=keys_from_outside(place),
+        second_way=second_way_from_outside(context, known_vault(context)),
+    )
+    yield VaultView(status)
 
 
 def _something(place: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from safekept.core.ages import moment
 from safekept.core.journal import VERSION, Record
-from safekept.core.process import process_alive
+from safekept.core.processes.process import process_alive
 
 from ..base.operations.facts import AnyFacts, Facts
 

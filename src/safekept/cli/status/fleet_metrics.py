@@ -16,7 +16,7 @@ def fleet_exposition(fleet: Fleet) -> str:
 
 def _metrics(fleet: Fleet) -> Iterator[Metric]:
     yield "fleet_info", "which safekept wrote this", [({"version": __version__, "place": fleet.place}, 1)]
-    code = "what `--check` returns: 0 fresh, 3 stale, 4 alarm"
+    code = "what `--check` returns: 0 well, 3 late or incomplete, 4 alarm"
     yield "fleet_status_code", code, [({}, fleet.exit_code)]
     yield "fleet_timestamp_seconds", "when this was written", [({}, fleet.time)]
     vaults = [({"vault": one.directory or one.place}, one) for one in fleet.vaults]

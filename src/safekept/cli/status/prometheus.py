@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from safekept import __version__
 from safekept.actions.status.status import Status
 from safekept.actions.status.vault_status import OPEN
+from safekept.core.finding import LADDER
 
 Sample = tuple[dict[str, str], float | None]
 Metric = tuple[str, str, list[Sample]]  # name after `safekept_`, meaning, values
@@ -34,9 +35,11 @@ def rendered(metrics: Iterable[Metric]) -> str:
 
 
 def _metrics(status: Status) -> Iterator[Metric]:
-    code = "what `safekept status --check` returns: 0 fresh, 3 stale, 4 alarm"
+    code = "what `safekept status --check` returns: 0 well, 3 partly or not protected, 4 alarm"
+    ladder = "the rung of the ladder: 0 not protected, 1 partly, 2 on this machine, 3 if the machine is lost"
     yield "info", "which safekept wrote this", [({"version": __version__}, 1)]
     yield "status_code", code, [({}, status.verdict.exit_code)]
+    yield "protection_level", ladder, [({}, LADDER.index(status.verdict.level))]
     yield "status_timestamp_seconds", "when this was written", [({}, status.time)]
     yield "alarms_open", "alarms that nobody acknowledged", [({}, len(status.alarms))]
     yield from _of_homes(status)

@@ -10,25 +10,25 @@ from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.home_summary import LastSnapshot
 from safekept.actions.status.status import Status
 from safekept.actions.status.vault_status import NONE, OPEN
-from safekept.actions.status.verdict import Reason
-from safekept.actions.status.verdict_levels import ALARM, PROTECTED
 from safekept.core.ages import seconds_text
 from safekept.core.entries import Outcome
+from safekept.core.finding import MACHINE_LOST, NOT_PROTECTED, PARTLY, THIS_MACHINE
 from safekept.core.next_step import NextStep, Step
 
 from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
-from ..words.lean import lean_brief
+from ..words.lean import left_out_bytes
 from .spark import spark
 
-_COLOURS = {PROTECTED: "green", ALARM: "red"}
+_COLOURS = {NOT_PROTECTED: "red", PARTLY: "yellow", THIS_MACHINE: "green", MACHINE_LOST: "green"}
 _DATABASES = {
     "sound": "databases sound",
-    "unverified": "databases NOT VERIFIED",
+    "unverified": "databases not rechecked",
     "damaged": "a database is DAMAGED",
 }
-_REASONS = 4  # beside the first; `--json` has all
+_REASONS = 6  # beside the first; the doctor has all
+_STEPS = 3  # of the first; the doctor has all
 _GAPS = 3
 _REASON = 120  # letters of a reason; the rest is in `snapshot show`
 _TROUBLED = 3  # projects
@@ -39,40 +39,40 @@ _IN_FULL = 1  # homes with a block of their own; beyond it, those that are well 
 def show_verdict(screen: Screen, status: Status) -> None:
     """The answer and what to do; also all that `--check` says."""
     verdict = status.verdict
-    screen.headline(verdict.text, fg=_COLOURS.get(verdict.level, "yellow"))
-    for number, step in enumerate(verdict.next):
+    screen.headline(verdict.text, fg="red" if verdict.alarm else _COLOURS[verdict.level])
+    for number, step in enumerate(verdict.next[:_STEPS]):
         screen.fact("Next" if number == 0 else "", step)
+    # On the third rung the first reason is what is missing for the fourth, and is said by its step.
     more = verdict.reasons[1:]
-    for reason in more[:_REASONS]:
-        screen.fact("Also", _with_step(reason))
+    for number, reason in enumerate(more[:_REASONS]):
+        screen.one_line("Also" if number == 0 else "", reason.text)
     if len(more) > _REASONS:
-        screen.fact(
-            "",
-            NextStep(
-                "status", ("--json",), before=f"… and {len(more) - _REASONS:,} more:", after=" has them all"
-            ),
-        )
-
-
-def _with_step(reason: Reason) -> str:
-    return f"{reason.text}: {reason.next[0]}" if reason.next else reason.text
+        screen.fact("", f"… and {len(more) - _REASONS:,} more")
+    if more:
+        screen.fact("", NextStep("doctor", before="What to do about each:"))
 
 
 def show(screen: Screen, status: Status) -> None:
-    """Everything, within one screen where there is one home."""
+    """Everything; on a terminal no more than fits it, so that the verdict never scrolls away."""
+    with screen.first_lines("… more: send it through a pager, such as less"):
+        _show_all(screen, status)
+
+
+def _show_all(screen: Screen, status: Status) -> None:
     show_verdict(screen, status)
-    told = {reason.home for reason in status.verdict.reasons}
+    told = {reason.home for reason in status.verdict.reasons if reason.code != "not-proven"}
     gone = [home for home in status.homes if not home.exists and not home.default]
     here = [home for home in status.homes if home not in gone]
     for number, home in enumerate(here):
         if number < _IN_FULL or home.home in told:
-            screen.console.line()
+            screen.line()
             _show_home(screen, status, home)
     short = [home for home in here[_IN_FULL:] if home.home not in told]
     if short or gone or status.unkept:
-        screen.console.line()
+        screen.line()
     for home in short:
-        assert home.last is not None  # else it would be a reason
+        if home.last is None:
+            continue  # that is a reason, and said above
         screen.fact("Also kept", f"{screen.path(home.home)}: {_snapshot(home.last, status.time)}", top=True)
     for home in gone:
         last = f", the last {_ago(home.last.time, status.time)}" if home.last else ""
@@ -84,7 +84,7 @@ def show(screen: Screen, status: Status) -> None:
     for path, layout in status.unkept:
         command = screen.console.command("snapshot", "--home", path)
         screen.fact("Never kept", f"{screen.path(path)} ({layout}): `{command}`", top=True)
-    screen.console.line()
+    screen.line()
     _show_vault(screen, status)
     _show_projects(screen, status)
     for text in status.off:
@@ -98,7 +98,10 @@ def show(screen: Screen, status: Status) -> None:
 
 def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     now = status.time
-    screen.heading(f"{screen.path(home.home)} ({home.layout})" + ("" if home.exists else ", which is GONE"))
+    if home.exists:
+        screen.heading(f"{screen.path(home.home)} ({home.layout})")
+    else:
+        screen.heading(f"No {home.layout.replace('-', ' ').title()} home at {screen.path(home.home)}")
     screen.fact("Snapshot", _snapshot(home.last, now) if home.last else "none yet")
     if home.last and home.last.databases != "sound" and home.verified:
         screen.fact("", f"the last verified one: {_ago(home.verified.time, now)} ({home.verified.short})")
@@ -116,8 +119,9 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     screen.fact("Off-host", _off_host(status))
     screen.fact("Proven", _proven(screen, home, now))
     _show_gaps(screen, home)
-    for number, (path, lean) in enumerate(sorted(home.coverage.lean.items()) if home.coverage else ()):
-        screen.fact("" if number else "Databases", f"{screen.path(path)} {lean_brief(lean)}")
+    left_out = sum(left_out_bytes(lean) for lean in home.coverage.lean.values()) if home.coverage else 0
+    if left_out:
+        screen.fact("Databases", f"search indexes left out ({size_text(left_out)}); a restore rebuilds them")
     for one in home.leftovers:
         what = "half way through" if one.half_way else "litter of"
         screen.fact("Left over", f"{what} {one.operation}: {screen.path(one.place)}")
@@ -131,6 +135,8 @@ def _snapshot(last: LastSnapshot, now: float) -> str:
     parts = ["in the future: a clock is wrong" if last.future else _ago(last.time, now), last.kind]
     if not last.complete:
         parts.append("INCOMPLETE")
+    if last.partial and last.kind != "quick":
+        parts.append("partial")
     if word := _DATABASES.get(last.databases):
         parts.append(word)
     if last.files is not None:
@@ -225,24 +231,25 @@ def _show_vault(screen: Screen, status: Status) -> None:
         checked = f"{'sound' if check.sound else 'DAMAGED'}, checked {_ago(check.time, now)}{read}"
     screen.fact("Health", checked)
     screen.fact("Key", _key(screen, status))
-    readable = ["the vault"] if vault.readable_here else []
     open_archives = sum(1 for home in status.homes if home.archive and home.archive.readable_here)
     if open_archives:
-        readable.append(count_text(open_archives, "archive"))
-    if readable:
-        screen.fact("Readable", f"by whoever can read this machine's files: {' and '.join(readable)}")
+        screen.fact(
+            "Readable", f"{count_text(open_archives, 'archive')} can be opened by whoever reads this disk"
+        )
     for lock in vault.locks:
         screen.fact("Lock", lock)
 
 
 def _key(screen: Screen, status: Status) -> str:
     vault = status.vault
-    where = f"in {screen.path(vault.key_file)}" if vault.key_file else "a passphrase"
+    where = screen.path(vault.key_file) if vault.key_file else "a passphrase"
     spare = [f"{key.kind} {key.id[:8]}" for key in vault.keys if key.kind and not key.current]
     if vault.kit:
-        kept = "" if vault.second_way == "kit" else " (nobody said that it is kept elsewhere)"
-        spare.append(f"a kit written {_ago(vault.kit, status.time)}{kept}")
-    return f"{where}; also {', '.join(spare)}" if spare else f"{where}, and nowhere else"
+        asked = "" if vault.second_way == "kit" else ". Stored elsewhere? `safekept push --acknowledge-kit`"
+        spare.append(f"a kit written {_ago(vault.kit, status.time)}{asked}")
+    elif vault.second_way == "kit":
+        spare.append("a kit that is stored elsewhere")
+    return f"{where}; also {', '.join(spare)}" if spare else f"only copy: {where}"
 
 
 def _show_projects(screen: Screen, status: Status) -> None:
@@ -282,8 +289,10 @@ def _show_agents(screen: Screen, status: Status) -> None:
 
 def _show_rest(screen: Screen, status: Status) -> None:
     schedule, now = status.schedule, status.time
-    if not schedule.looked:
+    if not schedule.looked and not schedule.installed:
         screen.fact("Schedule", "none: nothing happens by itself", top=True)
+    elif schedule.trouble:
+        screen.fact("Schedule", f"will not run: {schedule.trouble}", top=True)
     else:
         last = f"last run {_ago(schedule.last, now)}, {schedule.state}" if schedule.last else "no run yet"
         when = seconds_text(schedule.next - now) if schedule.next > now else ""

@@ -10,8 +10,8 @@ from safekept.actions.guard.guard_types import Guarded, GuardRequest
 from safekept.actions.guard.pre_update import DONE, FAILED, OPTED_OUT, Protection
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event
-from safekept.core.foreground import Ended
-from safekept.home.health import Finding
+from safekept.core.processes.foreground import Ended
+from safekept.home.health import HomeLoss
 
 from ..console import Console, at_words, count_text, path_text, screen_width, time_text
 from ..report_file import write_report_file
@@ -134,7 +134,7 @@ class GuardWords:
         if guarded.undo:
             self._say(f"  undo    `{self._command('undo', guarded.undo, *self._named())}`")
 
-    def command_for(self, guarded: Guarded, findings: list[Finding]) -> str:
+    def command_for(self, guarded: Guarded, findings: list[HomeLoss]) -> str:
         """The command that brings these back; it runs as printed."""
         if len(findings) == 1 and findings[0].fix:
             return findings[0].fix

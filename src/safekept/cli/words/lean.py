@@ -27,16 +27,10 @@ def lean_text(lean: Mapping[str, Any] | None) -> str:
     return "; ".join(parts)
 
 
-def lean_brief(lean: Mapping[str, Any]) -> str:
-    """The same in half a line; `snapshot show` has all of it."""
-    kept = [pair for pair in lean.get("kept") or () if isinstance(pair, list | tuple) and len(pair) == 2]
-    left, size = len(_items(lean.get("tables"))), lean.get("bytes")
-    if kept:
-        what = "search table" if len(kept) == 1 else "search tables"
-        return f"{len(kept)} {what} in full: {path_text(str(kept[0][1]))}"
-    what = "search table" if left == 1 else "search tables"
-    amount = f", {size_text(size)}," if type(size) is int else ""
-    return f"without {left} {what}{amount} that a restore makes anew"
+def left_out_bytes(lean: Mapping[str, Any]) -> int:
+    """What the indexes took that a database is stored without; `snapshot show` has all of it."""
+    size = lean.get("bytes")
+    return size if type(size) is int and _items(lean.get("tables")) else 0
 
 
 def lean_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -38,7 +38,7 @@ _ALSO = (
     "array atexit bisect calendar concurrent.futures.thread ctypes hashlib pwd ruamel.yaml.composer "
     "ruamel.yaml.error ruamel.yaml.nodes select shlex sqlite3 subprocess tomllib traceback uuid"
 ).split()
-_LEFT_ALONE = ("safekept.core.objects", "safekept.core.foreground")
+_LEFT_ALONE = ("safekept.core.objects", "safekept.core.processes.foreground")
 
 
 class Session:

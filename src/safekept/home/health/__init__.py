@@ -6,8 +6,8 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .databases import judge
-    from .finding import Examination, Finding
     from .health import Health, examine
+    from .home_loss import Examination, HomeLoss
     from .losses import Counts, Shrinkage, places_of, shrunk
     from .recorded import Directory, Recorded, Since, beside, owner_of
 
@@ -15,7 +15,7 @@ __getattr__ = doors(
     __name__,
     {
         "databases": "judge",
-        "finding": "Examination Finding",
+        "home_loss": "Examination HomeLoss",
         "health": "Health examine",
         "losses": "Counts Shrinkage places_of shrunk",
         "recorded": "Directory Recorded Since beside owner_of",

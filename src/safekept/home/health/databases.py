@@ -16,7 +16,7 @@ from safekept.core.sqlite.format import HEADER
 
 from ..scan.content import FLAGS, amount
 from ..scan.headers import HeaderReader
-from .finding import Examination, Finding
+from .home_loss import Examination, HomeLoss
 from .losses import Shrinkage
 
 #: Beside the questions of the census: whether SQLite can read so much as the list of tables.
@@ -35,7 +35,7 @@ def look_at_databases(examination: Examination) -> None:
             _look(examination, path, before)
 
 
-def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
+def judge(examination: Examination, path: str) -> DatabaseFacts | HomeLoss | str:
     """A database that has its header: its facts; else the finding, or why nothing can be said of it."""
     from safekept.core.sqlite import look
 
@@ -43,7 +43,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
     try:
         size, head = _beginning(full, examination.options.isolated)
     except OSError as error:
-        return Finding(
+        return HomeLoss(
             "database-closed",
             path,
             f"{path} cannot be opened any more: {error.strerror}",
@@ -67,7 +67,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | Finding | str:
         )
     except EntryLost as lost:
         if lost.remark.outcome is Outcome.UNREADABLE:
-            return Finding(
+            return HomeLoss(
                 "database-closed",
                 path,
                 f"{path} cannot be read any more: {lost.remark.reason}",
@@ -95,13 +95,13 @@ def _beginning(full: str, isolated: bool) -> tuple[int, bytes]:
         reader.close()
 
 
-def _not_a_database(path: str, size: int, head: bytes) -> Finding:
+def _not_a_database(path: str, size: int, head: bytes) -> HomeLoss:
     kind, what = "database-replaced", f"{amount(size)} of something else"
     if size == 0:
         kind, what = "database-emptied", "empty (0 bytes)"
     elif not head.strip(b"\0"):
         kind, what = "database-zeroed", f"{amount(size)} that begin with zero bytes"
-    return Finding(
+    return HomeLoss(
         kind, path, f"{path} was a database and is {what}", unambiguous=True, restore_paths=(path,)
     )
 
@@ -112,14 +112,14 @@ def _look(examination: Examination, path: str, before: DatabaseFacts) -> None:
         examination.notes.append(found)
         examination.told.add(path)
         return
-    if isinstance(found, Finding):
+    if isinstance(found, HomeLoss):
         examination.found(found)
         return
     if found.state == "damaged":
         detail = "; ".join(found.detail.splitlines()[:2])
         opens = found.counts.get(_OPENS) is not None
         examination.found(
-            Finding(
+            HomeLoss(
                 "database-damaged",
                 path,
                 f"{path} is damaged: {detail}" if opens else f"{path} does not open any more: {detail}",
@@ -147,7 +147,7 @@ def _compare(examination: Examination, path: str, before: DatabaseFacts, after: 
     if losses:
         said = ", ".join(f"{one.name.replace('_', ' ')} {one.before:,} → {one.after:,}" for one in losses)
         examination.found(
-            Finding(
+            HomeLoss(
                 "fewer",
                 path,
                 f"{path} holds less than before: {said}",
@@ -165,4 +165,4 @@ def _lost(examination: Examination, path: str, kind: str, text: str) -> None:
         for name, count in examination.recorded.databases[path].counts.items()
         if count
     )
-    examination.found(Finding(kind, path, text, restore_paths=(path,), losses=losses))
+    examination.found(HomeLoss(kind, path, text, restore_paths=(path,), losses=losses))

@@ -18,7 +18,7 @@ from safekept.core.regular import read_start
 from ..census import LARGEST, count_document
 from ..layout.rules import Count
 from ..scan.content import amount
-from .finding import Examination, Finding, counted, of_them, some
+from .home_loss import Examination, HomeLoss, counted, of_them, some
 from .losses import Shrinkage
 
 _DOCUMENTS = ("sections", "json", "yaml", "yaml-sections")
@@ -77,7 +77,7 @@ def _look(examination: Examination, path: str, counts: list[Count]) -> None:
             _compare(examination, path, count, before, after, gone, losses)
     if path not in examination.told and _is_empty(after) and not _is_empty(before):
         how = "is gone" if gone else _empty_words(after)
-        examination.found(Finding("emptied", path, f"{path} {how}", restore_paths=(path,)))
+        examination.found(HomeLoss("emptied", path, f"{path} {how}", restore_paths=(path,)))
 
 
 def _live(examination: Examination, path: str) -> bytes | None:
@@ -87,7 +87,7 @@ def _live(examination: Examination, path: str) -> bytes | None:
         return b""
     except OSError as error:
         text = f"{path} cannot be read any more: {error.strerror or error}"
-        examination.found(Finding("closed", path, text, restore_paths=(path,)))
+        examination.found(HomeLoss("closed", path, text, restore_paths=(path,)))
         return None
 
 
@@ -120,7 +120,7 @@ def _compare(
     new = Items({}, True) if empty else items(after, count)
     if new is None:
         text = f"{path} is not what it was and cannot be understood; it held {counted(count.name, len(old))}"
-        examination.found(Finding("not-understood", path, text, restore_paths=(path,)))
+        examination.found(HomeLoss("not-understood", path, text, restore_paths=(path,)))
         return
     missing = [name for name in old.by_name if name not in new.by_name]
     lost = len(missing) if old.known and new.known else max(0, len(old) - len(new))
@@ -130,16 +130,16 @@ def _compare(
         text = f"{why}{of_them(lost, len(old), count.name)}" + (f": {names}" if names and not empty else "")
         beyond_doubt = count.restore and not len(new)
         examination.found(
-            Finding(
+            HomeLoss(
                 "emptied" if not len(new) else "items-gone", path, text, beyond_doubt, (path,), losses=losses
             )
         )
     elif count.kind == "sections" and _cut_short(before, after):
         text = f"{path} was cut short: {amount(len(before))} → {amount(len(after))}"
-        examination.found(Finding("cut-short", path, text, restore_paths=(path,)))
+        examination.found(HomeLoss("cut-short", path, text, restore_paths=(path,)))
     elif changed := _changed(count, old, new):
         text = f"{path}: {changed}"
-        examination.found(Finding("changed", path, text, restore_paths=(path,)))
+        examination.found(HomeLoss("changed", path, text, restore_paths=(path,)))
 
 
 def _fewer(examination: Examination, path: str, count: Count, losses: tuple[Shrinkage, ...]) -> None:
@@ -148,7 +148,7 @@ def _fewer(examination: Examination, path: str, count: Count, losses: tuple[Shri
     if fall is not None and fall.alarming:
         noun = count.name.replace("_", " ")
         text = f"{path} has fewer {noun} than before: {fall.before:,} → {fall.after:,}"
-        examination.found(Finding("fewer", path, text, restore_paths=(path,), losses=losses))
+        examination.found(HomeLoss("fewer", path, text, restore_paths=(path,), losses=losses))
 
 
 def items(data: bytes, count: Count) -> Items | None:

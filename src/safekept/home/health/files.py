@@ -13,7 +13,7 @@ from collections import Counter
 from ..layout.patterns import Matcher
 from ..layout.rules import Count
 from ..scan.content import FLAGS, amount
-from .finding import Examination, Finding, of_them, some
+from .home_loss import Examination, HomeLoss, of_them, some
 from .losses import Shrinkage
 
 #: More paths than this become the directory that they are all in.
@@ -62,7 +62,7 @@ def _counted(examination: Examination, count: Count, matcher: Matcher, gone: lis
         where = "" if profile == "default" else f"{profile}: "
         text = f"{where}{of_them(number, before[profile], count.name)}: {some(names)}"
         examination.found(
-            Finding("gone", places[0], text, restore_paths=_together(examination, places), losses=(fall,)),
+            HomeLoss("gone", places[0], text, restore_paths=_together(examination, places), losses=(fall,)),
             *lost,
         )
     # What lay beside them went with them, or moved with them.
@@ -103,11 +103,11 @@ def _gone(examination: Examination, gone: list[str]) -> None:
     if len(singles) > _SINGLY:
         text = f"{len(singles):,} files are gone: {some(singles)}"
         examination.found(
-            Finding("gone", singles[0], text, restore_paths=_together(examination, singles)), *singles
+            HomeLoss("gone", singles[0], text, restore_paths=_together(examination, singles)), *singles
         )
         singles = []
     for path in singles:
-        examination.found(Finding("gone", path, f"{path} is gone", restore_paths=(path,)))
+        examination.found(HomeLoss("gone", path, f"{path} is gone", restore_paths=(path,)))
     for worth, paths in sorted(groups.items()):
         _mass(examination, worth, paths)
 
@@ -126,7 +126,7 @@ def _mass(examination: Examination, worth: str, gone: list[str]) -> None:
         fall = Shrinkage("", "files", recorded[unit], recorded[unit] - len(lost))
         if fall.alarming and (worth == "skills" or len(lost) >= _TIDIED):
             text = f"{unit}: {of_them(len(lost), recorded[unit], 'files')}"
-            examination.found(Finding("gone", unit, text, restore_paths=_together(examination, lost)))
+            examination.found(HomeLoss("gone", unit, text, restore_paths=_together(examination, lost)))
 
 
 def _unit(examination: Examination, path: str, worth: str) -> str:
@@ -144,12 +144,12 @@ def _emptied(examination: Examination, path: str) -> None:
         return
     if status.st_size == 0:
         text = f"{path} is empty; it had {amount(before)}"
-        examination.found(Finding("emptied", path, text, restore_paths=(path,)))
+        examination.found(HomeLoss("emptied", path, text, restore_paths=(path,)))
     elif _zeros(examination.recorded.full(path)):
         data = examination.stored.data(path)
         if data is None or data.strip(b"\0"):
             text = f"{path} is {amount(status.st_size)} of zero bytes"
-            examination.found(Finding("zeroed", path, text, restore_paths=(path,)))
+            examination.found(HomeLoss("zeroed", path, text, restore_paths=(path,)))
 
 
 def _zeros(full: str) -> bool:

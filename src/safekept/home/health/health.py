@@ -17,11 +17,11 @@ from safekept.core.spelling import shell_word
 from safekept.core.sqlite.capture import CaptureOptions
 
 from ..layout.layout import Layout
-from .finding import Examination, Finding, StoredState
+from .home_loss import Examination, HomeLoss, StoredState
 from .losses import Shrinkage
 from .recorded import Recorded, owner_of, since
 
-__all__ = ["Finding", "Health", "StoredState", "examine"]
+__all__ = ["Health", "HomeLoss", "StoredState", "examine"]
 
 #: The home counts as wiped where so much of what was recorded is gone.
 _WIPED = 0.9
@@ -31,7 +31,7 @@ _WIPED = 0.9
 class Health:
     """What the check found."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[HomeLoss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     files: int = 0  # looked at
     changed: int = 0
@@ -95,7 +95,7 @@ def _whole_home(examination: Examination) -> bool:
     text = f"the home {home} was wiped: {len(seen.gone):,} of {seen.files:,} files are gone"
     if not os.path.lexists(home):
         text = f"the home {home} is gone, with {seen.files:,} files"
-    examination.found(Finding("wiped", "", text, whole=True))
+    examination.found(HomeLoss("wiped", "", text, whole=True))
     return True
 
 
@@ -116,7 +116,7 @@ def _profiles(examination: Examination) -> None:
         losses = tuple(Shrinkage(profile, name, count, 0) for name, count in counts.items() if count)
         text = f"{profile} is gone, with {number:,} files"
         examination.found(
-            Finding("gone", profile, text, restore_paths=(profile,), losses=losses),
+            HomeLoss("gone", profile, text, restore_paths=(profile,), losses=losses),
             *(path for path in seen.gone if profile_of(path) == profile),
         )
 
@@ -133,7 +133,7 @@ def _owner(examination: Examination) -> None:
     if now != recorded.owner:
         before, after = (f"{user}:{group}" for user, group in (recorded.owner, now))
         text = f"the home {recorded.home} belongs to {after}; it belonged to {before}"
-        examination.found(Finding("owner", "", text, fix=fix))
+        examination.found(HomeLoss("owner", "", text, fix=fix))
         return
     others = [
         path
@@ -143,7 +143,7 @@ def _owner(examination: Examination) -> None:
     if others:
         files = "1 file does" if len(others) == 1 else f"{len(others):,} files do"
         text = f"{files} not belong to the home's owner any more, such as {sorted(others)[0]}"
-        examination.found(Finding("owner", "", text, fix=fix))
+        examination.found(HomeLoss("owner", "", text, fix=fix))
 
 
 def _closed(examination: Examination) -> None:
@@ -158,4 +158,4 @@ def _closed(examination: Examination) -> None:
         text = f"{path or full} cannot be entered any more: {reason}"
         fix = f"chmod u+rwx {shell_word(full)}"
         mine = os.geteuid() in (0, recorded.owner[0])
-        examination.found(Finding("closed", path, text, fix=fix if mine else f"sudo {fix}"))
+        examination.found(HomeLoss("closed", path, text, fix=fix if mine else f"sudo {fix}"))

@@ -14,16 +14,7 @@ from safekept.core.locks import AlreadyRunning
 from safekept.core.owner import foreign_owner
 
 from ..owner import worker_for
-from .area import (
-    INTENT,
-    LANDED,
-    TAKEN_BACK,
-    Area,
-    LandingDirectory,
-    existing_areas,
-    not_permitted,
-    real_home,
-)
+from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, not_permitted, real_home
 from .record import LandingRecord, read_header
 from .swap.takeback import LandingNotTakenBack, take_back
 

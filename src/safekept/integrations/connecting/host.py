@@ -66,6 +66,8 @@ class Host:
     in_projects: bool = True
     #: The scope where none is named: "", or the home that Hermes works in.
     scope: Callable[[UserContext], str] = lambda context: ""
+    #: Other scopes with settings of their own: the profiles of Hermes.
+    profiles: Callable[[UserContext], tuple[str, ...]] = lambda context: ()
     #: Raises where there is nothing to connect in that scope.
     check: Callable[[UserContext, str], None] = lambda context, scope: None
     #: Files that others leave beside ours, and that go with them.

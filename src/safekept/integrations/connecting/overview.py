@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import Connection, connections
@@ -12,8 +14,10 @@ from safekept.actions.status.host_status import (
     PARTLY,
     SWITCHED_OFF,
     UNREADABLE,
+    WORKS_DAYS,
     ConnectionStatus,
     HostStatus,
+    UnconnectedProfile,
     with_calls,
 )
 from safekept.core.spelling import shown
@@ -45,6 +49,34 @@ def _status(context: UserContext, host: Host, known: tuple[Connection, ...]) -> 
         host.program(context),
         tuple(places),
         waiting=host.waiting,
+        used=_used(host.found(context)),
+        unconnected=_unconnected(context, host, places),
+    )
+
+
+def _used(directory: str) -> float:
+    """When anything at the top of a directory last changed."""
+    if not directory:
+        return 0.0
+    with contextlib.suppress(OSError), os.scandir(directory) as listing:
+        times = [os.stat(directory).st_mtime]
+        for item in listing:
+            with contextlib.suppress(OSError):
+                times.append(item.stat(follow_symlinks=False).st_mtime)
+        return max(times)
+    return 0.0
+
+
+def _unconnected(
+    context: UserContext, host: Host, places: list[ConnectionStatus]
+) -> tuple[UnconnectedProfile, ...]:
+    """Profiles beside the one that is connected, each with settings of its own."""
+    known = {one.scope for one in places}
+    recent = time.time() - WORKS_DAYS * 86400.0
+    return tuple(
+        UnconnectedProfile(shown(os.path.basename(scope)), host.option(context, scope))
+        for scope in host.profiles(context)
+        if scope not in known and _used(scope) > recent and _place(context, host, scope, "") is None
     )
 
 

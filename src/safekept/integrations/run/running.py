@@ -19,9 +19,9 @@ from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.actions.projects.run_account import RunAccount, account_of_run, mark_end_of_run
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.foreground import Ended, find_program, run_in_foreground
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep, Step
+from safekept.core.processes.foreground import Ended, find_program, run_in_foreground
 from safekept.core.regular import read_regular
 
 from .terminal import terminal_kept

@@ -62,3 +62,12 @@ def without_lines(table: str) -> str:
 
 def has_lines(table: str) -> bool:
     return any(line.startswith(_BEGIN) for line in table.splitlines())
+
+
+def own_lines(table: str) -> list[str]:
+    """The lines of ours that call us, as they stand there."""
+    found = table.splitlines()
+    begin = next((number for number, line in enumerate(found) if line.startswith(_BEGIN)), None)
+    if begin is None:
+        return []
+    return [line for line in found[begin + 1 :] if line.endswith(CALLED)]

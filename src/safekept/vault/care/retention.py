@@ -4,7 +4,7 @@ Each (host, home, kind) is a bucket of its own, with the policy of its kind; a k
 (manual, adopted, what restic made) never goes by itself. Whatever the policies say, these stay:
 
 * what is pinned, until the day of its pin is over;
-* the newest of each home, and the newest that is complete;
+* the newest of each home, the newest that is complete, and the newest of the whole home;
 * the newest generation of each database that was found sound;
 * the last one that a drill proved, and the last one of the whole home that a drill proved.
 
@@ -25,10 +25,11 @@ from ..format.snapshot import Snapshot
 from ..read.homes import read_manifest
 from ..snapshots import public_id
 from ..tags import (
-    ADOPTED,
     AUTOMATIC,
     KINDS,
     OTHER,
+    PARTIAL,
+    PARTS,
     PRE_CHANGE,
     PRE_IMPORT,
     PRE_MIGRATION,
@@ -38,6 +39,7 @@ from ..tags import (
     SCHEDULED,
     forgotten_at,
     is_incomplete,
+    is_partial,
     is_pinned,
     kind_of,
     pinned_until,
@@ -66,7 +68,6 @@ DEFAULT_POLICIES: Mapping[str, Policy] = {
 }
 
 #: Kinds that hold a part of a home only.
-_PARTS = (QUICK, PRE_CHANGE, ADOPTED)
 
 #: The state of each database in a snapshot, by path: sound, unverified, damaged. `""` stands for all.
 Facts = Callable[[Snapshot], Mapping[str, str]]
@@ -160,12 +161,13 @@ def plan_forget(
         for snapshot in members:
             kinds.setdefault(_bucket(snapshot, policies), []).append(snapshot)
         for kind, bucket in kinds.items():
-            for snapshot, by_policy in _by_policy(bucket, kind, policies.get(kind), now_ns):
+            policy = policies.get(kind.removeprefix(f"{PARTIAL} "))
+            for snapshot, by_policy in _by_policy(bucket, kind, policy, now_ns):
                 reasons = (*immune.get(snapshot.id, ()), *by_policy)
                 if reasons:
                     plan.keep.append(Decision(snapshot, reasons))
-                else:
-                    why = f"{kind} beyond what its policy keeps ({_in_words(policies[kind])})"
+                elif policy is not None:
+                    why = f"{kind} beyond what its policy keeps ({_in_words(policy)})"
                     plan.forget.append(Decision(snapshot, (why,)))
     for decisions in (plan.keep, plan.forget):
         decisions.sort(key=lambda item: (item.snapshot.time_ns, item.snapshot.id), reverse=True)
@@ -175,8 +177,10 @@ def plan_forget(
 def _bucket(snapshot: Snapshot, policies: Mapping[str, Policy]) -> str:
     """Its kind; with a bucket of their own for automatic ones, where these policies have one."""
     kind = kind_of(snapshot)
-    own = kind == QUICK and AUTOMATIC in snapshot.tags and AUTOMATIC_QUICK in policies
-    return AUTOMATIC_QUICK if own else kind
+    if kind == QUICK and AUTOMATIC in snapshot.tags and AUTOMATIC_QUICK in policies:
+        return AUTOMATIC_QUICK
+    # A part never costs a whole one of the same kind its place: each is counted by itself.
+    return f"{PARTIAL} {kind}" if PARTIAL in snapshot.tags and kind not in PARTS else kind
 
 
 def _by_policy(
@@ -202,17 +206,22 @@ def _immune(members: list[Snapshot], now_ns: int, facts: Facts) -> dict[str, lis
     # Home points come many a day and hold little: being the newest must not cost a real one its place.
     members = [one for one in members if kind_of(one) != PRE_CHANGE] or members
     past = [snapshot for snapshot in members if snapshot.time_ns <= now_ns]
-    whole = [snapshot for snapshot in past if not is_incomplete(snapshot)]
+    complete = [snapshot for snapshot in past if not is_incomplete(snapshot)]
+    whole = [snapshot for snapshot in past if not is_partial(snapshot)]
     proven = [snapshot for snapshot in past if proven_at(snapshot) is not None]
     for candidates, reason in (
         (members, "the newest of its home"),
         (past, "the newest of its home"),
-        (whole, "the newest complete one of its home"),
+        (complete, "the newest complete one of its home"),
         (proven, "the last one that a drill proved"),
-        ([one for one in proven if kind_of(one) not in _PARTS], "the last one that a drill proved"),
+        ([one for one in proven if not is_partial(one)], "the last one that a drill proved"),
     ):
         if candidates and reason not in found.setdefault(candidates[0].id, []):
             found[candidates[0].id].append(reason)
+    for candidates in (whole, [one for one in complete if not is_partial(one)]):
+        # Said only where a newer part has the other reasons.
+        if candidates and not any("newest" in one for one in found.get(candidates[0].id, ())):
+            found.setdefault(candidates[0].id, []).append("the newest whole one of its home")
     for path, snapshot in _newest_sound(past, facts).items():
         of = f"`{path}`" if path else "its databases"
         found.setdefault(snapshot.id, []).append(f"the newest verified generation of {of}")

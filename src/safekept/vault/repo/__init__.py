@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .keys import FOR_PASSPHRASE, KeyFile, Secret, check_secret, generate_secret
+    from .keys import FOR_PASSPHRASE, BadKeyFile, KeyFile, Secret, check_secret, generate_secret
     from .lock_file import LockFile, read_locks
     from .locks import Lock, unlock
     from .opening import no_config, refuse_taken
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "keys": "FOR_PASSPHRASE KeyFile Secret check_secret generate_secret",
+        "keys": "FOR_PASSPHRASE BadKeyFile KeyFile Secret check_secret generate_secret",
         "lock_file": "LockFile read_locks",
         "locks": "Lock unlock",
         "opening": "no_config refuse_taken",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from safekept.core.next_step import NextStep, Step
-from safekept.core.process import boot, process_space, surely_gone, uptime
+from safekept.core.processes.process import boot, process_space, surely_gone, uptime
 
 from ..errors import VaultDamaged, VaultLocked
 from ..format.crypto import Key

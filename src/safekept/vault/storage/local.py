@@ -26,7 +26,7 @@ from safekept.core.files import (
     write_all,
 )
 from safekept.core.next_step import NextStep
-from safekept.core.process import left_behind, owner_mark
+from safekept.core.processes.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
 from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name

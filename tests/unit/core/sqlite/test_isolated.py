@@ -17,7 +17,7 @@ import safekept
 from children import children
 from database_holder import HolderFailed, held
 from safekept.core.entries import EntryLost, Outcome
-from safekept.core.process import process_space
+from safekept.core.processes.process import process_space
 from safekept.core.sqlite import CaptureOptions, isolated
 from safekept.core.sqlite.capture import capture
 

@@ -28,6 +28,8 @@ class SnapshotFacts(Facts):
     forgotten: tuple[str, ...] | None = None  # by retention, afterwards
     lost_packs: int | None = None
     profile: str | None = None  # where only one was taken
+    partial: bool | None = None  # it holds less than the settings select
+    gaps: tuple[Mapping[str, object], ...] | None = None  # what was selected and could not be stored right
     version: int | None = None  # of a home point: how these are written
     paths: tuple[str, ...] | None = None  # of a home point: what it holds
     absent: tuple[str, ...] | None = None

@@ -43,6 +43,15 @@ class AcknowledgeFacts(AlarmEndFacts):
 
 
 @dataclass(kw_only=True, slots=True)
+class DeclineFacts(Facts):
+    """Findings that a person means to leave as they are."""
+
+    verb: ClassVar[str] = "decline"
+
+    declined: tuple[str, ...] | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class NotifyFacts(Facts):
     """Who was told, and whether it arrived."""
 

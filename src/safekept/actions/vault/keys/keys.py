@@ -5,6 +5,8 @@ Every key opens everything, so a change of keys is written to the journal, witho
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
@@ -12,7 +14,7 @@ from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep
 from safekept.vault.errors import KeyInUse, NoSuchKey
-from safekept.vault.repo import FOR_PASSPHRASE, KeyFile, Repository, Secret
+from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 
 from ...base.context import UserContext
 from ...base.operations.vault import VaultKeyRemoveFacts
@@ -58,6 +60,19 @@ def listed_keys(repository: Repository) -> list[ListedKey]:
             name, reason = key
             found.append(ListedKey(name, "", "", "", False, reason))
     return sorted(found, key=lambda key: (key.created, key.id))
+
+
+def keys_from_outside(vault: str) -> tuple[ListedKey, ...]:
+    """The keys of a vault on this machine, by their files alone; none where they cannot be read."""
+    place, found = os.path.join(vault, "keys"), []
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(place)):
+            with contextlib.suppress(OSError, BadKeyFile), open(os.path.join(place, name), "rb") as file:
+                key = KeyFile.parse(name, file.read())
+                found.append(
+                    ListedKey(key.id, _kind(key), key.created, f"{key.username}@{key.hostname}", False)
+                )
+    return tuple(found)
 
 
 def _kind(key: KeyFile) -> str:

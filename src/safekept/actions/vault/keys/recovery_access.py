@@ -22,7 +22,7 @@ from safekept.vault.repo import Repository
 from ...base.context import UserContext
 from ...base.operations.vault import KitAcknowledgeFacts, VaultKitFacts
 from ...base.record import record
-from .keys import GENERATED, listed_keys
+from .keys import GENERATED, keys_from_outside, listed_keys
 
 PASSPHRASE, KIT = "passphrase", "kit"
 
@@ -42,6 +42,13 @@ def second_way(context: UserContext, repository: Repository) -> str:
     with contextlib.suppress(OSError):  # where nobody can tell, there is none
         return KIT if repository.id in _acknowledged(context) else ""
     return ""
+
+
+def second_way_from_outside(context: UserContext, vault_id: str) -> str:
+    """The same without opening the vault: by its key files, where they are on this machine."""
+    if any(key.kind not in ("", GENERATED) for key in keys_from_outside(context.places.vault)):
+        return PASSPHRASE
+    return KIT if vault_id in _acknowledged(context) else ""
 
 
 def require_second_way(context: UserContext, repository: Repository) -> str:

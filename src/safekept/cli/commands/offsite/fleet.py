@@ -10,15 +10,22 @@ import click
 
 from safekept.core.ages import seconds_text
 
-from ...console import Console, count_text, path_text, size_text
+from ...console import Console, count_text, path_text, screen_width, size_text
 from ...options import place_or_file, start
 from ...sealing import given_passphrase, passphrase_options
 
 if TYPE_CHECKING:
     from safekept.actions.offsite.fleet import Fleet, FleetHome, FleetVault
 
-#: Host, home, age, verified; what is wrong has the rest of 80 columns.
+#: What is wrong with a home where nothing is lost, in a word.
+_STATES = {"no-whole-snapshot": "PARTS ONLY", "clock": "CLOCK", "incomplete": "incomplete"}
+#: Host, home, age, verified; what is wrong has the rest of 80 columns. More on a wide screen.
 _HOST, _HOME, _LAST, _VERIFIED = 16, 27, 8, 10
+
+
+def fleet_width() -> int:
+    """Columns of the terminal; 80 elsewhere."""
+    return max(80, screen_width())
 
 
 @click.command("fleet")
@@ -89,14 +96,14 @@ def command(
 
 
 def _show(console: Console, fleet: Fleet) -> None:
-    from safekept.actions.offsite.fleet import FRESH, LOCKED, OPEN
+    from safekept.actions.offsite.fleet import LOCKED, OPEN
 
     hosts = {home.host for home in fleet.homes} | {one.host for one in fleet.archives}
     locked = sum(vault.state == LOCKED for vault in fleet.vaults)
     summary = f"{count_text(len(fleet.homes), 'home')} on {count_text(len(hosts), 'host')}"
     summary += f" in {count_text(len(fleet.vaults), 'vault')}"
     summary += f", {locked} of them not opened" if locked else ""
-    console.heading(f"{path_text(fleet.place)}: {summary}", fleet.level == FRESH)
+    console.heading(f"{path_text(fleet.place)}: {summary}", not fleet.exit_code)
     if fleet.vaults:
         _row(console, "HOST", "HOME", "LAST", "VERIFIED", "STATE")
     notes: list[str] = []
@@ -116,13 +123,16 @@ def _show(console: Console, fleet: Fleet) -> None:
 
 def _show_home(console: Console, home: FleetHome, notes: list[str]) -> None:
     state = "ok"
+    codes = {one.code for one in home.findings}
     if home.alarms:
         state = "ALARM"
-        notes += [f"{path_text(home.host)}: {path_text(text)}" for text in home.alarms]
     elif home.overdue:
         state = "OVERDUE"
-    elif not home.last.complete:
-        state = "incomplete"
+    elif home.findings:
+        state = next((word for code, word in _STATES.items() if code in codes), "PARTLY")
+    told = [one for one in home.findings if one.alarm or one.code == "clock"]
+    where = f"lost in {home.home}: "  # its row says where
+    notes += [f"{path_text(home.host)}: {path_text(one.text.removeprefix(where))}" for one in told]
     verified = home.last.state or "-"
     if home.proven:
         verified = f"proven {_days(home.proven)}"
@@ -155,14 +165,15 @@ def _days(when: float) -> str:
 
 
 def _row(console: Console, host: str, home: str, last: str, verified: str, state: str) -> None:
-    place = path_text(home)
-    if len(place) > _HOME:
-        place = "…" + place[-(_HOME - 1) :]  # the end of a path says more than its start
+    place, more = path_text(home), fleet_width() - 80
+    at_host, at_home = _HOST + more // 3, _HOME + more - more // 3
+    if len(verified) > _VERIFIED:  # it is never cut: the home gives way
+        at_home -= len(verified) - _VERIFIED
+    if len(place) > at_home:
+        place = "…" + place[-(at_home - 1) :]  # the end of a path says more than its start
     style = {"fg": "yellow"} if state.isupper() and state not in ("STATE",) else {}
-    console.line(
-        f"{_cut(host, _HOST)} {place:<{_HOME}} {last:<{_LAST}} {_cut(verified, _VERIFIED)} {state}".rstrip(),
-        **style,
-    )
+    row = (_cut(host, at_host), f"{place:<{at_home}}", f"{last:<{_LAST}}", f"{verified:<{_VERIFIED}}", state)
+    console.line(" ".join(row).rstrip(), **style)
 
 
 def _cut(text: str, width: int) -> str:

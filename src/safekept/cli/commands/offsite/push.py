@@ -82,7 +82,7 @@ def command(
             "no destination is set up, and none was named",
             kept="Nothing was sent",
             next_steps=(
-                "Describe one in `config.toml`: `[[destination]]` with `name` and `url`",
+                NextStep("destinations add", ("PLACE",), before="Save one:"),
                 NextStep("push", ("sftp://user@host/backups",), before="Or name a place:"),
             ),
         )

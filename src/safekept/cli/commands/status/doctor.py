@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from safekept.core.finding import RUNGS, reached
+
 from ...console import Console, count_text, path_text
 from ...options import common_options, start
 from ...screen import Screen, folded
 
 if TYPE_CHECKING:
     from safekept.actions.doctor.diagnosis import Diagnosis
-    from safekept.actions.doctor.finding import Finding
     from safekept.actions.doctor.repairs import Repairs
-
-_MARKS = {"serious": "!", "advice": "-"}
+    from safekept.core.finding import Finding
 
 
 @click.command("doctor")
@@ -25,14 +25,15 @@ _MARKS = {"serious": "!", "advice": "-"}
 def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Look for what threatens your protection: damage, locks, permissions, keys, clocks, the schedule.
 
-    Also what other tools left behind. Each finding has its evidence and the command that mends
-    it. `--fix` does only what can be undone: modes that are too wide, locks of processes that are gone,
-    and what was cut off half way. Exit codes: 0 nothing to do, 3 findings, 4 serious ones.
+    Also what other tools left behind. Each finding has its evidence and the command that mends it: `!`
+    serious, `*` counts against your protection, `-` a note. `--fix` does only what can be undone: modes
+    that are too wide, locks of processes that are gone, and what was cut off half way. Exit codes: 0
+    nothing to do, 3 findings, 4 serious ones, exactly where `safekept status --check` has an alarm.
     """
     if dry_run and not fix:
         raise click.UsageError("--dry-run goes with --fix: without it nothing is ever changed.")
+    from safekept.actions.doctor.case import DoctorRequest
     from safekept.actions.doctor.diagnosis import examine
-    from safekept.actions.doctor.finding import DoctorRequest
     from safekept.actions.doctor.repairs import carry_out
     from safekept.integrations.connecting.overview import host_statuses
 
@@ -66,12 +67,14 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
 
 
 def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
-    serious = sum(one.level == "serious" for one in found.findings)
+    serious = sum(one.alarm for one in found.findings)
     if not found.findings:
         screen.console.heading("Nothing to do")
     else:
         words = count_text(len(found.findings), "finding")
         screen.console.heading(f"{words}, {serious:,} serious" if serious else words, good=False)
+    rung = RUNGS[reached(found.findings)]
+    screen.console.line(rung[0].upper() + rung[1:])
     for one in found.findings:
         _show_finding(screen, one)
     for remark in found.remarks:
@@ -85,15 +88,20 @@ def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
 
 def _show_finding(screen: Screen, one: Finding) -> None:
     screen.console.line()
-    style = {"fg": "red"} if one.level == "serious" else {}
+    style = {"fg": "red"} if one.alarm else {}
+    mark = "!" if one.alarm else "*" if one.counts else "-"
     text = screen.text(path_text(one.text))
     for number, line in enumerate(folded(text, 2, 2, screen.columns)):
-        screen.console.line(f"{' ' if number else _MARKS[one.level]} {line}", bold=True, **style)
+        screen.console.line(f"{' ' if number else mark} {line}", bold=True, **style)
     for number, line in enumerate(one.evidence):
         screen.fact("Seen" if number == 0 else "", path_text(line))
     plain = Screen(screen.console)  # what is pasted into a shell keeps its whole paths
     for number, line in enumerate(one.fix):
         plain.fact("Fix" if number == 0 else "", path_text(line))
+    if one.declinable and one.counts:
+        command = screen.console.command("status", "--acknowledge", one.declinable)
+        if not any(f"--acknowledge {one.declinable}" in line for line in one.fix):
+            plain.fact("", f"Or, if you mean to leave it so: `{command}`")
 
 
 def _show_mended(console: Console, mended: Repairs) -> None:

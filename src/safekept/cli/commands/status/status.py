@@ -18,6 +18,10 @@ from ...options import common_options, start
 if TYPE_CHECKING:
     from safekept.actions.status.status import Status
 
+#: What a person may mean to leave as it is, beside alarms; the doctor prints the whole name.
+DECLINABLE = frozenset(
+    {"no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"}
+)
 #: What `--acknowledge` means without an id.
 _ALL = "all"
 
@@ -51,7 +55,7 @@ class PlotTaken(SafekeptError):
     is_flag=False,
     flag_value=_ALL,
     default="",
-    help="You have seen to the alarm with this id, or the start of it; without ID: to all that are open.",
+    help="You saw to the alarm with this id, or mean to leave the finding of this name; else: all alarms.",
 )
 @common_options
 def command(
@@ -120,6 +124,8 @@ def _acknowledge(console: Console, context: UserContext, name: str) -> int:
     from safekept.actions.alarms.alarms import acknowledge
     from safekept.actions.undo.log import require_journal
 
+    if name.partition(":")[0] in DECLINABLE:
+        return _decline(console, context, name)
     seen = acknowledge(context, () if name == _ALL else (name,), listener=console.notes())
     console.document({"acknowledged": [alarm.as_dict() for alarm in seen]})
     if not seen:
@@ -130,16 +136,32 @@ def _acknowledge(console: Console, context: UserContext, name: str) -> int:
     return 0
 
 
+def _decline(console: Console, context: UserContext, name: str) -> int:
+    """A person means to leave this as it is: shown from now on, and not counted."""
+    from safekept.actions.alarms.declined import decline
+
+    decline(context, (name,))
+    console.document({"declined": [name]})
+    console.line(f"Left as it is, and not counted any more: {path_text(name)}")
+    return 0
+
+
 def _short(
     console: Console, settings: Settings, context: UserContext, home: str, layout: str, check: bool
 ) -> int:
-    from safekept.actions.status.short_status import EXIT_CODES, short_status
+    from safekept.actions.status.short_status import short_status
+    from safekept.integrations.connecting.overview import host_statuses
 
     place = context.locate(home, layout, existing=False)
-    status = short_status(context, place.home, stale_hours=settings.number("status.stale_hours"))
+    status = short_status(
+        context,
+        place.home if home or layout else "",
+        hosts=host_statuses(context),
+        stale_hours=settings.number("status.stale_hours"),
+    )
     console.document(status.as_dict())
     console.line(f"safekept: {status.text}")
-    return EXIT_CODES[status.level] if check else 0
+    return status.exit_code if check else 0
 
 
 def _plot(console: Console, status: Status, file: str) -> None:

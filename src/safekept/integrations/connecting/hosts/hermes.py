@@ -58,6 +58,20 @@ def notes(context: UserContext, scope: str) -> tuple[str, ...]:
     )
 
 
+def profiles(context: UserContext) -> tuple[str, ...]:
+    """The homes of all profiles, and the home above them where Hermes works in one of them."""
+    here = home(context)
+    above = os.path.dirname(here)
+    root = os.path.dirname(above) if os.path.basename(above) == "profiles" else here
+    found = [root] if root != here else []
+    with contextlib.suppress(OSError):
+        below = os.path.join(root, "profiles")
+        found += [
+            path for one in sorted(os.listdir(below)) if os.path.isdir(path := os.path.join(below, one))
+        ]
+    return tuple(path for path in found if path != here)
+
+
 def _other_profiles(scope: str) -> tuple[str, ...]:
     """Each profile is a home with settings of its own; one that was forgotten would not be protected."""
     above = os.path.join(scope, "profiles")
@@ -98,6 +112,7 @@ HOST = Host(
     switched_off,
     in_projects=False,
     scope=home,
+    profiles=profiles,
     check=check,
     leftovers=leftovers,
     in_full=in_full,

@@ -145,7 +145,12 @@ def take(
         quick=quick,
     )
     deadline = settings.number("database.deadline")
-    request = SnapshotRequest(place, kind, label, selection, deadline=deadline, full=full)
+    # Whole is what the settings select: an exclusion of this run alone makes it a part.
+    usual = Selection(include=settings.texts("backup.include"), exclude=settings.texts("backup.exclude"))
+    narrowed = bool(
+        set(selection.exclude) - set(usual.exclude) or set(usual.include) - set(selection.include)
+    )
+    request = SnapshotRequest(place, kind, label, selection, deadline=deadline, full=full, narrowed=narrowed)
     named = [*(("--home", place.home) if home else ()), *(("--layout", layout) if layout else ())]
     if dry_run:
         from safekept.actions.snapshots.preview import preview_snapshot

@@ -145,6 +145,9 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
 
 def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     plan, chosen = prepared.plan, prepared.chosen
+    if prepared.newer is not None:
+        newer = f"{prepared.newer.short} ({prepared.newer.kind}) is newer"
+        console.line(f"`latest` is the newest snapshot of the whole home; {newer}")
     console.heading(f"Restore into {path_text(prepared.place.home)}")
     label = f", {path_text(chosen.label)}" if chosen.label else ""
     number = f"number {chosen.number}, " if chosen.number else ""

@@ -1,8 +1,4 @@
-"""One finding: what is wrong, how that is known, what mends it, and whether safekept may do so unasked.
-
-Two levels. *Serious*: something is lost, or would be if this machine died tonight without anybody
-looking. *Advice*: nothing is lost, and it could be better. Every code is in `docs/reference/doctor.md`.
-"""
+"""What the doctor is asked, and what every family of checks is given to look at."""
 
 from __future__ import annotations
 
@@ -11,57 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener, silent
+from safekept.core.finding import Finding
 from safekept.core.spelling import shell_line
 
 if TYPE_CHECKING:
     from ..base.context import UserContext
     from ..status.host_status import HostStatus
     from ..status.status import Status
-
-SERIOUS, ADVICE = "serious", "advice"
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """What `--fix` does about a finding: what can be undone, or what the next command would do anyway."""
-
-    kind: str  # "mode", "vault-locks", "landing", "rollback", "git-lock"
-    path: str
-    text: str  # what is done, in words
-    before: int = 0  # of a mode
-    after: int = 0
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "path": self.path,
-            "text": self.text,
-            **({"before": f"{self.before:04o}", "after": f"{self.after:04o}"} if self.kind == "mode" else {}),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something to do something about."""
-
-    code: str  # kebab-case; stable
-    level: str  # SERIOUS or ADVICE
-    text: str  # one sentence, a fact
-    evidence: tuple[str, ...] = ()
-    fix: tuple[str, ...] = ()  # as in an error: sentences, or commands in backticks that run as printed
-    repair: Repair | None = None
-    home: str = ""
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "code": self.code,
-            "level": self.level,
-            "text": self.text,
-            "evidence": list(self.evidence),
-            "fix": list(self.fix),
-            "repair": self.repair.as_dict() if self.repair else None,
-            "home": self.home or None,
-        }
 
 
 @dataclass(frozen=True, slots=True)

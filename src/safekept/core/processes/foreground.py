@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from .errors import SafekeptError
+from ..errors import SafekeptError
 
 #: Handed on where they reach us; of these, what a terminal sends to everybody in the foreground.
 _HANDED_ON = (

@@ -18,7 +18,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HomeLoss:
     """Something that was there and is not any more."""
 
     kind: str  # "wiped", "owner", "closed", "database-…", "fewer", "gone", "emptied", "changed", …
@@ -62,12 +62,12 @@ class Examination:
     stored: StoredState
     options: CaptureOptions
     listener: Listener = silent
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[HomeLoss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what could not be told: unknown is not lost
     told: set[str] = field(default_factory=set)  # paths that a finding speaks for already
     paths: list[str] = field(default_factory=list)  # everything that was recorded, once somebody asked
 
-    def found(self, finding: Finding, *paths: str) -> None:
+    def found(self, finding: HomeLoss, *paths: str) -> None:
         self.findings.append(finding)
         self.told.update((finding.path, *paths))
 

@@ -1,0 +1,58 @@
+"""What a person said they mean to leave as it is: an agent that is not to be connected, no schedule, …
+
+A declined finding is none any more. One small file, by the name that
+the finding itself gives; a name that no finding has any more is nobody's business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+
+from safekept.core.events import silent
+from safekept.core.files import durable_write, private_directory
+from safekept.core.journal import new_id
+
+from ..base.context import UserContext
+from ..base.operations.upkeep import DeclineFacts
+from ..base.record import record
+
+VERSION = 1
+
+
+def declined(context: UserContext) -> dict[str, float]:
+    """The names, and when each was declined."""
+    try:
+        with open(_file(context), encoding="utf-8", errors="surrogateescape") as file:
+            found = json.load(file)["declined"]
+        return {str(name): float(when) for name, when in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def decline(context: UserContext, names: Iterable[str]) -> None:
+    """From now on these do not count."""
+    given = tuple(names)
+    known = declined(context)
+    _write(context, {**known, **{name: time.time() for name in given}})
+    record(context, DeclineFacts(declined=given).line(new_id(), "done"), silent)
+
+
+def take_back(context: UserContext, names: Iterable[str]) -> None:
+    """From now on these count again, where they were declined."""
+    gone = set(names)
+    known = declined(context)
+    if gone & known.keys():
+        _write(context, {name: when for name, when in known.items() if name not in gone})
+
+
+def _write(context: UserContext, names: dict[str, float]) -> None:
+    private_directory(context.places.data_directory)
+    document = {"version": VERSION, "declined": names}
+    durable_write(_file(context), json.dumps(document, indent=1).encode("utf-8", "surrogateescape") + b"\n")
+
+
+def _file(context: UserContext) -> str:
+    return os.path.join(context.places.data_directory, "declined.json")

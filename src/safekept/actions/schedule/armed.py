@@ -1,0 +1,122 @@
+"""Will the host really start us? Asked of systemd, launchd or cron itself; and is our program there?"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+
+from safekept.schedule.hosts import cron
+
+from ..base.context import UserContext
+from .host import Machine
+from .host_commands import HostRefused, read_table
+from .install import CRON, LAUNCHD, SYSTEMD, Installed
+
+#: Where cron says that it runs, on one system or another.
+_CRON_RUNS = ("/run/crond.pid", "/var/run/crond.pid", "/run/cron.pid", "/var/run/cron.pid")
+_CRON_NAMES = frozenset({"cron", "crond", "busybox", "fcron", "anacron"})
+
+Answer = tuple[str, tuple[str, ...]]
+_ARMED: Answer = ("", ())
+
+
+def why_not_armed(context: UserContext, found: Installed | None, machine: Machine | None = None) -> Answer:
+    """Why the host will not start it, in a sentence, and how that is known; nothing where it will."""
+    machine = machine or Machine(context.caller.environment, context.places.user_home, "")
+    if found is None:
+        return "the schedule is not installed any more", ("nothing says that a host was asked to start it",)
+    gone = [path for path, state in found.states().items() if state == "gone"]
+    if gone:
+        return f"the schedule's file {gone[0]} is gone", (f"it was installed with {found.host}",)
+    if found.table:
+        try:
+            table = read_table(machine.run)
+        except HostRefused as error:
+            return "crontab does not answer, so nobody knows whether the schedule runs", (error.what,)
+        ours = cron.own_lines(table)
+        if not ours:
+            return "the schedule's lines are gone from your crontab", ("`crontab -l` has none of them",)
+        programs = [_of_cron(line) for line in ours]
+    else:
+        programs = [words for path in found.files for words in _in_file(path)]
+    missing = next((path for words in programs for path in _missing(words)), "")
+    if missing:
+        return f"the schedule calls {missing}, which is not there any more", (f"{missing} does not exist",)
+    return _host_says(found, machine)
+
+
+def _host_says(found: Installed, machine: Machine) -> Answer:
+    if found.host == SYSTEMD:
+        unit = f"safekept-{found.user}.timer" if found.user else "safekept.timer"
+        words = ("systemctl", *(() if found.user else ("--user",)), "is-active", unit)
+        code, text = machine.run(words, "")
+        if code != 0:
+            return f"systemd does not run {unit}", (
+                f"`{shlex.join(words)}` says: {' '.join(text.split())[:80]}",
+            )
+    elif found.host == CRON and not _cron_runs(machine):
+        return "cron is not running: start it with `sudo service cron start`", (
+            "no process of cron's is there",
+        )
+    elif found.host == LAUNCHD and found.stop:
+        target = found.stop[0][-1]
+        code, text = machine.run(("launchctl", "print", target), "")
+        if code != 0:
+            return f"launchd does not know {target}", (" ".join(text.split())[:80],)
+    return _ARMED
+
+
+def _cron_runs(machine: Machine) -> bool:
+    """By its own file, and where it leaves none, by the names of processes."""
+    if any(os.path.exists(machine.at(path)) for path in _CRON_RUNS):
+        return True
+    place = machine.at("/proc")
+    try:
+        numbers = [name for name in os.listdir(place) if name.isdigit()]
+    except OSError:
+        return True  # nobody can say
+    for number in numbers:
+        try:
+            with open(os.path.join(place, number, "comm"), encoding="utf-8", errors="replace") as file:
+                if file.read().strip() in _CRON_NAMES - {"busybox"}:
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def _of_cron(line: str) -> list[str]:
+    """The command of a line: after five times, a user where the file is the system's, `env` and settings."""
+    words = shlex.split(line.replace("\\%", "%"))
+    words = words[words.index("env") + 1 :] if "env" in words else words[5:]
+    while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0]):
+        words = words[1:]
+    return words
+
+
+def _in_file(path: str) -> list[list[str]]:
+    """The commands that stand in a unit, a property list or a file of cron's."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError:
+        return []
+    if path.endswith(".plist"):
+        import plistlib
+
+        try:
+            return [[str(word) for word in plistlib.loads(content).get("ProgramArguments", [])]]
+        except (plistlib.InvalidFileException, ValueError, AttributeError):
+            return []
+    text = content.decode("utf-8", "surrogateescape")
+    starts = re.findall(r"^ExecStart=(.*)$", text, re.M)
+    if starts:
+        return [shlex.split(line.replace("%%", "%").replace("$$", "$")) for line in starts]
+    return [_of_cron(line) for line in cron.own_lines(text)]
+
+
+def _missing(words: Sequence[str]) -> list[str]:
+    """Of the program, and of the script that it is given, what is not there."""
+    return [word for word in words[:2] if os.path.isabs(word) and not os.path.exists(word)]

@@ -1,0 +1,1 @@
+"""What keeps a user from the next rung of the ladder: facts in, findings out. Nothing is looked at here."""

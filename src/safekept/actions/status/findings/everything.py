@@ -1,0 +1,49 @@
+"""All findings that a look makes, in the order in which people should read them within a rung."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from safekept.core.finding import Finding
+
+from ...alarms.alarms import Alarm
+from ..destination_status import DestinationStatus
+from ..home_status import HomeStatus
+from ..host_status import HostStatus
+from ..project_summaries import KeptProjects
+from ..schedule_status import ScheduleStatus
+from ..vault_status import SHUT, VaultStatus
+from .homes import STALE_HOURS, of_home
+from .stores import PUSH_STALE_HOURS, of_alarms, of_destinations, of_journal, of_vault
+from .work import of_hosts, of_projects, of_schedule, of_unkept_homes
+
+
+def every_finding(
+    homes: Sequence[HomeStatus],
+    vault: VaultStatus,
+    *,
+    alarms: Sequence[Alarm] = (),
+    destinations: Sequence[DestinationStatus] = (),
+    projects: KeptProjects | None = None,
+    hosts: Sequence[HostStatus] = (),
+    unkept: Sequence[tuple[str, str]] = (),
+    schedule: ScheduleStatus | None = None,
+    unsaved: str = "",  # a place that was pushed to once and is not in the settings
+    journal: tuple[str, str] = ("", ""),  # what is wrong with it, and where it is
+    stale_hours: float = STALE_HOURS,
+    push_stale_hours: float = PUSH_STALE_HOURS,
+    now: float,
+) -> list[Finding]:
+    """Weigh everything that was found."""
+    used = [one.found for one in hosts if one.works_here(now)]
+    return [
+        *of_alarms(alarms),
+        *of_journal(*journal),
+        *of_vault(vault, destinations),
+        *(one for home in homes for one in of_home(home, alarms, stale_hours, now, vault.state != SHUT)),
+        *of_hosts(hosts, now),
+        *of_unkept_homes(unkept, used),
+        *of_schedule(schedule or ScheduleStatus(), homes, now),
+        *of_projects(projects or KeptProjects("")),
+        *of_destinations(destinations, vault, push_stale_hours, now, unsaved),
+    ]

@@ -1,0 +1,164 @@
+"""What is wrong with how one home is kept: its newest whole snapshot, its proof, what was cut off in it.
+
+`of_last` is also what a fleet says of every home in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from safekept.core.ages import moment, seconds_text
+from safekept.core.entries import Outcome
+from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, Repair
+from safekept.core.spelling import shell_line, shell_word
+
+from ...alarms.alarms import DRILL, Alarm
+from ..home_status import HomeStatus
+from ..home_summary import DAMAGED, LastSnapshot
+
+HOUR, DAY = 3600.0, 86400.0
+#: A day and two hours: a daily run may be late by that much before anybody is told.
+STALE_HOURS = 26.0
+#: A restore that was proven so long ago proves little.
+PROOF_DAYS = 90
+
+
+def of_home(
+    home: HomeStatus, alarms: Sequence[Alarm], stale_hours: float, now: float, provable: bool = True
+) -> Iterator[Finding]:
+    """Everything about one home. `provable`: the vault opens, so that a drill can be advised."""
+    name = home.home
+    if not home.exists:
+        yield from _of_gone(home)
+        return
+    yield from _of_landings(home)
+    if home.last is None:
+        text = f"there is no snapshot of {name} yet"
+        if home.failure is not None:
+            text = f"no snapshot of {name} succeeded yet: {home.failure.what}"
+        yield Finding("no-snapshot", NOT_PROTECTED, text, (), _again(home), home=name)
+        return
+    whole = home.whole
+    if whole is None:
+        text = f"there is no whole snapshot of {name}, only parts of it"
+        seen = (f"the last one is {home.last.short} of {moment(home.last.time)}",)
+        yield Finding(
+            "no-whole-snapshot", NOT_PROTECTED, text, seen, (_command("snapshot", home),), home=name
+        )
+    else:
+        yield from of_last(whole, name, stale_hours, now, (_command("snapshot", home),))
+    if home.last.databases == DAMAGED or home.damaged:
+        yield _damaged(home)
+    if home.failure is not None and home.failure.time > home.last.time:
+        ended = "was interrupted" if home.failure.state == "interrupted" else "failed"
+        when = seconds_text(max(0.0, now - home.failure.time))
+        text = f"the last attempt to take a snapshot of {name} {ended} {when} ago: {home.failure.what}"
+        yield Finding("snapshot-failed", PARTLY, text, (), _again(home), home=name)
+    yield from _of_coverage(home)
+    if provable:
+        yield from _of_proof(home, alarms, now)
+
+
+def of_last(
+    last: LastSnapshot, name: str, stale_hours: float, now: float, fix: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Whether the newest whole snapshot says anything about today; the same here and for a fleet."""
+    seen = (f"the last one is {last.short} of {moment(last.time)}",)
+    age = now - last.time
+    if last.future:
+        text = f"the last snapshot of {name} is dated in the future: a clock is or was wrong"
+        yield Finding("clock", PARTLY, text, seen, fix, home=name)
+    elif stale_hours and age > stale_hours * HOUR:
+        text = f"the last snapshot of {name} is {seconds_text(age)} old"
+        yield Finding("stale", PARTLY, text, seen, fix, home=name)
+
+
+def _of_landings(home: HomeStatus) -> Iterator[Finding]:
+    for left in home.leftovers:
+        if left.half_way:
+            text = f"a restore or import into {home.home} was cut off half way"
+            fix = f"Take it back, and change nothing else: {_command('doctor --fix', home)}"
+        else:
+            text = f"a restore or import into {home.home} was cut off before it changed anything"
+            fix = f"Remove what it left: {_command('doctor --fix', home)}"
+        yield Finding(
+            "interrupted-landing",
+            PARTLY if left.half_way else "note",
+            text,
+            (f"its record is in {left.place}", "no process is at work there"),
+            (fix,),
+            Repair("landing", home.home, f"makes right what was cut off in {home.home}"),
+            home.home,
+            alarm=left.half_way,
+        )
+
+
+def _of_gone(home: HomeStatus) -> Iterator[Finding]:
+    """A home that is not there: alarming where it is the one at work, or nothing at all was ever here."""
+    name = home.home
+    if home.last is not None and home.default:
+        has = home.whole or home.last
+        text = f"the home {name} is gone; {has.short} has it"
+        seen = (f"the last one is {has.short} of {moment(has.time)}",)
+        fix = (_command("snapshot restore latest", home),)
+        yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
+    elif home.last is None:
+        agent = home.layout.replace("-", " ").title()
+        text = f"no {agent} home at {name}, and nothing is kept"
+        fix = ("Name the home: `safekept status --home PATH`",)
+        yield Finding("no-home", NOT_PROTECTED, text, (), fix, home=name)
+
+
+def _damaged(home: HomeStatus) -> Finding:
+    """Advice names only a generation in which that very database was found sound."""
+    bad = [path for path in home.damaged if path]
+    text = f"{', '.join(bad) or 'a database'} in {home.home} is damaged"
+    commands = tuple(
+        _command(shell_line(("snapshot", "restore", found[:8], *((path,) if path else ()))), home)
+        for path, found in home.damaged.items()
+        if found
+    )
+    if commands:
+        text += "; its last sound state is kept" if len(bad) < 2 else "; their last sound states are kept"
+    fix = commands or (_command("doctor", home),)
+    return Finding("database-damaged", PARTLY, text, (), fix, home=home.home, alarm=True)
+
+
+def _of_coverage(home: HomeStatus) -> Iterator[Finding]:
+    if home.coverage is None:
+        return
+    missing = [gap for gap in home.coverage.gaps if gap.missing and gap.outcome != Outcome.DAMAGED.value]
+    if missing:
+        first = missing[0]
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        text = f"{first.path}{more} in {home.home} could not be stored: {first.reason}"
+        seen = (f"the last one is {home.coverage.snapshot[:8]}",)
+        yield Finding("incomplete", PARTLY, text, seen, (_command("snapshot", home),), home=home.home)
+
+
+def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator[Finding]:
+    name, drill, fix = home.home, home.drill, (_command("drill", home),)
+    if drill is not None and not drill.ok:
+        if not any(one.kind == DRILL for one in alarms):
+            failed = ", ".join(row.check for row in drill.failed) or "no row says which"
+            text = f"the last drill of {name} failed: {failed}"
+            yield Finding("drill-failed", PARTLY, text, (), fix, home=name, alarm=True)
+        return
+    proof = home.proof
+    if proof is None:
+        text = f"{name} has never passed a drill"
+        yield Finding("not-proven", PARTLY, text, ("no receipt of a drill",), fix, home=name)
+    elif now - proof.started > PROOF_DAYS * DAY:
+        text = f"{name} last passed a drill {seconds_text(now - proof.started)} ago"
+        seen = (f"the last receipt is of {moment(proof.started)}",)
+        yield Finding("not-proven", PARTLY, text, seen, fix, home=name)
+
+
+def _again(home: HomeStatus) -> tuple[str, ...]:
+    advised = home.failure.next_steps if home.failure else ()
+    return (*advised, _command("snapshot", home))
+
+
+def _command(words: str, home: HomeStatus) -> str:
+    call = words if home.default else f"{words} --home {shell_word(home.home)}"
+    return f"`safekept {call}`"

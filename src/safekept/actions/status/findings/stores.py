@@ -1,0 +1,115 @@
+"""What is wrong with the vault, its keys, its copies elsewhere and the journal; and open alarms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from safekept.core.ages import moment, seconds_text
+from safekept.core.finding import NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
+from safekept.core.spelling import shell_word
+
+from ...alarms.alarms import LOSS, Alarm
+from ..destination_status import DestinationStatus
+from ..vault_status import OPEN, SHUT, UNOPENED, VaultStatus
+
+_HOUR = 3600.0
+#: A week: a disk that is plugged in on Sundays is a good place, too.
+PUSH_STALE_HOURS = 7 * 24.0
+
+
+def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
+    for alarm in alarms:
+        # Of a loss they are commands; of a drill they are sentences, with commands in them.
+        back = tuple(f"`{step}`" if alarm.kind == LOSS else step for step in alarm.restore)
+        over = f"Once you have seen to it: `safekept status --acknowledge {alarm.id}`"
+        text = f"lost in {alarm.home}: {alarm.text}" if alarm.kind == LOSS and alarm.home else alarm.text
+        kept = f"; snapshot {alarm.pinned[:8]} has it, pinned" if alarm.pinned else ""
+        seen = (f"seen at {moment(alarm.time)}{kept}",)
+        yield Finding(f"alarm-{alarm.kind}", PARTLY, text, seen, (*back, over), home=alarm.home, alarm=True)
+
+
+def of_journal(problem: str, path: str) -> Iterator[Finding]:
+    """Alarms are lines of the journal: where it cannot be read, nobody can say that there are none."""
+    if problem:
+        text = f"the journal cannot be read ({problem}): whether anything was lost is not known"
+        fix = (f"Look at it: `ls -l {shell_word(path)}`",)
+        yield Finding("journal-unreadable", PARTLY, text, (path,), fix)
+
+
+def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterator[Finding]:
+    if vault.state == SHUT and vault.error:
+        steps = vault.error.get("next")
+        advice = tuple(map(str, steps)) if isinstance(steps, list) else ()
+        yield Finding("vault-shut", NOT_PROTECTED, str(vault.error.get("what")), (), advice, alarm=True)
+    if vault.damaged:
+        count = len(vault.damaged)
+        text = f"{count:,} snapshot {'file' if count == 1 else 'files'} in the vault cannot be read"
+        yield Finding("vault-damaged", PARTLY, text, (), ("`safekept vault check`",), alarm=True)
+    elif vault.check is not None and not vault.check.sound:
+        text = "the last check found damage in the vault"
+        yield Finding("vault-damaged", PARTLY, text, (), ("`safekept vault repair`",), alarm=True)
+    if vault.state in (OPEN, UNOPENED):
+        yield from _of_key(vault, bool(copies) or vault.off_host)
+
+
+def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
+    """A vault that only this machine can open dies with it, and so do its copies."""
+    if not vault.keys or vault.second_way or not (vault.key_file or copied):
+        return
+    disk = "on the same disk as the vault" if _same_disk(vault.key_file, vault.place) else "on this machine"
+    kit = f"a kit was written at {moment(vault.kit)}" if vault.kit else "no kit was ever written"
+    stored = "When the kit is stored elsewhere, say so: `safekept push --acknowledge-kit`"
+    write = "Or write the page with the key, and keep it elsewhere: `safekept vault kit`"
+    text = f"the only key of the vault is {disk}"
+    if copied:
+        text += ": without it nobody can open the copies"
+    yield Finding(
+        "key-only-here",
+        NOT_PROTECTED if copied else PARTLY,
+        text,
+        (
+            f"the key is in {vault.key_file or 'the memory of one person'}",
+            "no other passphrase opens it",
+            kit,
+        ),
+        (
+            "Add a passphrase that you know: `safekept vault key add --recovery`",
+            stored if vault.kit else write,
+        ),
+        alarm=copied,
+    )
+
+
+def _same_disk(one: str, other: str) -> bool:
+    try:
+        return os.stat(one).st_dev == os.stat(other).st_dev
+    except OSError:
+        return False
+
+
+def of_destinations(
+    copies: Sequence[DestinationStatus], vault: VaultStatus, stale_hours: float, now: float, unsaved: str = ""
+) -> Iterator[Finding]:
+    """Without a copy elsewhere the loss of the machine is the loss of everything."""
+    for one in copies:
+        push = (f"`safekept push {shell_word(one.name)}`",)
+        level = PARTLY
+        if one.last and stale_hours and now - one.last > stale_hours * _HOUR:
+            text = f"the copy in {one.name} is {seconds_text(now - one.last)} old"
+            yield Finding("push-stale", level, text, (), push)
+        elif not one.last:
+            why = f": {one.failure.what}" if one.failure else ""
+            yield Finding("never-pushed", level, f"nothing is in {one.name} yet{why}", (), push)
+        elif one.failure:
+            text = f"the last push to {one.name} failed: {one.failure.what}"
+            yield Finding("push-failed", NOTE, text, (), push)
+    if copies or vault.off_host or vault.state not in (OPEN, UNOPENED):
+        return
+    text, seen = "every copy is on this machine: none would survive its loss", "no destination is set up"
+    fix = "Name a place off this machine, then push: `safekept destinations add PLACE`"
+    if unsaved:
+        text, seen = f"nothing goes to {unsaved} again: it is not saved", f"one push went to {unsaved}"
+        fix = f"Save it, so that every push goes there: `safekept destinations add {shell_word(unsaved)}`"
+    seen_too = f"the vault is in {vault.place}"
+    yield Finding("no-copy-elsewhere", THIS_MACHINE, text, (seen, seen_too), (fix,))

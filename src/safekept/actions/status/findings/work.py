@@ -1,0 +1,141 @@
+"""What is wrong with what works by itself: the schedule, connected agents, checkpoints of projects.
+
+And homes of agents that are used here and were never kept, and what the doctor found when it last looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from safekept.checkpoints.project import LIVE
+from safekept.core.ages import moment, seconds_text
+from safekept.core.finding import NOTE, PARTLY, Finding, Repair
+from safekept.core.spelling import shell_line, shell_word
+
+from ..home_status import HomeStatus
+from ..host_status import GONE, SWITCHED_OFF, HostStatus
+from ..project_summaries import KeptProjects
+from ..schedule_status import ScheduleStatus
+
+_HOUR, _DAY = 3600.0, 86400.0
+#: The host looks in every hour. A machine that slept looks again within this time of waking up.
+MISSED = 3 * _HOUR
+#: "Nothing could be kept" is old news after so long.
+UNKEPT_DAYS = 7
+
+
+def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: float) -> Iterator[Finding]:
+    install = "Have it done every day: `safekept schedule install`"
+    if not schedule.installed and not schedule.looked:
+        if any(home.last is not None for home in homes):
+            seen = ("no schedule is installed",)
+            yield Finding(
+                "no-schedule",
+                PARTLY,
+                "nothing takes snapshots by itself",
+                seen,
+                (install,),
+                declinable="no-schedule",
+            )
+        return
+    if schedule.trouble:
+        again = "Install it again: `safekept schedule install`"
+        yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
+    elif schedule.missed > MISSED:
+        hourly = "the host is asked to look in every hour"
+        seen = (f"it looked last at {moment(schedule.looked)}; {hourly}",)
+        fix = (
+            "Run what is due now: `safekept schedule run`",
+            "See what the host says: `safekept schedule show`",
+        )
+        text = f"the schedule missed its time: it last ran {seconds_text(now - schedule.looked)} ago"
+        if not schedule.looked:
+            text = f"the schedule was installed {seconds_text(schedule.missed)} ago and never ran"
+            seen = (hourly,)
+        yield Finding("schedule-silent", PARTLY, text, seen, fix)
+    elif schedule.state in ("failed", "interrupted"):
+        how = "failed" if schedule.state == "failed" else "was cut off"
+        seen = (f"it began at {moment(schedule.last)}",)
+        fix = ("See what failed: `safekept log`", "Run what is due now: `safekept schedule run`")
+        yield Finding("schedule-failed", NOTE, f"the last run of the schedule {how}", seen, fix)
+
+
+def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
+    """What a person believes to be at work and is not; what they switched off themselves is no reason."""
+    for host in hosts:
+        connect = f"`safekept connect {host.host}`"
+        meant = f"not-connected:{host.host}"
+        if not host.places and host.found:
+            lately = host.works_here(now)
+            text = f"{host.title} works here and is not connected"
+            if not lately:
+                text = f"{host.title} was used here and is not connected"
+            level = PARTLY if lately else NOTE
+            yield Finding("host-not-connected", level, text, (host.found,), (connect,), declinable=meant)
+        elif host.places and host.unconnected:
+            yield _of_profiles(host)
+        for kind, text, step in host.troubles:
+            given_up = f"Or, where that is meant: {step.replace('safekept connect', 'safekept disconnect')}"
+            steps = (step, given_up) if kind == GONE else (step,)
+            # Who switched it off in the agent's own settings meant it.
+            level = NOTE if kind == SWITCHED_OFF else PARTLY
+            yield Finding(f"connection-{kind}", level, text, (), steps)
+        yield from _of_unkept(host, now)
+
+
+def _of_profiles(host: HostStatus) -> Finding:
+    missing = host.unconnected
+    all_of_them = len(missing) + sum(not one.trouble for one in host.places)
+    names = ", ".join(one.name for one in missing)
+    text = f"{all_of_them - len(missing)} of {all_of_them} {host.title} profiles connected; not: {names}"
+    fix = tuple(f"`{shell_line(['safekept', 'connect', host.host, *one.option])}`" for one in missing)
+    return Finding(
+        "profile-not-connected", PARTLY, text, (), fix, declinable=f"profile-not-connected:{host.host}"
+    )
+
+
+def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
+    """A shell command of an agent ran where nothing could be kept: that is not undone by a later success."""
+    when, what = host.calls.unkept_at, host.calls.unkept
+    if when and now - when < UNKEPT_DAYS * _DAY:
+        text = (
+            f"{host.title} ran a command {seconds_text(max(0.0, now - when))} ago where nothing could be kept"
+        )
+        key = f"unkept-command:{host.host}:{int(when)}"
+        fix = (f"Once you have seen to it: `safekept status --acknowledge {key}`",)
+        yield Finding("unkept-command", PARTLY, text, (what,), fix, declinable=key)
+
+
+def of_projects(projects: KeptProjects) -> Iterator[Finding]:
+    status = ("`safekept checkpoints status`",)
+    for one in projects.projects:
+        if one.cut_off and one.presence == LIVE:
+            yield Finding(
+                "interrupted-rollback",
+                PARTLY,
+                f"a rollback of {one.project} was cut off half way",
+                ("no process is at work there",),
+                (f"Finish it or take it back: `safekept rollback --dir {shell_word(one.project)}`",),
+                Repair("rollback", one.project, f"finishes the rollback of {one.project}, or takes it back"),
+                alarm=True,
+            )
+    for one in projects.failing:
+        text = f"checkpoints of {one.project} fail: {one.failure}"
+        yield Finding("checkpoints-fail", PARTLY, text, (), status)
+    for problem in projects.problems:
+        yield Finding("checkpoint-store", PARTLY, problem, (), status)
+
+
+def of_unkept_homes(unkept: Sequence[tuple[str, str]], used: Iterable[str]) -> Iterator[Finding]:
+    """A home of an agent that works here, of which nothing was ever kept."""
+    lately = set(used)
+    for home, layout in unkept:
+        yield Finding(
+            "home-unkept",
+            PARTLY if home in lately else NOTE,
+            f"nothing of {home} was ever kept ({layout})",
+            (f"it has the marks of {layout}", "no snapshot in the vault is of it"),
+            (f"`safekept snapshot --home {shell_word(home)}`",),
+            home=home,
+            declinable=f"home-unkept:{home}",
+        )

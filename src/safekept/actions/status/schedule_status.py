@@ -1,0 +1,70 @@
+"""Whether regular work happens by itself: what is installed, whether the host will start it, when it ran."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+from safekept.core.ages import moment
+from safekept.core.errors import SafekeptError
+
+from ..base.context import UserContext
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """Whether regular work happens by itself."""
+
+    looked: float = 0.0  # when it was last looked whether anything is due; 0: no schedule ever ran here
+    last: float = 0.0  # the last run that had anything to do
+    state: str = ""  # how it ended
+    next: float = 0.0
+    installed: str = ""  # the host that was asked to start it: systemd, launchd or cron
+    trouble: str = ""  # why the host will not start it, in a sentence
+    evidence: tuple[str, ...] = ()
+    missed: float = 0.0  # seconds for which this machine was awake and the host did not start it
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "looked": moment(self.looked),
+            "last_run": moment(self.last),
+            "last_state": self.state or None,
+            "next_run": moment(self.next),
+            "installed": self.installed or None,
+            "trouble": self.trouble or None,
+        }
+
+
+def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> ScheduleStatus:
+    """What is known of it; the host itself is asked whether it would start it."""
+    from safekept.schedule.power import awake_since
+    from safekept.schedule.state import read_state
+
+    from ..schedule.install import installed
+
+    state = read_state(os.path.join(context.places.data_directory, "schedule", "state.json"))
+    found = installed(context)
+    if not state.looked and state.run is None and found is None:
+        return ScheduleStatus()
+    from ..schedule.schedule import last_run, next_run
+
+    run, upcoming = last_run(context), 0.0
+    with contextlib.suppress(SafekeptError, ValueError):
+        upcoming = next_run(context, now)
+    trouble, evidence = "", tuple[str, ...]()
+    if ask:
+        from ..schedule.armed import why_not_armed
+
+        trouble, evidence = why_not_armed(context, found)
+    since = max(state.looked, found.time if found is not None else 0.0)
+    return ScheduleStatus(
+        state.looked,
+        run.started if run else 0.0,
+        run.state if run else "",
+        upcoming,
+        found.host if found is not None else "",
+        trouble,
+        evidence,
+        awake_since(since, now, state.slept),
+    )

@@ -1,0 +1,180 @@
+"""The verdict in twelve states, as a person sees it on a screen of 80×24 and of 120×40."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import time
+
+import pytest
+
+from connected import connect, program_in
+from homes import make_hermes_home
+from in_process import spoken
+from safekept.actions.alarms.declined import take_back
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.vault.opening import open_vault
+from safekept.home.scan import Selection
+from safekept.integrations.connecting.hosts.every_host import HOSTS
+from safekept.vault.storage import FileKind
+from states import State, drilled, empty, made, settled, told
+from transcripts import same_as
+
+SCREENS = {"80x24": (80, 24), "120x40": (100, 40)}  # no line is longer than 100, however wide the screen
+
+
+def first_snapshot(directory) -> State:
+    """A new user right after the first command."""
+    state = empty(directory)
+    create_snapshot(state.context, SnapshotRequest(state.context.locate(state.home)))
+    return state
+
+
+def three_profiles(directory) -> State:
+    """One of four homes of Hermes is connected, and nothing else is wrong."""
+    state = made("fresh", directory)
+    shutil.rmtree(state.home)
+    make_hermes_home(state.home, profiles=("coder", "ops", "writer"), awkward=False)
+    create_snapshot(state.context, SnapshotRequest(state.context.locate(state.home)))
+    connect(state.context, HOSTS["hermes"], program_in(directory))
+    for name in ("coder", "ops", "writer"):
+        os.utime(os.path.join(state.home, "profiles", name))
+    return state
+
+
+def elsewhere(directory) -> State:
+    """A copy off this machine that a kit opens."""
+    state = made("fresh", directory)
+    place = os.path.join(str(directory), "usb")
+    config = os.path.join(state.user, ".config", "safekept", "config.toml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f'[[destination]]\nname = "usb"\nurl = "{place}"\nsame_disk = true\n')
+    line = {
+        "version": 1,
+        "operation": "20260101-000000-abcdef",
+        "verb": "push",
+        "state": "done",
+        "time": time.time(),
+        "actor": "person",
+        "facts": {"destination": "usb", "place": f"file:{place}", "bytes": 1000, "snapshots": 2},
+    }
+    with open(state.context.journal.path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    return state
+
+
+def only_key(directory) -> State:
+    """A copy elsewhere, and nothing but this machine opens it."""
+    state = elsewhere(directory)
+    os.unlink(os.path.join(state.context.places.data_directory, "kits.json"))
+    return state
+
+
+def parts_only(directory) -> State:
+    """A snapshot of one kind of files, and none of the whole home."""
+    state = empty(directory)
+    selection = Selection(quick=True)
+    create_snapshot(
+        state.context, SnapshotRequest(state.context.locate(state.home), "quick", selection=selection)
+    )
+    settled(state)
+    return state
+
+
+def future(directory) -> State:
+    """A clock was a month ahead."""
+    state = made("fresh", directory)
+    with open_vault(state.context) as repository:
+        for name, _ in list(repository.storage.list(FileKind.SNAPSHOT)):
+            one = repository.load_snapshot(name)
+            later = dataclasses.replace(one, time_ns=one.time_ns + 30 * 86400 * 10**9, original=one.id)
+            repository.save_snapshot(later)
+            repository.delete_snapshot(name)
+    return state
+
+
+def drill_failed(directory) -> State:
+    state = made("fresh", directory)
+    time.sleep(1.1)  # receipts are ordered by the second
+    drilled(state, state.snapshots[-1], ok=False)
+    return state
+
+
+def dead_schedule(directory) -> State:
+    """The schedule was installed and nothing is left of it."""
+    state = made("fresh", directory)
+    take_back(state.context, ("no-schedule",))
+    place = os.path.join(state.context.places.data_directory, "schedule")
+    os.makedirs(place)
+    document = {
+        "version": 1,
+        "host": "systemd",
+        "user": "",
+        "time": time.time(),
+        "files": {"/nowhere/safekept.timer": "0"},
+        "directories": [],
+        "table": False,
+        "stop": [],
+        "after": [],
+    }
+    with open(os.path.join(place, "installed.json"), "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    return state
+
+
+def shut(directory) -> State:
+    state = made("fresh", directory)
+    os.unlink(state.context.places.vault_key_file)
+    return state
+
+
+def gone(directory) -> State:
+    state = made("fresh", directory)
+    shutil.rmtree(state.home)
+    return state
+
+
+#: Worst first, as the ladder has them.
+TWELVE = {
+    "nothing-yet": (empty, "Not protected", 3),
+    "parts-only": (parts_only, "Not protected", 3),
+    "only-key": (only_key, "ALARM, not protected", 4),
+    "vault-shut": (shut, "ALARM, not protected", 4),
+    "home-gone": (gone, "ALARM, not protected", 4),
+    "loss": (lambda directory: made("alarmed", directory), "ALARM, partly protected", 4),
+    "drill-failed": (drill_failed, "ALARM, partly protected", 4),
+    "future": (future, "Partly protected", 3),
+    "dead-schedule": (dead_schedule, "Partly protected", 3),
+    "three-profiles": (three_profiles, "Partly protected", 3),
+    "first-snapshot": (first_snapshot, "Partly protected", 3),
+    "this-machine": (lambda directory: made("fresh", directory), "Protected on this machine", 0),
+    "elsewhere": (elsewhere, "Protected if the machine is lost", 0),
+}
+
+
+@pytest.mark.parametrize("name", TWELVE)
+def test_the_verdict_and_the_next_command_are_on_the_first_screen(name, tmp_path, monkeypatch):
+    make, words, code = TWELVE[name]
+    state = make(tmp_path)
+    say = spoken(monkeypatch, state.user)
+    for size, (columns, rows) in SCREENS.items():
+        monkeypatch.setattr("safekept.cli.screen.width", lambda columns=columns: columns)
+        monkeypatch.setattr("safekept.cli.screen.height", lambda rows=rows: rows)
+        said = say("status")
+        assert (said.code, said.err) == (0, "")
+        lines = said.out.splitlines()
+        assert len(lines) < rows, "the prompt has a line, too"
+        assert said.out.startswith(f"{words}: ")
+        if name != "elsewhere":
+            assert any(line.startswith("  Next  ") for line in lines[:4])
+        same_as(f"verdict-{name}-{size}.txt", _same(told(said.out, state), state))
+    assert say("status", "--check").code == code
+
+
+def _same(text: str, state: State) -> str:
+    """Without what depends on where the test runs; a path in a message may be broken at another place."""
+    text = re.sub(r"(SIZE) free", r"\1 free", text)
+    return re.sub(r"/dev/shm/\S+|/tmp/\S+", "PATH", text)
