@@ -42,7 +42,9 @@ _FOR_WRITING = re.compile(r"O_(WRONLY|RDWR|CREAT|TMPFILE)")
 _LINE = re.compile(r"^([\d.]+) (\w+)\((.*)\)\s+= (\S+)")
 _DESCRIPTOR = re.compile(r"^(?:AT_FDCWD|\d+)<(.*?)>(?:\(deleted\))?$")
 #: What differs from run to run in a name: ids, hashes, process numbers, numbers.
-_CHANGING = re.compile(r"[0-9a-f]{12,}|\d+")
+_CHANGING = re.compile(
+    r"\b(?=[a-z]*\d)[0-9a-z]{4,}\b|[0-9a-f]{12,}|(?<=/)[0-9a-f]{2}(?=/|$)|(?<=-)[0-9a-f]{4,}(?=/|\.|$)|\d+"
+)
 
 
 @dataclass(frozen=True)
