@@ -380,6 +380,21 @@ def test_the_schedule_does_its_work_for_the_honest_user(world: World):
     assert not os.path.exists(world.outside(home + ".safekept"))
 
 
+def test_what_did_not_change_is_not_read_again_by_the_child(world: World):
+    """The cost follows change for somebody else's home, too."""
+    home = world.hermes_home("honest")
+    made = answer(world.system("honest", "snapshot", "create", "--json"))
+    time.sleep(2.5)  # a file that was written a moment ago is not believed to be unchanged
+    assert world.system("honest", "snapshot", "create").returncode == 0
+    world.write(f"{home}/memories/NEW.md", "one more thing\n", "honest")
+    again = answer(world.system("honest", "snapshot", "create", "--json"))
+    assert made["complete"] is True and again["complete"] is True
+    assert again["files"] == int(str(made["files"])) + 1
+    assert int(str(again["reused_files"])) > 40
+    assert int(str(again["added_bytes"])) < int(str(made["added_bytes"])) / 10
+    assert world.system("honest", "vault", "check", "--read-data").returncode == 0
+
+
 def test_root_brings_back_what_the_honest_user_lost(world: World):
     home = world.hermes_home("honest")
     assert world.system("honest", "snapshot", "create").returncode == 0
