@@ -188,7 +188,9 @@ class QuickSource:
                         self._remark(relative, "it does not have the size that the manifest says")
                     yield entry
         for relative in sorted(promised):
-            self._remark(relative, "the manifest names it, and it is not there")
+            # Hermes lists what lay beside a database when it copied it; the copy has it inside.
+            if not self._is_sidecar(*os.path.split(os.path.join(self.copy.path, relative))):
+                self._remark(relative, "listed by Hermes, but missing")
 
     @staticmethod
     def _is_sidecar(directory: str, name: str) -> bool:

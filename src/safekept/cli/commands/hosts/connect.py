@@ -49,6 +49,7 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
         console.document({"hosts": [{**one.as_dict(), "program": one.program or None} for one in hosts]})
         show_hosts(console, settings.user_home, hosts)
         return 0
+    from safekept.actions.alarms.declined import take_back
     from safekept.integrations.connecting.carrying_out import carry_out
     from safekept.integrations.connecting.hosts.every_host import host_named, scope_of
     from safekept.integrations.connecting.planning import plan_connect
@@ -75,6 +76,7 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
         if plan.changes and not yes:
             agree(console, plan, chosen.title, option)
         copies = carry_out(context, plan, console.notes())
+        take_back(context, (f"not-connected:{chosen.name}",))
     off = chosen.switched_off(context, where)
     notes = [*plan.notes, *(_passing() if program.passing else ())]
     if not here:

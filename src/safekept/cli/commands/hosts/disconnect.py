@@ -24,6 +24,7 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
     others only our entries are removed. Checkpoints and snapshots stay.
     """
     _, context, console = start(as_json)
+    from safekept.actions.alarms.declined import decline
     from safekept.actions.hosts.connections import connection_of
     from safekept.integrations.connecting.carrying_out import carry_out
     from safekept.integrations.connecting.hosts.every_host import host_named, scope_of
@@ -41,6 +42,8 @@ def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_jso
         if plan.changes and not yes:
             agree(console, plan, chosen.title, option)
         copies = carry_out(context, plan, console.notes())
+        if not option:  # who takes it out does not miss it
+            decline(context, (f"not-connected:{chosen.name}",))
     console.document(
         {
             "host": chosen.name,

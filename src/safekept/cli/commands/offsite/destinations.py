@@ -67,7 +67,7 @@ def show_command(place: str, as_json: bool) -> int:
     console.document(found.as_dict())
     console.heading(path_text(found.place))
     for vault in found.vaults:
-        when = f", the newest of {_when(vault.newest)}" if vault.newest else ""
+        when = f", the last one arrived {_when(vault.newest)}" if vault.newest else ""
         whole = "" if vault.whole else "; not whole yet, its `config` is missing"
         console.fact("Vault", f"{vault.directory}: {count_text(vault.snapshots, 'snapshot')}{when}{whole}")
     for archive in found.archives:
