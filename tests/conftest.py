@@ -44,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[HOME] = scratch
     os.environ["HOME"] = home
     for name in list(os.environ):
+        if name.startswith("SAFEKEPT_TEST_"):
+            continue  # for the tests themselves
         if name in OF_THE_USER or name.startswith(("SAFEKEPT_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
             del os.environ[name]
     # A hook leaves a helper behind for the next one; a test that wants one starts and stops it itself.

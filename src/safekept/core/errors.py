@@ -18,6 +18,18 @@ from .next_step import PROGRAM, Step, commands_of, step_texts
 #: Every error class by its code. Filled as classes are made; the documentation test reads it.
 ERROR_CODES: dict[str, type[SafekeptError]] = {}
 
+#: What taking a document apart can raise where it has not the right shape: a text for a number, a
+#: number without end, a list in a list in a list.
+BAD_SHAPE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+
 
 class SafekeptError(Exception):
     """An error that a person can act on."""

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from .errors import BAD_SHAPE
 from .files import private_directory, write_all
 
 VERSION = 1
@@ -181,7 +182,7 @@ def parse_line(line: bytes) -> Record | None:
             facts=facts if isinstance(facts, dict) else {},
             version=version if isinstance(version := fields.get("version"), int) else VERSION,
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except BAD_SHAPE:
         return None
 
 

@@ -153,7 +153,7 @@ def read_settings_file(text: str, path: str) -> dict[str, object]:
     """What a settings file says, by the names of the settings; a wrong name or value is an error."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits
         raise bad(f"`{path}` cannot be read: {error}", f"Mend `{path}`, or move it away") from error
     found: dict[str, object] = {}
     if "destination" in document:

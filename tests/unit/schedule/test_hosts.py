@@ -8,7 +8,7 @@ import pytest
 
 from safekept.schedule.cadence import Cadence
 from safekept.schedule.hosts import cron, launchd, systemd
-from safekept.schedule.hosts.call import MARK, Call
+from safekept.schedule.hosts.call import MARK, Call, NoSchedule
 
 CALL = Call(("/opt/hold fast", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
 ADA = Call(("/usr/bin/safekept", "schedule", "run", "--quiet"), user="ada", home="/home/ada/.hermes")
@@ -99,9 +99,9 @@ def test_a_name_that_could_leave_the_directory_is_refused(user):
 @pytest.mark.parametrize("text", ["a\nExecStart=/evil", "a\rb", "a\x00b", "a\x1bb"])
 def test_a_line_break_can_add_no_line_to_a_unit(text):
     for given in ({"command": ("/x", text)}, {"command": ("/x",), "environment": {"A": text}}):
-        with pytest.raises(ValueError, match="control character"):
+        with pytest.raises(NoSchedule, match="control character"):
             Call(**given)
-    with pytest.raises(ValueError, match="control character"):
+    with pytest.raises(NoSchedule, match="control character"):
         Call(("/x",), home=text)
 
 

@@ -8,6 +8,7 @@ lies there, are nobody's business here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.files import durable_file, write_all
+from safekept.core.files import durable_file, free_bytes, write_all
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 
 from .archive_fitness import SUFFIX, when
@@ -69,6 +70,12 @@ def host_directory(hostname: str = "") -> str:
 
 def list_archives(objects: ObjectStore, host: str = "") -> list[StoredArchive]:
     """Every archive of a host, or of all hosts; the newest last, by name within a host."""
+    if host and (host_directory(host) != host or len(host) > 255):
+        raise NoSuchArchive(
+            f"No host has an archive there under the name `{host[:100]}`: it is no name of a host",
+            kept="Nothing was fetched",
+            next_steps=("Leave `--host` out to look at the archives of all hosts",),
+        )
     found: dict[str, tuple[int, float]] = {}
     prefix = f"{DIRECTORY}/{host}/" if host else f"{DIRECTORY}/"
     for stored in objects.list(prefix):
@@ -189,11 +196,15 @@ def fetch(objects: ObjectStore, archive: StoredArchive, directory: str, listener
     """Bring one archive here, whole and held against its checksum; the path it got."""
     expected = _checksum_there(objects, archive.place)
     digest, done = hashlib.sha256(), 0
+    if archive.size > free_bytes(directory):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
     with durable_file(os.path.join(directory, archive.name), replace=False) as file:
         for piece in objects.stream(archive.place):
+            done += len(piece)
+            if done > archive.size:  # it goes on beyond what the list says: perhaps for ever
+                break
             write_all(file.fileno(), piece)
             digest.update(piece)
-            done += len(piece)
             listener(Event("pull", done, archive.size))
         if done != archive.size or (expected and digest.hexdigest() != expected):
             raise ArchiveAltered(

@@ -6,10 +6,12 @@ ends. Where a key is given twice the last one holds, as in the parser that Herme
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 #: No settings of an agent come near this. Reading YAML is slow: a megabyte of it takes half a minute.
-LONGEST, MOST_NODES, MOST_BRACKETS = 128 << 10, 10_000, 4_000
+LONGEST, MOST_NODES, MOST_BRACKETS, DEEPEST = 128 << 10, 10_000, 8_000, 64
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def compose(text: str) -> Any:
@@ -23,8 +25,7 @@ def compose(text: str) -> Any:
 
     if len(text) > LONGEST:
         raise ValueError(f"not read: {len(text):,} characters are more than settings have")
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise ValueError(f"not read: more than {MOST_BRACKETS:,} lists")
+    _refuse_deep(text)
     left = MOST_NODES
 
     class Counting(Composer):
@@ -41,6 +42,17 @@ def compose(text: str) -> Any:
         return reader.compose(text)
     except (YAMLError, RecursionError) as error:
         raise ValueError(f"not YAML: {error}") from error
+
+
+def _refuse_deep(text: str) -> None:
+    """Lists inside each other cost the square of their number, each of them for every character."""
+    depth = 0
+    for brackets, found in enumerate(_BRACKETS.finditer(text), 1):
+        depth += 1 if found[0] in "[{" else -1
+        if depth > DEEPEST or brackets > MOST_BRACKETS:
+            raise ValueError(
+                f"not read: more than {DEEPEST} lists inside each other, or {MOST_BRACKETS:,} in all"
+            )
 
 
 def members(node: Any) -> dict[str, Any] | None:

@@ -30,6 +30,8 @@ from ..files import TEMPORARY_PREFIX
 Content = bytes | bytearray | memoryview | BinaryIO
 
 CHUNK = 1 << 20
+#: What is read at once: no file of a vault is larger, whatever a server says its size is.
+LARGEST_READ = 512 << 20
 
 
 class NotThere(Exception):

@@ -10,6 +10,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from safekept.core.errors import BAD_SHAPE
 from safekept.core.locks import AlreadyRunning
 from safekept.core.owner import foreign_owner
 
@@ -178,7 +179,7 @@ def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
         try:
             _check_trust(directory, home)
             aside = take_back(directory)
-        except (ValueError, KeyError, TypeError) as error:
+        except BAD_SHAPE as error:
             raise _unreadable(directory) from error
     elif not os.path.isdir(directory.staged):
         return None  # taken back long ago; only what was set aside is still here

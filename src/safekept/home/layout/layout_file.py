@@ -141,7 +141,7 @@ def read_layout(path: str) -> dict[str, Any]:
 def _parse(path: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(read_regular(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits
         raise BadLayout(
             f"the layout file `{path}` is not TOML: {error}",
             kept="Nothing was read or changed; no layout was taken from this file",

@@ -11,11 +11,30 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from safekept.core.errors import SafekeptError
+
 from ..cadence import Cadence
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+class NoSchedule(SafekeptError):
+    code = "schedule-odd-name"
+
+    @classmethod
+    def odd_name(cls, text: str) -> NoSchedule:
+        """No host can be told such a name in a file of lines."""
+        return cls(
+            f"No schedule can be written: `{text}` holds a line break or another control character",
+            kept="Nothing was installed or changed",
+            next_steps=(
+                "Give that directory another name, or set `HOME` to a way to it without such characters",
+                "Or run `safekept schedule run` from a scheduler of your own",
+            ),
+            name=text,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +55,7 @@ class Call:
             raise ValueError(f"not a user name that can be part of a file name: {self.user!r}")
         for text in (*self.command, *self.environment, *self.environment.values(), self.home):
             if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
-                raise ValueError(f"a line break or another control character in {text!r}")
+                raise NoSchedule.odd_name(text)
 
     @property
     def name(self) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from safekept.core.errors import BAD_SHAPE
+
 from .blobs import ID, BlobKind, PackEntry
 from .crypto import OVERHEAD
 
@@ -56,6 +58,6 @@ def decode_index(text: bytes) -> Packs:
             if len(name) != ID:
                 raise BadIndex("it names a pack that cannot be")
             found.append((name, entries))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except BAD_SHAPE as error:
         raise BadIndex(f"not an index: {error}") from error
     return found

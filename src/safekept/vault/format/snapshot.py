@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from safekept.core.errors import BAD_SHAPE
+
 from .blobs import ID
 from .quoting import json_text
 from .times import format_time, parse_time
@@ -116,7 +118,7 @@ class Snapshot:
                 {key: value for key, value in fields.items() if key not in _KNOWN},
                 name,
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except BAD_SHAPE as error:
             raise BadSnapshot(f"not a snapshot: {error}") from error
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from safekept.core.errors import BAD_SHAPE
+
 from .blobs import ID
 from .quoting import json_text, quote, unquote
 from .times import format_time, parse_time
@@ -157,7 +159,7 @@ def decode_tree(text: bytes) -> Tree:
     """Any valid tree; BadTree where it is none."""
     try:
         return Tree([_decode_node(fields) for fields in json.loads(text)["nodes"] or ()])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except BAD_SHAPE as error:
         raise BadTree(f"not a tree: {error}") from error
 
 
@@ -173,7 +175,7 @@ def find_node(text: bytes, name: str) -> Node | None:
         try:
             fields, _ = _DECODER.raw_decode(text[at:].decode())
             return _decode_node(fields)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        except BAD_SHAPE:
             pass  # as if it had not been found; decoding the whole will tell
     return decode_tree(text).find(name)
 

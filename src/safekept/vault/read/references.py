@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import Remark
+from safekept.core.errors import BAD_SHAPE
 from safekept.core.events import Event, Listener, silent
 
 from ..errors import VaultDamaged
@@ -65,7 +66,7 @@ def references(text: bytes) -> tuple[list[bytes], bytes]:
                 contents += content
                 count += len(content)
         packed = bytes.fromhex("".join(contents))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except BAD_SHAPE as error:
         raise BadTree(f"not a tree: {error}") from error
     if len(packed) != count * ID or any(len(tree) != ID for tree in trees):
         raise BadTree("not a tree: it names what is not an id")

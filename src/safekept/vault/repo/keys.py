@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.errors import BAD_SHAPE
+
 from ..errors import VaultDamaged
 from ..format.crypto import Key, Unauthentic
 from ..format.times import format_time
@@ -98,7 +100,7 @@ class KeyFile:
                 str(fields.get(part) or "") for part in ("created", "username", "hostname")
             )
             found = cls(name, created, username, hostname, cost, salt, data)
-        except (ValueError, KeyError, TypeError) as error:
+        except BAD_SHAPE as error:
             raise BadKeyFile("it is not a key file") from error
         if len(salt) != _SALT:
             raise BadKeyFile("its salt does not have 64 bytes")

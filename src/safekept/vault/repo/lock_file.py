@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from safekept.core.errors import BAD_SHAPE
 from safekept.core.next_step import NextStep, Step
 from safekept.core.processes.process import boot, process_space, surely_gone, uptime
 
@@ -97,7 +98,7 @@ class LockFile:
                 space=str(own.get("space") or ""),
                 uptime=float(own.get("uptime") or 0.0),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except BAD_SHAPE as error:
             return cls(name, reason=f"not a lock: {error}")
 
     @property

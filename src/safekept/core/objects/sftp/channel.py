@@ -13,6 +13,7 @@ import os
 import select
 import struct
 import subprocess
+import time
 from collections import deque
 
 from .wire import Answer, Garbled, Packet, Status, number, text
@@ -23,6 +24,7 @@ _PIECES = 64  # of one gathered write
 _READ = 1 << 18
 _MOST = 1 << 20  # an answer longer than this is no answer
 _BREATH = 2  # milliseconds
+_PATIENCE = 20  # times the longest silence: how long a single answer may take, a byte at a time
 _WORDS = 16 << 10  # of what ssh says on its error stream
 
 
@@ -32,6 +34,10 @@ class Lost(Exception):
     def __init__(self, reason: str, words: str = "") -> None:
         super().__init__(reason)
         self.reason, self.words = reason, words
+
+
+class Endless(Lost):
+    """It goes on without end: another try would be the same."""
 
 
 class Refusal(Exception):
@@ -74,6 +80,7 @@ class Channel:
         self._words = bytearray()
         self._hearing = True
         self._lost = False
+        self._moved = time.monotonic()  # when the last byte of the conversation itself went or came
         try:
             self._greet()
         except BaseException:
@@ -108,8 +115,12 @@ class Channel:
 
     def answer(self, request: int) -> Answer:
         """The answer to one request; Refusal where its status is not OK, Lost where none comes."""
+        until = time.monotonic() + _PATIENCE * self.timeout
         while request not in self._answers:
             self._move()
+            if time.monotonic() > until:
+                self._lost = True
+                raise Endless("the server takes its answers apart: they come too slowly to be of use")
         answer = self._answers.pop(request)
         if answer.kind == Packet.STATUS:
             try:
@@ -201,7 +212,11 @@ class Channel:
         ready = dict(poller.poll(wait))
         if not ready and wait == _BREATH:
             return
-        if not ready:
+        # What it says on the side is no answer, however much of it there is.
+        now = time.monotonic()
+        if self._out in ready or self._in in ready:
+            self._moved = now
+        if not ready or now - self._moved > self.timeout:
             raise Lost(f"the server said nothing for {self.timeout:g} seconds", self._said())
         if self._words_from in ready:
             self._hear()

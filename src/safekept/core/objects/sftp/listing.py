@@ -5,10 +5,26 @@ from __future__ import annotations
 import contextlib
 
 from ..base import Stored
-from .channel import Channel, Refusal
+from .channel import Channel, Endless, Refusal
 from .wire import Attributes, Packet, Status, mode_only, text
 
 _AT_ONCE = 64  # directories open at a time; servers allow a hundred and more
+#: Names in one listing, and directories inside each other: more than a place of ours can hold. A vault of
+#: so many packs has five terabytes.
+MOST_NAMES, DEEPEST = 300_000, 12
+
+
+class Budget:
+    """What a server may still tell us in one listing; Endless when it goes on without end."""
+
+    def __init__(self) -> None:
+        self.left = MOST_NAMES
+
+    def spend(self, names: int) -> None:
+        # An answer without a name is one too: a server can send those for ever.
+        self.left -= max(names, 10)
+        if self.left < 0:
+            raise Endless("it lists more than a place of ours can hold")
 
 
 def is_directory(channel: Channel, path: str) -> bool:
@@ -38,12 +54,15 @@ def _make(channel: Channel, path: str) -> None:
 def walk(channel: Channel, root: str, prefix: str) -> list[Stored]:
     """Every file below `root/prefix`, named from the root; what is not there has none."""
     found: list[Stored] = []
-    level = [prefix]
+    level, depth, budget = [prefix], 0, Budget()
     while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise Endless("its directories go deeper than those of a place of ours")
         deeper: list[str] = []
         for at in range(0, len(level), _AT_ONCE):
             part = level[at : at + _AT_ONCE]
-            for directory, names in zip(part, _contents(channel, root, part), strict=True):
+            for directory, names in zip(part, _contents(channel, root, part, budget), strict=True):
                 for name, facts in names:
                     if name in (".", ".."):
                         continue
@@ -55,7 +74,9 @@ def walk(channel: Channel, root: str, prefix: str) -> list[Stored]:
     return found
 
 
-def _contents(channel: Channel, root: str, directories: list[str]) -> list[list[tuple[str, Attributes]]]:
+def _contents(
+    channel: Channel, root: str, directories: list[str], budget: Budget
+) -> list[list[tuple[str, Attributes]]]:
     opened = [
         channel.post(Packet.OPENDIR, text(f"{root.rstrip('/')}/{directory}".rstrip("/") or "/"))
         for directory in directories
@@ -75,7 +96,9 @@ def _contents(channel: Channel, root: str, directories: list[str]) -> list[list[
         asked = [(at, channel.post(Packet.READDIR, handle)) for at, handle in reading.items() for _ in "12"]
         for at, request in asked:
             try:
-                contents[at] += channel.answer(request).names()
+                names = channel.answer(request).names()
+                budget.spend(len(names))
+                contents[at] += names
             except Refusal as refusal:
                 reading.pop(at, None)
                 if refusal.status != Status.EOF:

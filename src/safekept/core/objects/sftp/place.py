@@ -19,10 +19,20 @@ from typing import TypeVar
 
 from ...errors import SafekeptError
 from ...files import TEMPORARY_PREFIX
-from ..base import Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
+from ..base import (
+    LARGEST_READ,
+    Abilities,
+    Content,
+    NotThere,
+    ObjectStore,
+    Stored,
+    Taken,
+    checked,
+    checked_prefix,
+)
 from ..errors import PlaceMissing, refused, unreachable, wrong
 from ..probing import probe_by_doing
-from .channel import Channel, Lost, Refusal
+from .channel import Channel, Endless, Lost, Refusal
 from .listing import is_directory, make_directories, walk
 from .pool import Pool
 from .refusal import explain_refusal, filesystem
@@ -127,6 +137,8 @@ class SftpObjects(ObjectStore):
         handle = text(bytes(opened.view()))
         facts = channel.ask(Packet.FSTAT, handle).attributes()
         end = facts.size if length is None else min(facts.size, offset + length)
+        if end - offset > LARGEST_READ:
+            raise wrong(self.location, name, f"its {facts.size:,} bytes are more than any of ours has")
         shrank = wrong(self.location, name, "it became shorter while it was read")
         data = b"" if facts.is_directory else b"".join(read_range(channel, handle, offset, end, shrank))
         channel.settle([channel.post(Packet.CLOSE, handle)])
@@ -260,6 +272,10 @@ class SftpObjects(ObjectStore):
                     yield channel
                 except Refusal as refusal:
                     raise self._explained(channel, verb, refusal, 0) from None
+        except Endless as endless:
+            raise refused(
+                self.location, verb, endless.reason, "Do not trust that server; see what runs there"
+            ) from None
         except Lost as lost:
             raise explain(self.location, self.host, lost.reason, lost.words) from None
         except (struct.error, Garbled) as error:

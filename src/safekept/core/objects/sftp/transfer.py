@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..base import Content
-from .channel import Channel, Lost, Refusal
+from .channel import Channel, Endless, Lost, Refusal
 from .wire import Packet, Status, long_number, number
 
 _UNDER_WAY = 8 << 20  # bytes that may be sent before they are confirmed
+#: Answers to reads may be this small on average, and a few more.
+_SMALL_PIECE, _FEW_PIECES = 4096, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ def read_range(channel: Channel, handle: bytes, offset: int, end: int, shrank: E
     """
     waiting: deque[tuple[int, int, int]] = deque()  # request, where, how much
     at = offset
+    # A server may give less than was asked for, but not a byte at a time for ever.
+    pieces_left = _FEW_PIECES + 4 * (max(0, end - offset) // _SMALL_PIECE)
     try:
         while at < end or waiting:
             while at < end and len(waiting) * channel.read_length < _UNDER_WAY:
@@ -69,8 +73,11 @@ def read_range(channel: Channel, handle: bytes, offset: int, end: int, shrank: E
                     if refusal.status == Status.EOF:
                         raise shrank from None
                     raise
+                pieces_left -= 1
                 if not data or len(data) > length:
                     raise Lost("the server sends another length than was asked for")
+                if pieces_left < 0:
+                    raise Endless("the server sends its files in crumbs")
                 yield data
                 start, length = start + len(data), length - len(data)
                 if length:

@@ -1,0 +1,77 @@
+# ruff: noqa: E501
+"""Everything that reads what somebody else may have written, with inputs that nobody would write.
+
+A few seconds for each target in `./test`; `./test --soak hostile` takes an hour for all of them, or as many seconds
+as SAFEKEPT_TEST_FUZZ_SECONDS says. Whatever is not an error of ours, takes longer than ten seconds, grows
+beyond 300 MB or writes outside its directory fails, and the input is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from conftest import CHECKOUT
+from fuzz_targets import TARGETS
+
+FUZZ_SECONDS = float(os.environ.get("SAFEKEPT_TEST_FUZZ_SECONDS") or 3600)
+QUICK = 2.0
+#: For set-up, and for an input that does not let itself be interrupted.
+GRACE = 60.0
+
+
+def fuzzed(target, seed, seconds, directory):
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}/src:{CHECKOUT}/tests", "HOME": directory}
+    command = [
+        sys.executable,
+        os.path.join(CHECKOUT, "tests", "fuzz_worker.py"),
+        target,
+        str(seed),
+        str(seconds),
+    ]
+    kept = os.path.join(directory, "input")
+    try:
+        done = subprocess.run(
+            [*command, directory],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds + GRACE,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"{target}: hangs on {keep(target, kept)}")
+    assert done.returncode == 0, f"{target}: crashed on {keep(target, kept)}\n{done.stderr[-3000:]}"
+    found = json.loads(done.stdout.splitlines()[-1])
+    if "failure" in found:
+        pytest.fail(f"{target}, seed {seed}: {found['failure']} on {keep(target, kept)}\n{found['detail']}")
+    return found
+
+
+def keep(target, path):
+    """The input that did it, where the test's own directory does not take it along."""
+    place = os.path.join(tempfile.gettempdir(), f"safekept-fuzz-{target}")
+    shutil.copyfile(path, place)
+    return place
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_input_crashes_hangs_grows_or_writes_elsewhere(target, tmp_path):
+    found = fuzzed(target, 1, QUICK, str(tmp_path))
+    assert found["inputs"] >= 3, found
+
+
+@pytest.mark.soak("hostile")
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_hour_of_inputs_crashes_nothing(target, tmp_path):
+    seed = int(time.time())
+    found = fuzzed(target, seed, FUZZ_SECONDS / len(TARGETS), str(tmp_path))
+    print(f"\n{target}: seed {seed}, {found}")
+    assert found["refused"] + found["accepted"] == found["inputs"]

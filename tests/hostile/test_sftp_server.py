@@ -1,0 +1,119 @@
+"""An SFTP server that never comes to an end: the announced size and a budget bound what it can cost us."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import stat
+import sys
+import time
+
+import pytest
+
+from conftest import CHECKOUT
+from safekept.core.errors import SafekeptError
+from safekept.core.objects import Options, open_objects
+from safekept.core.objects.base import NotThere
+from safekept.core.objects.sftp import listing
+
+KINDS = [
+    "endless-directory",
+    "deep-directories",
+    "same-name",
+    "empty-names",
+    "noise",
+    "long-greeting",
+    "endless-file",
+    "grows",
+    "drip",
+    "flood",
+    "chatter",
+]
+
+
+@pytest.fixture(autouse=True)
+def small_budget(monkeypatch):
+    """The real budget is tried once, below, in a process of its own: it takes some seconds."""
+    monkeypatch.setattr(listing, "MOST_NAMES", 20_000)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A PATH on which `ssh` is the hostile server."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    script = os.path.join(CHECKOUT, "tests", "hostile_sftp.py")
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {script} "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return f"{program.parent}:{os.environ['PATH']}"
+
+
+def place(path, kind, seconds=2.0):
+    environment = {"PATH": path, "HOSTILE_SFTP": kind, "HOME": "/nonexistent"}
+    options = Options(timeout=seconds, patience=0.0)
+    return open_objects("sftp://server.example/there", environment=environment, options=options)
+
+
+def call(work, seconds=20.0):
+    """What it raised, or None; it must end in time."""
+    began = time.monotonic()
+    try:
+        work()
+        return None
+    except (SafekeptError, NotThere) as error:
+        return error
+    finally:
+        assert time.monotonic() - began < seconds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_without_end_is_given_up_in_time(kind, path):
+    """Every operation ends, as an error of ours or with what was announced."""
+    with contextlib.closing(place(path, kind)) as objects:
+        for work in (
+            lambda: list(objects.list("")),
+            lambda: objects.read("config"),
+            lambda: objects.read("config", 0, 100),
+            lambda: sum(map(len, itertools.islice(objects.stream("config"), 5))),
+            lambda: objects.size("config"),
+            lambda: objects.present(),
+            lambda: objects.room(),
+        ):
+            call(work)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("endless-directory", "more than a place of ours can hold"),
+        ("same-name", "more than a place of ours can hold"),
+        ("empty-names", "more than a place of ours can hold"),
+        ("deep-directories", "can hold|go deeper than those of a place of ours"),
+        ("chatter", "cannot be reached"),
+    ],
+)
+def test_a_listing_that_never_ends_is_an_error_with_words(kind, words, path):
+    with contextlib.closing(place(path, kind)) as objects:
+        error = call(lambda: list(objects.list("")))
+    assert isinstance(error, SafekeptError), error
+    assert re.search(words, error.what), error.what
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("endless-file", "are more than any of ours has"), ("drip", "in crumbs")]
+)
+def test_a_file_that_never_ends_is_an_error_with_words(kind, words, path):
+    with contextlib.closing(place(path, kind)) as objects:
+        error = call(lambda: objects.read("config"))
+    assert isinstance(error, SafekeptError), error
+    assert words in error.what
+
+
+def test_a_listing_without_end_stays_small(path, run):
+    env = {"PATH": path, "HOSTILE_SFTP": "endless-directory"}
+    done = run(
+        "pull", "sftp://server.example/there", "--archive", "latest", "--dry-run", env=env, seconds=120
+    )
+    assert done.code == 1, done
