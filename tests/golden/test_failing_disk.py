@@ -11,6 +11,7 @@ import pytest
 
 from homes import differences, tree_facts
 from in_process import spoken
+from safekept.core.journal import Journal
 
 
 @pytest.fixture
@@ -183,3 +184,18 @@ def test_a_push_whose_names_may_not_survive_a_power_cut_is_not_called_done(pushe
     assert say("push", "disk").code == 0
     assert len(os.listdir(failed[0])) == 1
     assert say("vault", "check", "--read-data", "--destination", "disk").code == 0
+
+
+def test_a_kit_that_is_acknowledged_without_a_journal_is_said_to_be(pushed, say, monkeypatch):
+    (pushed / "disk").rmdir()
+    (pushed / "unplugged").rename(pushed / "disk")
+    real = Journal.append
+
+    def refuse(self, record):
+        if record.verb == "kit-acknowledge":
+            raise refused(errno.EIO)
+        real(self, record)
+
+    monkeypatch.setattr(Journal, "append", refuse)
+    said = say("push", "disk", "--acknowledge-kit", "--json")
+    assert said.code == 0 and "Note: the journal in" in said.err

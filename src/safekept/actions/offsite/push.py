@@ -226,7 +226,7 @@ def _local_vault(
     repository = opened.enter_context(open_vault(context, listener=listener))
     result.vault = repository.id
     if request.acknowledge_kit and not request.dry_run:
-        acknowledge_kit(context, repository)
+        acknowledge_kit(context, repository, listener)
     if not request.dry_run:
         require_second_way(context, repository)
     return repository

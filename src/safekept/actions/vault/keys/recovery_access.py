@@ -13,7 +13,7 @@ import os
 import time
 
 from safekept.core.errors import SafekeptError
-from safekept.core.events import silent
+from safekept.core.events import Listener, silent
 from safekept.core.files import NOT_THERE, durable_write, private_directory
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
@@ -69,7 +69,7 @@ def require_second_way(context: UserContext, repository: Repository) -> str:
     )
 
 
-def acknowledge_kit(context: UserContext, repository: Repository) -> None:
+def acknowledge_kit(context: UserContext, repository: Repository, listener: Listener = silent) -> None:
     """Note that a person keeps the kit of this vault elsewhere. NoKitYet where none was ever written."""
     if not _kit_written(context):
         raise NoKitYet(
@@ -85,7 +85,7 @@ def acknowledge_kit(context: UserContext, repository: Repository) -> None:
     private_directory(context.places.data_directory)
     durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
     work = KitAcknowledgeFacts(vault=context.places.vault, id=repository.id)
-    record(context, work.line(new_id(), "done"), silent)
+    record(context, work.line(new_id(), "done"), listener)
 
 
 def _kit_written(context: UserContext) -> bool:
