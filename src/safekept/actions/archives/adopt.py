@@ -19,7 +19,7 @@ from safekept.core.entries import Entry, Kind, Remark, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import private_directory
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.copies import QUICK, Copy, QuickSource, find_copies
 from safekept.home.layout import recognise
@@ -30,7 +30,8 @@ from safekept.vault.tags import ADOPTED, INCOMPLETE, kind_of, kind_tag, label_ta
 from safekept.vault.write import Account, Description, write_snapshot
 
 from ..base.context import HomeRef, UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.archives import AdoptFacts
+from ..base.record import record, recording
 from ..vault.opening import cache_of, open_vault, vault_exists
 from .zipped_home import EXTERNAL, ZippedHome
 
@@ -133,20 +134,19 @@ def adopt(context: UserContext, place: HomeRef, listener: Listener = silent) -> 
     taken: list[Adopted] = []
     if copies:
         with (
-            recording_failure(context, operation, "adopt", {"home": place.home}, listener),
+            recording(context, operation, AdoptFacts(home=place.home), listener),
             open_vault(context, create=True, homes=(place.home,), listener=listener) as repository,
             repository.lock(wait=60.0) as lock,
         ):
             taken = _take_all(context, place, repository, lock, copies, listener)
     adoption = Adoption(operation, place, taken)
-    facts: dict[str, object] = {
-        "home": place.home,
-        "copies": [{**one.as_dict(), "remarks": len(one.remarks)} for one in taken],
-        "freed_bytes": adoption.freed_bytes,
-        "seconds": round(time.monotonic() - began, 3),
-    }
-    state = "done" if adoption.complete else "incomplete"
-    record(context, Record(operation, "adopt", state, facts=facts), listener)
+    work = AdoptFacts(
+        home=place.home,
+        copies=tuple({**one.as_dict(), "remarks": len(one.remarks)} for one in taken),
+        freed_bytes=adoption.freed_bytes,
+        seconds=round(time.monotonic() - began, 3),
+    )
+    record(context, work.line(operation, "done" if adoption.complete else "incomplete"), listener)
     return adoption
 
 

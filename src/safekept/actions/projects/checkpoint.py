@@ -13,11 +13,12 @@ from safekept.checkpoints.take import Taken, TakeSettings, take
 from safekept.checkpoints.upkeep import MaintenanceSettings, start_if_due
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.projects import CheckpointFacts
+from ..base.record import record, recording
 from .project import NoSuchDirectory, checkpoint_directory, forbidden_roots
 
 
@@ -60,7 +61,7 @@ def take_checkpoint(
     place = checkpoint_directory(context)
     store = Store.open(place, listener=listener)
     with (
-        recording_failure(context, operation, "checkpoint", {"project": project}, listener),
+        recording(context, operation, CheckpointFacts(project=project), listener),
         contextlib.closing(store),
     ):
         taken = take(
@@ -75,14 +76,14 @@ def take_checkpoint(
             always=True,
             listener=listener,
         )
-    facts: dict[str, object] = {
-        "project": project,
-        "id": taken.checkpoint.id if taken.checkpoint else None,
-        "reason": reason,
-        "skipped": len(taken.skipped),
-        "seconds": taken.seconds,
-    }
-    record(context, Record(operation, "checkpoint", "done", facts=facts), listener)
+    work = CheckpointFacts(
+        project=project,
+        id=taken.checkpoint.id if taken.checkpoint else None,
+        reason=reason,
+        skipped=len(taken.skipped),
+        seconds=taken.seconds,
+    )
+    record(context, work.line(operation, "done"), listener)
     start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
     return CheckpointTaken(operation, project, taken)
 

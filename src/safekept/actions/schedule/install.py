@@ -18,13 +18,14 @@ from dataclasses import asdict, dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write, private_directory
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import Step
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 
 from ..base.context import UserContext
-from ..base.record import record, recording_failure
+from ..base.operations.upkeep import ScheduleInstallFacts, ScheduleRemoveFacts
+from ..base.record import record, recording
 from .host_commands import HostRefused, Runner, attempt, expect, not_written, read_table, write_table
 from .run import file_of
 
@@ -147,8 +148,8 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
     """Write the files, start what is to be started, remember it."""
     refuse_taken(plan)
     operation = new_id()
-    facts: dict[str, object] = {"host": plan.host, "files": list(plan.files), "user": plan.user}
-    with recording_failure(context, operation, "schedule-install", facts, listener):
+    work = ScheduleInstallFacts(host=plan.host, files=tuple(plan.files), user=plan.user)
+    with recording(context, operation, work, listener):
         before = {path: _content(path) for path in plan.files}
         earlier = installed(context)
         made = _missing(plan.files) + (earlier.directories if earlier else [])
@@ -184,7 +185,7 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
         private_directory(os.path.dirname(file_of(context, "")))
         document = json.dumps({"version": 1, **asdict(done)}, indent=1).encode() + b"\n"
         durable_write(file_of(context, "installed.json"), document)
-    record(context, Record(operation, "schedule-install", "done", facts=facts), listener)
+    record(context, work.line(operation, "done"), listener)
     return done
 
 
@@ -192,12 +193,12 @@ def remove(context: UserContext, found: Installed, run: Runner, listener: Listen
     """Take back what was installed: every file that is as it was written, our lines, and nothing else."""
     operation = new_id()
     result = Removed([], [], [])
-    facts: dict[str, object] = {"host": found.host, "files": list(found.files), "user": found.user}
-    with recording_failure(context, operation, "schedule-remove", facts, listener):
+    work = ScheduleRemoveFacts(host=found.host, files=tuple(found.files), user=found.user)
+    with recording(context, operation, work, listener):
         _take_back(found, run, result)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(file_of(context, "installed.json"))
-    record(context, Record(operation, "schedule-remove", "done", facts=facts), listener)
+    record(context, work.line(operation, "done"), listener)
     return result
 
 

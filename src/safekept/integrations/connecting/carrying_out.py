@@ -11,7 +11,8 @@ import os
 import time
 
 from safekept.actions.base.context import UserContext
-from safekept.actions.base.record import record, recording_failure
+from safekept.actions.base.operations.upkeep import ConnectFacts, DisconnectFacts
+from safekept.actions.base.record import record, recording
 from safekept.actions.hosts.connections import (
     ConnectedFile,
     Connection,
@@ -23,7 +24,7 @@ from safekept.actions.hosts.connections import (
 )
 from safekept.core.events import Listener, silent
 from safekept.core.files import sweep_temporaries
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
 
@@ -35,15 +36,16 @@ _PATIENCE = 10.0
 
 def carry_out(context: UserContext, plan: Plan, listener: Listener = silent) -> list[str]:
     """Do what a plan says; where the copies of what was there lie is the answer."""
-    verb = "connect" if plan.connecting else "disconnect"
+    kind = ConnectFacts if plan.connecting else DisconnectFacts
     operation, began = new_id(), time.monotonic()
-    facts: dict[str, object] = {
-        "agent": plan.host,
-        "scope": plan.scope or None,
-        "files_changed": [edit.file.path for edit in plan.edits if edit.changes],
-        "command": list(plan.command),
-    }
-    with recording_failure(context, operation, verb, facts, listener):
+    work = kind(
+        agent=plan.host,
+        scope=plan.scope or None,
+        files_changed=tuple(edit.file.path for edit in plan.edits if edit.changes),
+        command=tuple(plan.command),
+    )
+    verb = work.verb
+    with recording(context, operation, work, listener):
         try:
             with process_lock(lock_path(context), verb, wait=_PATIENCE):
                 copies = _do(context, plan)
@@ -54,9 +56,9 @@ def carry_out(context: UserContext, plan: Plan, listener: Listener = silent) -> 
                 next_steps=(NextStep(verb, (plan.host,), "Make room or mend that, then run", " again"),),
                 path=error.filename,
             ) from error
-        facts["seconds"] = round(time.monotonic() - began, 3)
+        work.seconds = round(time.monotonic() - began, 3)
         if plan.changes:
-            record(context, Record(operation, verb, "done", facts=facts), listener)
+            record(context, work.line(operation, "done"), listener)
     return [copy for copy in copies if copy]
 
 

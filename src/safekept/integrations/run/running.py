@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from safekept.actions.base.context import HomeRef, UserContext
-from safekept.actions.base.record import error_facts, record, recording_failure
+from safekept.actions.base.operations.projects import RunFacts
+from safekept.actions.base.record import error_facts, record, recording
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.actions.projects.run_account import RunAccount, account_of_run, mark_end_of_run
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
 from safekept.core.processes.foreground import Ended, find_program, run_in_foreground
 from safekept.core.regular import read_regular
@@ -98,21 +99,17 @@ def run_agent(
     """
     find_program(request.command[0], context.caller.environment.get("PATH", ""))
     ran, began = Ran(new_id(), request), time.monotonic()  # the operation is the session of its points
-    facts: dict[str, object] = {
-        "project": request.project,
-        "command": request.agent,
-        "session": ran.operation,
-    }
-    record(context, Record(ran.operation, "run", "begun", facts=facts), listener)
-    with recording_failure(context, ran.operation, "run", facts, listener):
+    work = RunFacts(project=request.project, command=request.agent, session=ran.operation)
+    record(context, work.line(ran.operation, "begun"), listener)
+    with recording(context, ran.operation, work, listener):
         settings_before = _digest(request.settings_file)
         watcher = _protect(context, ran, listener)
         try:
-            facts |= {"checkpoint": ran.first or None, "snapshot": ran.snapshot or None}
+            work.checkpoint, work.snapshot = ran.first or None, ran.snapshot or None
             listener = protected(ran)
             with terminal_kept():
                 ran.ended = run_in_foreground(request.command)
-            facts |= {"status": ran.ended.status, "command_seconds": round(ran.ended.seconds, 3)}
+            work.status, work.command_seconds = ran.ended.status, round(ran.ended.seconds, 3)
             settings_after = _digest(request.settings_file)
             if settings_after != settings_before and settings_before:
                 ran.settings_touched = "changed" if settings_after else "gone"
@@ -123,16 +120,16 @@ def run_agent(
                 watcher.close()
     if ran.account is not None:
         changes = ran.account.changes
-        facts |= {"points": len(ran.account.rows), "files": changes.files if changes else None}
-        facts["missing"] = len(ran.account.missing)
+        work.points, work.files = len(ran.account.rows), changes.files if changes else None
+        work.missing = len(ran.account.missing)
     said = [{"what": text} for text in (ran.unwatched, ran.no_snapshot) if text]
     if ran.failures or said:
-        facts["problems"] = [*ran.failures, *said]
-    facts["seconds"] = round(time.monotonic() - began, 3)
+        work.problems = (*ran.failures, *said)
+    work.seconds = round(time.monotonic() - began, 3)
     whole = ran.first and not (ran.failures or said or ran.unread)
     lost = ran.account is not None and ran.account.missing
     state = "done" if whole and not lost else "incomplete"
-    record(context, Record(ran.operation, "run", state, facts=facts), listener)
+    record(context, work.line(ran.operation, state), listener)
     return ran
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -102,4 +103,4 @@ class RunFacts(Facts):
     points: int | None = None
     files: int | None = None
     missing: int | None = None
-    problems: tuple[str, ...] | None = None
+    problems: tuple[Mapping[str, object], ...] | None = None
