@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import textwrap
 import time
@@ -81,9 +80,15 @@ def at_words(text: str, indent: int, width: int) -> str:
     ).replace("\0", " ")
 
 
+def _terminal_width() -> int:
+    import shutil  # costly, and only a terminal has a width
+
+    return shutil.get_terminal_size().columns
+
+
 def screen_width() -> int:
     """Columns of the terminal that results go to; 0 where they go elsewhere and are not broken."""
-    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
+    return _terminal_width() if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
 def styled(text: str, **style: Any) -> str:
@@ -287,7 +292,7 @@ class Progress:
 
 def error_text(error: SafekeptError, program: str = PROGRAM) -> str:
     """The three answers, aligned, readable without colour; at a terminal, broken at words."""
-    width = shutil.get_terminal_size().columns if sys.stderr is not None and sys.stderr.isatty() else 0
+    width = _terminal_width() if sys.stderr is not None and sys.stderr.isatty() else 0
     lines = [f"{styled('error', fg='red', bold=True)}: {error.code}"]
     lines += [at_words(f"  {line}", 2, width) for line in harmless(error.what).split("\n")]
     lines += ["", *_aligned("kept", (error.kept,), width), *_aligned("next", error.advice(program), width)]

@@ -163,15 +163,21 @@ def cli(ctx: click.Context) -> None:
 def program() -> str:
     """How this program was called: by its own path, or plain `safekept` where that is on the PATH."""
     import shlex
-    import shutil
 
     launcher = os.environ.get("SAFEKEPT_LAUNCHER", "")
     called = sys.argv[0] if sys.argv else ""
     if not launcher and os.path.basename(called) == "safekept" and os.path.dirname(called):
         launcher = called  # installed where no PATH leads, as in an environment that is not activated
-    if not launcher or shutil.which("safekept"):
+    if not launcher or _on_path("safekept"):
         return "safekept"
     return shlex.quote(launcher)
+
+
+def _on_path(name: str) -> bool:
+    """Whether a program of this name is found; `shutil` would cost more than the looking."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    found = (os.path.join(place, name) for place in places if place)
+    return any(os.path.isfile(path) and os.access(path, os.X_OK) for path in found)
 
 
 def handle_signals() -> None:

@@ -24,7 +24,6 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
-from ..base.operations.restoring import RestoreFacts
 from ..base.own_places import within
 from .home_points.point import HomePoint, may_be_point
 from .project import checkpoint_directory, find_project, need_project
@@ -271,11 +270,11 @@ class Points:
         One of a home counts where it was asked for, and in the home itself; in a project only if it is newer
         than the last rollback of the project.
         """
-        from safekept.core.journal import Journal
+        from ..base.operations.restoring import RestoreFacts
 
         with contextlib.suppress(OSError):
-            journal: Journal = self.context.journal
-            if any(RestoreFacts.read(one).home_point for one in journal.backwards("restore")):
+            restores = self.context.journal.backwards("restore")
+            if any(RestoreFacts.read(one).home_point for one in restores):
                 from ..undo.changes import LANDING, ROLLBACK, changes
 
                 place = os.path.realpath(self.directory)

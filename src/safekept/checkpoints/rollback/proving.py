@@ -17,9 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
-from safekept.core.sqlite import SIDECARS, CaptureOptions, is_database
-from safekept.core.sqlite.capture import capture
-from safekept.core.sqlite.holders import describe, holders
+from safekept.core.sqlite.format import SIDECARS, is_database
 
 from ..checkpoint import FileState
 from ..store.store import Store
@@ -160,6 +158,8 @@ def _read(descriptor: int) -> Iterator[bytes]:
 
 def open_elsewhere(full: str) -> str:
     """Who has a database open, in words; "" where nobody has. This process counts too."""
+    from safekept.core.sqlite.holders import describe, holders
+
     found = holders(full)
     if found:
         return describe(found)
@@ -174,6 +174,8 @@ def open_elsewhere(full: str) -> str:
 
 
 def _database(ground: Ground, path: str, state: FileState, facts: os.stat_result, scratch: str) -> Proof:
+    from safekept.core.sqlite.capture import CaptureOptions, capture
+
     # Asked before it is opened here: closing it would drop the locks that this process may have on it.
     if held := open_elsewhere(ground.full(path)):
         return Proof(reason="held", detail=held)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ _PLACES = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
 
 def find_git() -> str | None:
     """The git program, or None. The search path is the process's own, then the usual places."""
+    import shutil
+
     return shutil.which("git") or shutil.which("git", path=_PLACES)
 
 

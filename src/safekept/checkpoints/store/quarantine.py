@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterable
 
 from safekept.core.files import private_directory
@@ -65,6 +64,8 @@ class Quarantine:
 
     def delete(self) -> None:
         """Delete what is here for good. What cannot be deleted stays and is tried again."""
+        import shutil
+
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _move(self, relative: str) -> None:

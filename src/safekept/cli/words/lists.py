@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -45,6 +44,8 @@ def fitting(text: str, used: int) -> str:
     """The text, cut to what is left of a terminal's line; elsewhere as it is."""
     if not sys.stdout.isatty():
         return text
+    import shutil
+
     room = max(_NARROWEST, shutil.get_terminal_size().columns - used)
     return text if len(text) <= room else text[: room - 1] + "…"
 

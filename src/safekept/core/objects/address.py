@@ -15,9 +15,11 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .base import ObjectStore
-from .errors import BadAddress
+if TYPE_CHECKING:
+    from .base import ObjectStore
+    from .errors import BadAddress
 
 SCHEMES = ("file:", "sftp://", "s3://", "rclone:")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -182,6 +184,8 @@ def without_secret(url: str) -> str:
 
 def _bad(url: str, reason: str) -> BadAddress:
     shown = without_secret(url)
+    from .errors import BadAddress
+
     return BadAddress(
         f"`{shown}` is not an address of a place: {reason}",
         kept="Nothing was contacted or changed",
