@@ -185,3 +185,22 @@ def test_a_destination_says_when_the_last_snapshot_arrived_and_not_when_it_was_t
     assert say("push", place).code == 0
     shown = say("destinations", "show", place).out
     assert "the last one arrived " in shown and "the newest of" not in shown
+
+
+def test_where_all_of_ours_was_deleted_the_copy_elsewhere_is_found_and_brought_back(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    place = str(tmp_path / "nas")
+    assert say("destinations", "add", place).code == say("push", "nas").code == 0
+    shutil.rmtree(state.context.places.data_directory)
+    said = say("status", "--check")
+    assert said.code == say("status", "--short", "--check").code == 4
+    told = said.out.replace("\n", " ")
+    assert told.startswith(
+        "ALARM, not protected: there is no vault here any more; nas holds a copy with 2 snapshots"
+    )
+    assert "no snapshot" not in told and "nothing is in nas" not in told
+    (command, _) = findings(say)["vault-lost"]
+    assert say(*shlex.split(re.findall(r"`safekept ([^`]*)`", command)[0])).code == 0
+    assert "vault-lost" not in findings(say)
+    assert json.loads(say("status", "--json").out)["homes"][0]["snapshots"] == 2

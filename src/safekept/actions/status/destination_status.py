@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 
 from safekept.core.ages import moment
+from safekept.core.errors import SafekeptError
 
 from ..base.context import UserContext
 from .home_summary import Failure, failure_of
@@ -21,6 +23,7 @@ class DestinationStatus:
     last: float = 0.0  # when something last arrived whole; 0: never
     bytes: int = 0
     failure: Failure | None = None
+    holds: int = 0  # snapshots that lie there, where that was asked: only while there is no vault here
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -30,7 +33,31 @@ class DestinationStatus:
             "last_push": moment(self.last),
             "bytes": self.bytes,
             "failure": self.failure.as_dict() if self.failure else None,
+            **({"snapshots": self.holds} if self.holds else {}),
         }
+
+
+def with_copies(
+    context: UserContext, found: tuple[DestinationStatus, ...], patience: float = 10.0
+) -> tuple[DestinationStatus, ...]:
+    """The same with what lies there, asked of each place: for a machine that may have had a vault.
+
+    Whoever does not answer in time holds nothing that anybody knows of.
+    """
+    from safekept.core.worker import Worker
+
+    from ..offsite.destinations import contents_of
+
+    counts: dict[str, int] = {}
+
+    def ask() -> None:
+        for one in found:
+            with contextlib.suppress(SafekeptError, OSError):
+                counts[one.name] = sum(vault.snapshots for vault in contents_of(context, one.name).vaults)
+
+    if found:
+        Worker(ask, "destinations").wait(patience)
+    return tuple(replace(one, holds=counts.get(one.name, 0)) for one in found)
 
 
 def unsaved_place(context: UserContext, recent: Recent) -> str:

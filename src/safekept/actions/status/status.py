@@ -24,7 +24,7 @@ from ..base.own_places import known_homes
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
 from ..snapshots.listing import as_stored
-from .destination_status import DestinationStatus, destination_statuses, unsaved_place
+from .destination_status import DestinationStatus, destination_statuses, unsaved_place, with_copies
 from .findings.doctor_memory import remembered
 from .findings.everything import every_finding
 from .findings.homes import STALE_HOURS
@@ -34,7 +34,7 @@ from .host_status import HostStatus
 from .project_summaries import KeptProjects, kept_projects
 from .recent import Recent, recent
 from .schedule_status import ScheduleStatus, schedule_status
-from .vault_status import SHUT, UNOPENED, VaultStatus, VaultView, vault_from_outside, vault_view
+from .vault_status import NONE, SHUT, UNOPENED, VaultStatus, VaultView, vault_from_outside, vault_view
 from .verdict import Verdict, judge
 
 
@@ -141,6 +141,8 @@ def look(
     unkept = () if home else _unkept(context, dict(places))
     projects = kept_projects(context)
     destinations = destination_statuses(context, found)
+    if vault.state == NONE:
+        destinations = with_copies(context, destinations)
     plan = context.choices.schedule
     push_hours = plan.push_overdue_days * 24 if plan is not None else PUSH_STALE_HOURS
     shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))

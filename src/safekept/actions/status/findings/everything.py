@@ -14,7 +14,7 @@ from ..project_summaries import KeptProjects
 from ..schedule_status import ScheduleStatus
 from ..vault_status import SHUT, VaultStatus
 from .homes import STALE_HOURS, of_home
-from .stores import PUSH_STALE_HOURS, of_alarms, of_destinations, of_journal, of_vault
+from .stores import PUSH_STALE_HOURS, of_alarms, of_destinations, of_journal, of_lost_vault, of_vault
 from .work import of_hosts, of_projects, of_schedule, of_unkept_homes
 
 
@@ -36,7 +36,12 @@ def every_finding(
 ) -> list[Finding]:
     """Weigh everything that was found."""
     used = [one.found for one in hosts if one.works_here(now)]
+    lost = list(of_lost_vault(vault, destinations))
+    if lost:
+        # What is elsewhere comes first: a new vault beside it would only hide it.
+        homes = [home for home in homes if home.last is not None]
     return [
+        *lost,
         *of_alarms(alarms),
         *of_journal(*journal),
         *of_vault(vault, destinations),
@@ -45,5 +50,7 @@ def every_finding(
         *of_unkept_homes(unkept, used),
         *of_schedule(schedule or ScheduleStatus(), homes, now),
         *of_projects(projects or KeptProjects("")),
-        *of_destinations(destinations, vault, push_stale_hours, now, unsaved),
+        *of_destinations(
+            [one for one in destinations if not one.holds], vault, push_stale_hours, now, unsaved
+        ),
     ]

@@ -11,7 +11,7 @@ from safekept.core.spelling import shell_word
 
 from ...alarms.alarms import LOSS, Alarm
 from ..destination_status import DestinationStatus
-from ..vault_status import OPEN, SHUT, UNOPENED, VaultStatus
+from ..vault_status import NONE, OPEN, SHUT, UNOPENED, VaultStatus
 
 _HOUR = 3600.0
 #: A week: a disk that is plugged in on Sundays is a good place, too.
@@ -35,6 +35,22 @@ def of_journal(problem: str, path: str) -> Iterator[Finding]:
         text = f"the journal cannot be read ({problem}): whether anything was lost is not known"
         fix = (f"Look at it: `ls -l {shell_word(path)}`",)
         yield Finding("journal-unreadable", PARTLY, text, (path,), fix)
+
+
+def of_lost_vault(vault: VaultStatus, copies: Iterable[DestinationStatus]) -> Iterator[Finding]:
+    """No vault here, and a copy of one elsewhere: it was here, or belongs to the machine before this one."""
+    for one in copies:
+        if vault.state == NONE and one.holds:
+            count = "1 snapshot" if one.holds == 1 else f"{one.holds:,} snapshots"
+            name = shell_word(one.name)
+            fix = (
+                f"Bring the vault back: `safekept pull {name}`",
+                f"Or the vault and the home, on a new machine: `safekept rebuild {name}`",
+            )
+            text = f"there is no vault here any more; {one.name} holds a copy with {count}"
+            yield Finding(
+                "vault-lost", NOT_PROTECTED, text, (f"{vault.place} is not there",), fix, alarm=True
+            )
 
 
 def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterator[Finding]:
