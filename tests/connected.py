@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from safekept.actions.base.context import UserContext
 from safekept.integrations.connecting.carrying_out import carry_out
-from safekept.integrations.connecting.host import Host
+from safekept.integrations.connecting.host import HostSettings
 from safekept.integrations.connecting.plan import Plan
 from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
 from safekept.integrations.connecting.program import Program
@@ -32,13 +32,13 @@ def program_in(directory: object, name: str = "bin") -> Program:
     return Program((path,))
 
 
-def connect(context: UserContext, host: Host, program: Program, scope: str | None = None) -> Plan:
+def connect(context: UserContext, host: HostSettings, program: Program, scope: str | None = None) -> Plan:
     plan = plan_connect(context, host, program, host.scope(context) if scope is None else scope)
     carry_out(context, plan)
     return plan
 
 
-def disconnect(context: UserContext, host: Host, scope: str | None = None) -> Plan:
+def disconnect(context: UserContext, host: HostSettings, scope: str | None = None) -> Plan:
     plan = plan_disconnect(context, host, host.scope(context) if scope is None else scope)
     carry_out(context, plan)
     return plan

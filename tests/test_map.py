@@ -292,6 +292,49 @@ def test_every_module_says_what_it_is_for():
     assert [path for path in silent if os.path.basename(path) != "__main__.py"] == []
 
 
+#: Class names that stand in two rooms of one floor, with the reason. Rooms on a floor do not see each other,
+#: so nobody can mistake one for the other; on other floors a name stands once.
+TWICE = {
+    "Account": "what writing adds up: of an archive, of a snapshot",
+    "BadPack": "a pack of git, a pack of restic",
+    "Directory": "of a zip, of a tree that is being stored",
+    "Identity": "who opens a sealed file, who works on a vault",
+    "Item": "one thing on its way in, one on its way out",
+    "Limits": "of an archive's size, of a store's size",
+    "Node": "of a tree in the vault, of a pattern",
+    "NothingToUndo": "of a rollback, of a landing; each with its own words",
+    "Pack": "one that is read, one that is counted",
+    "Proof": "that a stream is whole, that a file is kept",
+    "Recovered": "of a rollback, of a landing",
+    "Root": "of a project, of a landing",
+    "State": "of a project, of a schedule",
+    "Step": "of a rollback, of a landing, of what the Python API returns",
+    "Tree": "one directory in the vault, a link-safe tree of a landing",
+    "Walk": "of a project, of a home",
+    "Answer": "to a hook, to a shell that completes",
+}
+
+
+def classes_twice() -> dict[str, list[str]]:
+    """Public class names that are defined more than once on a floor, and where."""
+    places: dict[tuple[int, str], list[str]] = {}
+    for path, room, tree in modules():
+        # The files of the plugin are copied into Hermes and stand for themselves there.
+        if room not in LEVEL or os.path.join("hermes", "plugin") in path:
+            continue
+        floor = 0 if room in FACES else LEVEL[room]
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault((floor, node.name), []).append(path)
+    return {name: found for (_, name), found in places.items() if len(found) > 1}
+
+
+def test_no_class_name_stands_twice_on_a_floor_without_a_reason():
+    found = classes_twice()
+    assert {name: where for name, where in found.items() if name not in TWICE} == {}
+    assert TWICE.keys() - found.keys() == set(), "a reason that is no longer needed may not stay"
+
+
 def test_no_room_is_called_utils():
     vague = {"utils", "util", "helpers", "common", "misc", "manager"}
     assert [path for path, _, _ in modules() if vague & set(path.removesuffix(".py").split(os.sep))] == []

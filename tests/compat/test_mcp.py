@@ -772,15 +772,15 @@ def test_a_call_that_is_cancelled_ends_whole(ground, monkeypatch):
 def test_long_work_says_how_far_it_is(ground, mode, monkeypatch):
     from safekept.core.events import Event
     from safekept.integrations.mcp import homes
-    from safekept.integrations.mcp.answers import Answer
+    from safekept.integrations.mcp.answers import ToolAnswer
 
     heard = threading.Event()
     messages: list[str | None] = []
 
-    def slow(caller: Caller, *arguments: object) -> Answer:
+    def slow(caller: Caller, *arguments: object) -> ToolAnswer:
         caller.listener(Event("store", 3, 40, "files"))
         assert heard.wait(60), "nothing was told while the work went on"
-        return Answer(["done"])
+        return ToolAnswer(["done"])
 
     async def listen(done: float, total: float | None, message: str | None) -> None:
         messages.append(message)
@@ -796,15 +796,15 @@ def test_long_work_says_how_far_it_is(ground, mode, monkeypatch):
 
 def test_a_call_that_is_given_up_while_it_waits_is_not_begun(ground, monkeypatch):
     from safekept.integrations.mcp import projects
-    from safekept.integrations.mcp.answers import Answer
+    from safekept.integrations.mcp.answers import ToolAnswer
 
     began, go_on, ran = threading.Event(), threading.Event(), []
 
-    def slow(caller: Caller, directory: str, *arguments: object) -> Answer:
+    def slow(caller: Caller, directory: str, *arguments: object) -> ToolAnswer:
         ran.append(directory)
         began.set()
         go_on.wait(60)
-        return Answer(["done"])
+        return ToolAnswer(["done"])
 
     async def play(agent: Agent) -> None:
         monkeypatch.setattr(projects, "list_checkpoints", slow)

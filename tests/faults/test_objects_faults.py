@@ -26,7 +26,7 @@ from fault_proxy import (
 from safekept.core.files import NoRoom
 from safekept.core.objects import Taken
 from safekept.core.objects.errors import PlaceMissing, PlaceRefused, PlaceUnreachable, PlaceWrong
-from safekept.core.objects.retry import Patience
+from safekept.core.objects.retry import RetryPatience
 from safekept.core.objects.s3 import place as s3_module
 from servers import KEY, SECRET
 
@@ -63,7 +63,7 @@ def objects(proxy, s3_server, waits):
     proxy.append_only(False)
     place = s3_server.place(endpoint=proxy.endpoint)
     with contextlib.closing(place.open()) as objects:
-        objects.patience = Patience(attempts=4, sleep=waits.append)
+        objects.patience = RetryPatience(attempts=4, sleep=waits.append)
         yield objects
     proxy.reset()
 
@@ -142,7 +142,7 @@ def test_reading_goes_on_after_an_accident(proxy, objects, direct, fault):
 def test_a_silent_server_is_given_up(proxy, objects, s3_server):
     place = s3_server.place(endpoint=proxy.endpoint)
     with contextlib.closing(place.open(timeout=0.4)) as objects:
-        objects.patience = Patience(attempts=1)
+        objects.patience = RetryPatience(attempts=1)
         for rule, call in (
             (each(Silence(), method="HEAD"), lambda: objects.size("x")),
             (each(Silence(), method="GET"), lambda: objects.read("x")),
@@ -471,7 +471,7 @@ def test_an_sftp_connection_cut_at_any_byte_is_overcome(sftp_server, after):
     with CutProxy(sftp_server.port, [after]) as proxy:
         place = sftp_server.place(port=proxy.port)
         with contextlib.closing(place.open(lanes=1)) as objects:
-            objects.patience = Patience(attempts=3, sleep=lambda seconds: None)
+            objects.patience = RetryPatience(attempts=3, sleep=lambda seconds: None)
             objects.write(NAME, DATA)
             assert proxy.connections == 2
             assert objects.read(NAME) == DATA
@@ -488,7 +488,7 @@ def test_an_sftp_server_that_is_always_cut_is_a_clear_error(sftp_server):
     with CutProxy(sftp_server.port, [60_000] * 9) as proxy:
         place = sftp_server.place(port=proxy.port)
         with contextlib.closing(place.open(lanes=1)) as objects:
-            objects.patience = Patience(attempts=2, sleep=lambda seconds: None)
+            objects.patience = RetryPatience(attempts=2, sleep=lambda seconds: None)
             with pytest.raises(PlaceUnreachable) as caught:
                 objects.write(NAME, DATA)
         assert caught.value.what.startswith(f"`{place.url}` cannot be reached: ")
@@ -502,7 +502,7 @@ def test_a_silent_sftp_server_is_given_up(sftp_server):
         with CutProxy(sftp_server.port, [after], stall=True) as proxy:
             place = sftp_server.place(port=proxy.port)
             with contextlib.closing(place.open(lanes=1, timeout=0.5)) as objects:
-                objects.patience = Patience(attempts=1)
+                objects.patience = RetryPatience(attempts=1)
                 with pytest.raises(PlaceUnreachable, match=r"said nothing for 0.5 seconds|timed out"):
                     objects.write(NAME, DATA)
             assert not os.path.exists(os.path.join(place.directory, NAME))

@@ -13,7 +13,7 @@ import pytest
 from safekept.core.files import NoRoom
 from safekept.core.objects import Options, Taken, open_objects
 from safekept.core.objects.errors import HostKeyRefused, PlaceRefused, PlaceUnreachable, ProgramMissing
-from safekept.core.objects.retry import Patience
+from safekept.core.objects.retry import RetryPatience
 from servers import Place, plain_environment
 
 WHOLE = "What was stored there before is whole; nothing stands there half written"
@@ -23,7 +23,7 @@ def fails(place, kind, work=lambda objects: objects.write("x", b"x"), **changes)
     """The error of one attempt."""
     with contextlib.closing(place.open(**changes)) as objects:
         if hasattr(objects, "patience"):
-            objects.patience = Patience(attempts=1)
+            objects.patience = RetryPatience(attempts=1)
         with pytest.raises(kind) as caught:
             work(objects)
     return caught.value
@@ -247,7 +247,7 @@ def test_secrets_of_a_remote_are_in_no_text_and_no_process_list(s3_server, tmp_p
     url = f"rclone::s3,{params},secret_access_key={secret}:bucket/agent"
     place = Place(url, "", Options(timeout=20.0), plain_environment(str(tmp_path)))
     with contextlib.closing(place.open()) as objects:
-        objects.patience = Patience(attempts=1)
+        objects.patience = RetryPatience(attempts=1)
         assert objects.location == "rclone::s3:bucket/agent"
         with pytest.raises((PlaceRefused, PlaceUnreachable)) as caught:
             objects.read("x")
@@ -270,7 +270,7 @@ def _command_lines():
 
 def test_an_rclone_that_died_is_started_again(rclone_remotes):
     with contextlib.closing(rclone_remotes.local().open()) as objects:
-        objects.patience = Patience(attempts=3, sleep=lambda seconds: None)
+        objects.patience = RetryPatience(attempts=3, sleep=lambda seconds: None)
         objects.write("x", b"x")
         helper = objects.place._helper
         first = helper.directory

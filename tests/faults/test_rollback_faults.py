@@ -16,7 +16,7 @@ from rollback_support import Project
 from safekept.checkpoints.points.rollback_journal import RollbackJournal
 from safekept.checkpoints.rollback import letter_case as spelling
 from safekept.checkpoints.rollback import placing, rollback
-from safekept.checkpoints.rollback.project_tree import Ground
+from safekept.checkpoints.rollback.project_tree import ProjectTree
 from safekept.checkpoints.rollback.proving import UndoPointFailed
 from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
 from safekept.checkpoints.rollback.run import RollbackFailed
@@ -252,7 +252,7 @@ def test_two_files_that_become_directories_of_the_same_letters_are_not_taken_for
 
 
 def test_the_case_of_this_disk_is_found_out_by_trying(tmp_path):
-    with Ground(str(tmp_path)) as ground:
+    with ProjectTree(str(tmp_path)) as ground:
         assert spelling.folds_case(ground, "not/there") is False
     assert os.listdir(tmp_path) == []
 

@@ -13,11 +13,11 @@ from safekept.actions.status.coverage import Coverage, coverage_of
 from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.findings.everything import every_finding
 from safekept.actions.status.home_status import HomeStatus
-from safekept.actions.status.home_summary import Failure, LastSnapshot
+from safekept.actions.status.home_summary import FailedAttempt, LastSnapshot
 from safekept.actions.status.host_status import ConnectionStatus, HostStatus, UnconnectedProfile
 from safekept.actions.status.project_summaries import KeptProject, KeptProjects
 from safekept.actions.status.schedule_status import ScheduleStatus
-from safekept.actions.status.vault_status import OPEN, SHUT, Checked, VaultStatus
+from safekept.actions.status.vault_status import OPEN, SHUT, LastCheck, VaultStatus
 from safekept.actions.status.verdict import Verdict, judge
 from safekept.actions.vault.keys.keys import GENERATED, ListedKey
 from safekept.home.landing.leftover import Leftover
@@ -132,7 +132,7 @@ STALE = {
         "`safekept snapshot`",
     ),
     "snapshot-failed": (
-        changed(failure=Failure("o", NOW - 60, "failed", "no room", ("Make room",))),
+        changed(failure=FailedAttempt("o", NOW - 60, "failed", "no room", ("Make room",))),
         "the last attempt to take a snapshot of /h/.hermes failed 60 s ago: no room",
         "Make room",
     ),
@@ -178,8 +178,8 @@ def test_a_proof_that_is_too_old_counts_as_none():
 
 
 def test_an_older_failure_does_not_count_and_an_interrupted_one_says_so():
-    assert codes(verdict(changed(failure=Failure("o", NOW - 2 * HOUR, "failed", "x")))) == []
-    found = verdict(changed(failure=Failure("o", NOW - 5, "interrupted", "Ctrl-C")))
+    assert codes(verdict(changed(failure=FailedAttempt("o", NOW - 2 * HOUR, "failed", "x")))) == []
+    found = verdict(changed(failure=FailedAttempt("o", NOW - 5, "interrupted", "Ctrl-C")))
     assert "was interrupted 5 s ago: Ctrl-C" in found.text
 
 
@@ -249,11 +249,11 @@ def test_a_vault_that_is_shut_comes_with_its_own_advice():
 
 
 def test_damage_that_is_known_of_the_vault_is_an_alarm():
-    found = verdict(vault=dataclasses.replace(VAULT, check=Checked(NOW, False, 1.0, 3)))
+    found = verdict(vault=dataclasses.replace(VAULT, check=LastCheck(NOW, False, 1.0, 3)))
     assert (found.exit_code, found.next) == (4, ("`safekept vault repair`",))
     found = verdict(vault=dataclasses.replace(VAULT, damaged={"f": "torn"}))
     assert found.text == "ALARM, partly protected: 1 snapshot file in the vault cannot be read"
-    assert verdict(vault=dataclasses.replace(VAULT, check=Checked(NOW, True, 0.0))).exit_code == 0
+    assert verdict(vault=dataclasses.replace(VAULT, check=LastCheck(NOW, True, 0.0))).exit_code == 0
 
 
 def test_a_vault_on_another_machine_is_off_this_host_and_needs_a_second_way_in():
@@ -357,7 +357,7 @@ def test_a_machine_that_slept_missed_nothing():
     [
         (dataclasses.replace(NAS, last=0.0), "nothing is in nas yet"),
         (
-            dataclasses.replace(NAS, last=0.0, failure=Failure("o", NOW, "failed", "no route")),
+            dataclasses.replace(NAS, last=0.0, failure=FailedAttempt("o", NOW, "failed", "no route")),
             "nothing is in nas yet: no route",
         ),
         (dataclasses.replace(NAS, last=NOW - 9 * 24 * HOUR), "the copy in nas is 9 days old"),
@@ -392,7 +392,7 @@ def test_the_worst_comes_first_and_nothing_is_left_out():
     alarm = Alarm(
         kind="loss", text="skills 9 → 0", home="/h/.hermes", restore=("safekept snapshot restore x",)
     )
-    home = dataclasses.replace(last(time=NOW - 99 * HOUR), failure=Failure("o", NOW, "failed", "x"))
+    home = dataclasses.replace(last(time=NOW - 99 * HOUR), failure=FailedAttempt("o", NOW, "failed", "x"))
     found = verdict(home, alarms=(alarm,))
     assert codes(found) == ["alarm-loss", "stale", "snapshot-failed"]
     assert found.text == "ALARM, partly protected: lost in /h/.hermes: skills 9 → 0"

@@ -26,7 +26,7 @@ from ..base.operations.drill import DrillFacts
 from ..base.record import record, recording
 from .advice import RESTORE, STORE, advice, is_damage
 from .checks.every_check import in_order, look_at_everything
-from .checks.restored import Findings, Restored, plural
+from .checks.restored import Findings, RestoredHome, plural
 from .drill_report import Drilled, mark_snapshot, sign_off, tell
 from .landing import land_in_scratch
 from .place import DrillPlace, bases, drill_place, sweep
@@ -190,7 +190,7 @@ class _Work:
                 self._look(subject, restored, place)
         self.facts.scratch = None
 
-    def _judge_store(self, subject: Subject, restored: Restored | None) -> None:
+    def _judge_store(self, subject: Subject, restored: RestoredHome | None) -> None:
         """The store itself; what stands at the end of an archive is looked at once all of it was read."""
         if restored is not None and not restored.lost and not self.request.small:
             try:
@@ -204,7 +204,7 @@ class _Work:
 
     def _restore(
         self, subject: Subject, place: DrillPlace, needed: int, chosen: set[str] | None
-    ) -> Restored | None:
+    ) -> RestoredHome | None:
         """Land it in scratch; None where even that was refused."""
         try:
             restored, created = land_in_scratch(subject, place, needed, chosen, self.operation, self.listener)
@@ -218,7 +218,7 @@ class _Work:
         self.findings.add(RESTORE, PASSED, created, text)
         return restored
 
-    def _look(self, subject: Subject, restored: Restored, place: DrillPlace) -> None:
+    def _look(self, subject: Subject, restored: RestoredHome, place: DrillPlace) -> None:
         """Every check, from the bytes to the agent; those that open databases after those that hash."""
         live = subject.home if os.path.isdir(subject.home) else ""
         self.bytes = look_at_everything(

@@ -10,7 +10,7 @@ from safekept.core.events import Listener
 from safekept.core.files import NoRoom, free_bytes
 from safekept.home.landing import LandingPlan, Targets, database_of, land, plan_landing
 
-from .checks.restored import Restored
+from .checks.restored import RestoredHome
 from .place import DrillPlace, no_room
 from .source import LocalDamage
 from .subject import Subject
@@ -23,7 +23,7 @@ def land_in_scratch(
     chosen: set[str] | None,
     operation: str,
     listener: Listener,
-) -> tuple[Restored, int]:
+) -> tuple[RestoredHome, int]:
     """Restore a subject, or the chosen paths of it; how many files and links landed is the second.
 
     What cannot be read is lost and listed; a damaged database lands as it is. Raises what the landing
@@ -66,12 +66,12 @@ def as_restored(
     exact_times: bool,
     root_mode: int | None = None,
     passed_over: int = 0,
-) -> Restored:
+) -> RestoredHome:
     """What landed, beside what the store says it should be: the ground of every check, also in a rebuild."""
     folded = {database_of(path) for path, item in plan.items.items() if item.sidecar}
     # One whose search indexes were made anew is more than what was stored, too.
     folded |= {path for path, item in plan.items.items() if item.left_out}
-    return Restored(
+    return RestoredHome(
         plan.home,
         subject.layout,
         {entry.path: entry for entry in subject.entries},

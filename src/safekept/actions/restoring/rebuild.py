@@ -37,7 +37,7 @@ from ..drill.receipts import ARCHIVE, FAILED, SNAPSHOT, Receipt
 from ..drill.subject import Subject, needed_bytes
 from .rebuild_build import Built, build, settle_proven
 from .rebuild_source import Origin, RebuildRequest, open_origin
-from .rebuild_target import Ground, building, look_at_ground, no_room, put_in_place, refuse_held
+from .rebuild_target import RebuildTarget, building, look_at_ground, no_room, put_in_place, refuse_held
 from .restore_scope import targets_of
 from .starting import starting_hints
 from .wrappers import Wrapper, made_anew, make_wrappers
@@ -57,7 +57,7 @@ class Rebuilt:
 
     operation: str
     place: HomeRef
-    ground: Ground
+    ground: RebuildTarget
     receipt: Receipt
     receipt_path: str
     files: int
@@ -83,7 +83,7 @@ class PreparedRebuild:
     request: RebuildRequest
     origin: Origin
     place: HomeRef
-    ground: Ground
+    ground: RebuildTarget
     needed: int
     free: int
     outside: dict[str, str]  # places outside the home that are written: prefix and path
@@ -273,7 +273,7 @@ def prepare_rebuild(
         )
 
 
-def _of_owner(context: UserContext, ground: Ground) -> UserContext:
+def _of_owner(context: UserContext, ground: RebuildTarget) -> UserContext:
     """Where root rebuilds somebody's home, what lies outside of it is that person's, too."""
     if os.geteuid() != 0 or ground.owner[0] == os.stat(existing(context.places.user_home)).st_uid:
         return context

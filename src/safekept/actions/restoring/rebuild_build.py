@@ -16,19 +16,19 @@ from safekept.home.landing import Targets, existing, land, plan_landing
 from ..base.context import UserContext
 from ..drill.advice import RESTORE, STORE
 from ..drill.checks.every_check import look_at_everything
-from ..drill.checks.restored import Findings, Restored, plural
+from ..drill.checks.restored import Findings, RestoredHome, plural
 from ..drill.landing import as_restored
 from ..drill.receipts import PASSED
 from ..drill.source import LocalDamage
 from ..drill.subject import Subject
-from .rebuild_target import Ground, exact_times, no_room
+from .rebuild_target import RebuildTarget, exact_times, no_room
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     """A home that stands beside its place."""
 
-    restored: Restored
+    restored: RestoredHome
     files: int
     bytes: int
 
@@ -36,7 +36,7 @@ class Built:
 def build(
     context: UserContext,
     subject: Subject,
-    ground: Ground,
+    ground: RebuildTarget,
     operation: str,
     findings: Findings,
     listener: Listener,
@@ -72,7 +72,7 @@ def build(
     return Built(restored, len(restored.files()), read)
 
 
-def _judge_store(subject: Subject, restored: Restored, findings: Findings) -> None:
+def _judge_store(subject: Subject, restored: RestoredHome, findings: Findings) -> None:
     if not restored.lost:
         try:
             subject.finish()

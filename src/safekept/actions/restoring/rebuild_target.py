@@ -48,7 +48,7 @@ class HomeNotMovable(SafekeptError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RebuildTarget:
     """Where the home is to be, and what has to happen there."""
 
     home: str
@@ -76,7 +76,7 @@ class Ground:
         return f"mv {home} {shlex.quote(self.home + '.rebuilt')} && mv {aside} {home}"
 
 
-def look_at_ground(context: UserContext, home: str) -> Ground:
+def look_at_ground(context: UserContext, home: str) -> RebuildTarget:
     """What is at the target, and whether it can be put aside. Changes nothing but what a kill left behind."""
     for what, place in (("your home directory", context.places.user_home), ("`/`", "/")):
         if within(os.path.realpath(place), home) and (home != "/" or place == "/"):
@@ -97,7 +97,7 @@ def look_at_ground(context: UserContext, home: str) -> Ground:
     try:
         there = [name for name in os.listdir(home) if name != SUFFIX]
     except FileNotFoundError:
-        return Ground(home, "", True, owner)
+        return RebuildTarget(home, "", True, owner)
     except NotADirectoryError:
         raise HomeNotDirectory(
             f"`{home}` is not a directory, so no home can be rebuilt there",
@@ -108,7 +108,7 @@ def look_at_ground(context: UserContext, home: str) -> Ground:
     except OSError as error:
         raise _refused(error, home) from error
     if not there:
-        return Ground(home, "", movable, owner)
+        return RebuildTarget(home, "", movable, owner)
     if not movable:
         raise HomeNotMovable(
             f"`{home}` is not empty, and cannot be put aside: it is a mount point, or the directory above it "
@@ -120,7 +120,7 @@ def look_at_ground(context: UserContext, home: str) -> Ground:
             ),
             home=home,
         )
-    return Ground(home, _free_name(home), True, owner)
+    return RebuildTarget(home, _free_name(home), True, owner)
 
 
 def refuse_held(home: str, layout: Layout) -> None:
@@ -142,7 +142,7 @@ def refuse_held(home: str, layout: Layout) -> None:
 
 
 @contextlib.contextmanager
-def building(ground: Ground) -> Iterator[Ground]:
+def building(ground: RebuildTarget) -> Iterator[RebuildTarget]:
     """The directory to build in: private, the owner's own, one rebuild at a time, gone afterwards."""
     try:
         _make_above(ground)
@@ -158,7 +158,7 @@ def building(ground: Ground) -> Iterator[Ground]:
         raise _refused(error, ground.home) from error
 
 
-def put_in_place(ground: Ground) -> None:
+def put_in_place(ground: RebuildTarget) -> None:
     """The two renames. Raises with the old home where it was, or returns with the new one there."""
     if not ground.beside:
         _move_up(ground)
@@ -183,7 +183,7 @@ def put_in_place(ground: Ground) -> None:
         os.unlink(os.path.join(ground.staging, _SWAP))
 
 
-def _move_up(ground: Ground) -> None:
+def _move_up(ground: RebuildTarget) -> None:
     """Into a mount point: what is in the new home moves up, name by name."""
     names = sorted(os.listdir(ground.built))
     facts = os.stat(ground.built)
@@ -199,7 +199,7 @@ def _move_up(ground: Ground) -> None:
     os.unlink(os.path.join(ground.staging, _SWAP))
 
 
-def exact_times(ground: Ground) -> bool:
+def exact_times(ground: RebuildTarget) -> bool:
     """Whether this filesystem keeps nanoseconds."""
     lock = os.path.join(ground.staging, _LOCK)
     os.utime(lock, ns=(_ODD_TIME_NS, _ODD_TIME_NS))
@@ -252,7 +252,7 @@ def _free_name(home: str) -> str:
     return name
 
 
-def _make_above(ground: Ground) -> None:
+def _make_above(ground: RebuildTarget) -> None:
     """The directories above a home that are missing, in the owner's hands."""
     missing = []
     above = os.path.dirname(ground.home)

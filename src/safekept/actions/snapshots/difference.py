@@ -29,7 +29,7 @@ ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One path that is not the same on both sides."""
 
     path: str
@@ -65,7 +65,7 @@ class Difference:
 
     before: Listed
     after: Listed | None  # None: the live home
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     touched: int = 0  # same bytes, other time or mode
     tables: dict[str, list[TableChange]] = field(default_factory=dict)
     patches: dict[str, list[str]] = field(default_factory=dict)
@@ -152,7 +152,7 @@ def _judge(
     how = ADDED if old is None else REMOVED if new is None else CHANGED
     database = sides[0].is_database(path, old) or sides[1].is_database(path, new)
     sizes = [node.size if node is not None and node.type == "file" else 0 for node in (old, new)]
-    found.changes.append(Change(path, how, some.type, sizes[0], sizes[1], database))
+    found.changes.append(FileChange(path, how, some.type, sizes[0], sizes[1], database))
     try:
         if database:
             found.tables[path] = _tables(sides, path, old, new, place)

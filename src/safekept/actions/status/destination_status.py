@@ -9,7 +9,7 @@ from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 
 from ..base.context import UserContext
-from .home_summary import Failure, failure_of
+from .home_summary import FailedAttempt, failure_of
 from .recent import Recent
 
 
@@ -22,7 +22,7 @@ class DestinationStatus:
     takes: tuple[str, ...]
     last: float = 0.0  # when something last arrived whole; 0: never
     bytes: int = 0
-    failure: Failure | None = None
+    failure: FailedAttempt | None = None
     holds: int = 0  # snapshots that lie there, where that was asked: only while there is no vault here
 
     def as_dict(self) -> dict[str, object]:

@@ -24,7 +24,7 @@ from .growth import Growth, growth_of
 from .home_summary import (
     DAMAGED,
     SOUND,
-    Failure,
+    FailedAttempt,
     LastArchive,
     LastSnapshot,
     failure_of,
@@ -50,7 +50,7 @@ class HomeStatus:
     verified: LastSnapshot | None = None  # the newest whose databases were all found sound
     damaged: Mapping[str, str] = field(default_factory=dict)  # database -> snapshot with its last sound state
     archive: LastArchive | None = None
-    failure: Failure | None = None
+    failure: FailedAttempt | None = None
     proof: Receipt | None = None  # the newest restore that was proven
     drill: Receipt | None = None  # the newest drill, whatever came out
     coverage: Coverage | None = None

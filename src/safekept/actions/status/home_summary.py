@@ -80,7 +80,7 @@ class LastArchive:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """An attempt that failed after the last one that did not."""
 
     operation: str
@@ -152,14 +152,14 @@ def last_archive(context: UserContext, entry: Record | None) -> LastArchive | No
     )
 
 
-def failure_of(entry: Record | None) -> Failure | None:
+def failure_of(entry: Record | None) -> FailedAttempt | None:
     """A failed line of the journal in words."""
     if entry is None:
         return None
     error = entry.facts.get("error")
     error = error if isinstance(error, dict) else {}
     steps = error.get("next")
-    return Failure(
+    return FailedAttempt(
         entry.operation,
         entry.time,
         entry.state,

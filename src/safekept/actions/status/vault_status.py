@@ -36,7 +36,7 @@ UNOPENED = "unopened"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class LastCheck:
     """What the last check of the vault found."""
 
     time: float
@@ -69,7 +69,7 @@ class VaultStatus:
     locks: tuple[str, ...] = ()  # who works on it alone, or left a lock behind
     keys: tuple[ListedKey, ...] = ()
     key_file: str = ""  # the file of the key on this host; empty where a passphrase opens it
-    check: Checked | None = None
+    check: LastCheck | None = None
     kit: float = 0.0  # when the kit was last written; 0: never
     second_way: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
     growth: Growth = field(default_factory=Growth)
@@ -225,14 +225,14 @@ def _locks(repository: Repository) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _check(recent: Recent) -> Checked | None:
+def _check(recent: Recent) -> LastCheck | None:
     entry = recent.check
     if entry is None:
         return None
     facts = entry.facts
     damage = facts.get("damage")
     read = facts.get("read_data")
-    return Checked(
+    return LastCheck(
         entry.time,
         entry.state == "done",
         float(read) if isinstance(read, int | float) else 0.0,

@@ -16,11 +16,11 @@ from safekept.core.files import temporary_name
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import Step, parents
-from .project_tree import Ground
+from .project_tree import ProjectTree
 
 
 def alike_names(
-    ground: Ground, steps: Iterable[Step], then: Mapping[str, FileState], now: Mapping[str, FileState]
+    ground: ProjectTree, steps: Iterable[Step], then: Mapping[str, FileState], now: Mapping[str, FileState]
 ) -> dict[str, str]:
     """Paths that may not be touched on a disk that takes `A` and `a` for one name, each with its double.
 
@@ -57,7 +57,7 @@ def _fold(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
 
 
-def folds_case(ground: Ground, path: str) -> bool:
+def folds_case(ground: ProjectTree, path: str) -> bool:
     """Whether a directory takes names that differ only in case for one; asked by trying."""
     while path:  # the nearest directory that is there; one may be about to come in place of a file
         facts = ground.look(path)

@@ -16,7 +16,7 @@ import stat
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .project_tree import Ground
+from .project_tree import ProjectTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Change:
         return cls(**values)
 
 
-def make(ground: Ground, change: Change) -> str:
+def make(ground: ProjectTree, change: Change) -> str:
     """Make one change; "" when it is made, or the reason why the path was left (see LEFT)."""
     try:
         return _MAKE[change.kind](ground, change)
@@ -81,13 +81,13 @@ def make(ground: Ground, change: Change) -> str:
         raise
 
 
-def take_back(ground: Ground, change: Change) -> None:
+def take_back(ground: ProjectTree, change: Change) -> None:
     """Undo one change if it was made. Raises OSError; FileExistsError where something new is in the way."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         _TAKE_BACK[change.kind](ground, change)
 
 
-def clear_away(ground: Ground, change: Change) -> str:
+def clear_away(ground: ProjectTree, change: Change) -> str:
     """Remove our own name once all is done or all is taken back.
 
     Returns the name under which content was kept because somebody wrote into it meanwhile; else "".
@@ -110,7 +110,7 @@ def clear_away(ground: Ground, change: Change) -> str:
     return ""
 
 
-def _keep(ground: Ground, name: str, path: str) -> str:
+def _keep(ground: ProjectTree, name: str, path: str) -> str:
     """A program had the file open and wrote into it while it was moved away: those bytes are in no store."""
     for number in range(1, 1000):
         kept = f"{path}.written-during-rollback" + (f"-{number}" if number > 1 else "")
@@ -124,7 +124,7 @@ def _keep(ground: Ground, name: str, path: str) -> str:
     return name
 
 
-def _make_take(ground: Ground, change: Change) -> str:
+def _make_take(ground: ProjectTree, change: Change) -> str:
     assert change.old is not None
     now = ground.look(change.path)
     if now is None:
@@ -138,12 +138,12 @@ def _make_take(ground: Ground, change: Change) -> str:
     return "changed"
 
 
-def _back_take(ground: Ground, change: Change) -> None:
+def _back_take(ground: ProjectTree, change: Change) -> None:
     if ground.look(change.aside) is not None:
         ground.move(change.aside, change.path)
 
 
-def _make_swap(ground: Ground, change: Change) -> str:
+def _make_swap(ground: ProjectTree, change: Change) -> str:
     assert change.old is not None
     now, staged = ground.look(change.path), ground.look(change.aside)
     if now is not None and now.st_ino == change.new:
@@ -163,7 +163,7 @@ def _make_swap(ground: Ground, change: Change) -> str:
     return "changed"
 
 
-def _back_swap(ground: Ground, change: Change) -> None:
+def _back_swap(ground: ProjectTree, change: Change) -> None:
     now = ground.look(change.path)
     if now is None or now.st_ino != change.new:
         return
@@ -174,7 +174,7 @@ def _back_swap(ground: Ground, change: Change) -> None:
         ground.exchange(change.aside, change.path)
 
 
-def _make_put(ground: Ground, change: Change) -> str:
+def _make_put(ground: ProjectTree, change: Change) -> str:
     now = ground.look(change.path)
     if now is not None:
         return "" if now.st_ino == change.new else "in-the-way"
@@ -185,13 +185,13 @@ def _make_put(ground: Ground, change: Change) -> str:
     return ""
 
 
-def _back_put(ground: Ground, change: Change) -> None:
+def _back_put(ground: ProjectTree, change: Change) -> None:
     now = ground.look(change.path)
     if now is not None and now.st_ino == change.new:
         ground.move(change.path, change.aside)
 
 
-def _make_rmdir(ground: Ground, change: Change) -> str:
+def _make_rmdir(ground: ProjectTree, change: Change) -> str:
     parent, name = ground.parent(change.path)
     ground.forget(change.path)
     parent, name = ground.parent(change.path)
@@ -206,14 +206,14 @@ def _make_rmdir(ground: Ground, change: Change) -> str:
     return ""
 
 
-def _back_rmdir(ground: Ground, change: Change) -> None:
+def _back_rmdir(ground: ProjectTree, change: Change) -> None:
     assert change.old is not None
     if ground.look(change.path) is not None:
         return
     _mkdir(ground, change, stat.S_IMODE(change.old.mode))
 
 
-def _make_mkdir(ground: Ground, change: Change) -> str:
+def _make_mkdir(ground: ProjectTree, change: Change) -> str:
     now = ground.look(change.path)
     if now is None:
         # Open to its owner while things are put into it; its own mode follows at the end.
@@ -222,7 +222,7 @@ def _make_mkdir(ground: Ground, change: Change) -> str:
     return "" if stat.S_ISDIR(now.st_mode) else "in-the-way"
 
 
-def _mkdir(ground: Ground, change: Change, mode: int) -> None:
+def _mkdir(ground: ProjectTree, change: Change, mode: int) -> None:
     parent, name = ground.parent(change.path)
     os.mkdir(name, 0o700, dir_fd=parent)
     if change.owner is not None:
@@ -230,11 +230,11 @@ def _mkdir(ground: Ground, change: Change, mode: int) -> None:
     ground.set_outside(change.path, mode, None)
 
 
-def _back_mkdir(ground: Ground, change: Change) -> None:
+def _back_mkdir(ground: ProjectTree, change: Change) -> None:
     _make_rmdir(ground, change)
 
 
-def _make_set(ground: Ground, change: Change) -> str:
+def _make_set(ground: ProjectTree, change: Change) -> str:
     now = ground.look(change.path)
     if now is None:
         return ""
@@ -248,7 +248,7 @@ def _make_set(ground: Ground, change: Change) -> str:
     return ""
 
 
-def _back_set(ground: Ground, change: Change) -> None:
+def _back_set(ground: ProjectTree, change: Change) -> None:
     if change.old is not None and (now := ground.look(change.path)) is not None:
         if stat.S_IFMT(now.st_mode) != stat.S_IFMT(change.old.mode):
             return

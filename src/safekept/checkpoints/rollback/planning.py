@@ -24,7 +24,7 @@ from ..store.store import Store
 from ..store.tree_state import TreeState
 from ..take.taking import ProjectGone, TakeSettings
 from .deciding import Sides, plan_steps
-from .project_tree import Ground, check_project
+from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
 from .undo_point import UndoPoint, unheld
 from .undoing import Undoing, undoing
@@ -112,7 +112,7 @@ class _Filling:
             undoing_it = undoing(self.store, states, self.points, plan.target, undone)
         if undoing_it is not None:
             wanted = undoing_it.changed
-        with Ground(plan.project) as ground:
+        with ProjectTree(plan.project) as ground:
             on_disk = _looking(ground)
             if names := unheld(plan.then, now, wanted, on_disk):
                 plan.undo = self.keeping.take_again(plan.undo, names)
@@ -197,7 +197,7 @@ class _Filling:
         ]
 
 
-def _looking(ground: Ground) -> Callable[[str], int]:
+def _looking(ground: ProjectTree) -> Callable[[str], int]:
     def on_disk(path: str) -> int:
         try:
             facts = ground.look(path)

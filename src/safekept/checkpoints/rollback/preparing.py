@@ -16,7 +16,7 @@ from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, par
 from ..store.store import Store
 from .letter_case import alike_names
 from .placing import Change, Print
-from .project_tree import Ground
+from .project_tree import ProjectTree
 from .proving import Damaged, Proof, checked_content, open_elsewhere, prove
 
 _ORDER = {"take": 0, "rmdir": 1, "mkdir": 2, "swap": 3, "put": 4, "set": 5}
@@ -44,7 +44,7 @@ class Preparation:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: ProjectTree,
         store: Store,
         plan: RollbackPlan,
         scratch: str,

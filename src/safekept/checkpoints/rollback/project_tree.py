@@ -70,7 +70,7 @@ def _closed(project: str, error: OSError) -> ProjectGone:
     )
 
 
-class Ground:
+class ProjectTree:
     """Access below the project. Paths are relative and `/`-separated; not for several threads."""
 
     def __init__(self, project: str) -> None:

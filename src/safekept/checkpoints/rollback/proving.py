@@ -22,7 +22,7 @@ from safekept.core.sqlite.format import SIDECARS, is_database
 from ..checkpoint import FileState
 from ..store.store import Store
 from .placing import Print
-from .project_tree import Ground
+from .project_tree import ProjectTree
 
 _CHUNK = 1 << 20
 _LOOK = (NextStep("checkpoints status", before="Look at the store:"), "Then run the command again")
@@ -105,7 +105,7 @@ class Proof:
         self.sidecars: list[tuple[str, Print]] = []
 
 
-def prove(ground: Ground, store: Store, path: str, state: FileState, scratch: str) -> Proof:
+def prove(ground: ProjectTree, store: Store, path: str, state: FileState, scratch: str) -> Proof:
     """Prove one path. `reason` says why it must be left; raises UndoPointFailed where the store fails."""
     try:
         head = read_back(store, state)
@@ -128,7 +128,7 @@ def prove(ground: Ground, store: Store, path: str, state: FileState, scratch: st
         return Proof(reason="changed", detail=error.strerror or str(error))
 
 
-def _link(ground: Ground, path: str, state: FileState, facts: os.stat_result) -> Proof:
+def _link(ground: ProjectTree, path: str, state: FileState, facts: os.stat_result) -> Proof:
     if not stat.S_ISLNK(facts.st_mode):
         return Proof(reason="changed")
     text = ground.link_text(path)
@@ -137,7 +137,7 @@ def _link(ground: Ground, path: str, state: FileState, facts: os.stat_result) ->
     return Proof(Print.of(facts))
 
 
-def _file(ground: Ground, path: str, state: FileState) -> Proof:
+def _file(ground: ProjectTree, path: str, state: FileState) -> Proof:
     descriptor = ground.open(path)
     try:
         facts = os.fstat(descriptor)
@@ -173,7 +173,7 @@ def open_elsewhere(full: str) -> str:
     return ""
 
 
-def _database(ground: Ground, path: str, state: FileState, facts: os.stat_result, scratch: str) -> Proof:
+def _database(ground: ProjectTree, path: str, state: FileState, facts: os.stat_result, scratch: str) -> Proof:
     from safekept.core.sqlite.capture import CaptureOptions, capture
 
     # Asked before it is opened here: closing it would drop the locks that this process may have on it.
@@ -199,7 +199,7 @@ def _database(ground: Ground, path: str, state: FileState, facts: os.stat_result
     return proof
 
 
-def _prints(ground: Ground, path: str) -> dict[str, Print]:
+def _prints(ground: ProjectTree, path: str) -> dict[str, Print]:
     found = {}
     for suffix in ("", *SIDECARS):
         facts = ground.look(path + suffix)

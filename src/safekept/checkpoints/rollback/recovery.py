@@ -22,7 +22,7 @@ from ..points.rollback_journal import RollbackJournal
 from ..store.store import Store
 from ..take.taking import TakeSettings, take
 from .placing import Change
-from .project_tree import Ground, check_project
+from .project_tree import ProjectTree, check_project
 from .proving import no_undo_point, room
 from .run import finish, go_back, go_forward
 
@@ -88,7 +88,7 @@ def recover_locked(
     target, undo = str(begun.get("target", "")), str(begun.get("undo", ""))
     check_project(project)
     remarks: list[str] = []
-    with Ground(project) as ground:
+    with ProjectTree(project) as ground:
         if committed and "taking-back" not in by_state:
             try:
                 outcome = go_forward(ground, changes, listener)

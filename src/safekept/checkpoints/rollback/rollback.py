@@ -25,7 +25,7 @@ from ..store.store import Store
 from ..take.taking import TakeSettings
 from .planning import NothingToUndo, plan_rollback, plan_undo
 from .preparing import Preparation, Prepared
-from .project_tree import Ground, check_project
+from .project_tree import ProjectTree, check_project
 from .recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
 from .run import RollbackFailed, finish, go_back, go_forward, open_up
 from .staging import stage
@@ -126,7 +126,7 @@ def roll_back(
 
 def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: Listener) -> None:
     journal = RollbackJournal(store.project_directory(plan.project))
-    with Ground(plan.project) as ground:
+    with ProjectTree(plan.project) as ground:
         scratch = store.project_directory(plan.project)
         try:
             prepared = Preparation(ground, store, plan, scratch).run(listener)
@@ -170,7 +170,7 @@ def _listed(prepared: Prepared) -> dict[str, object]:
 
 
 def _unstage(
-    ground: Ground, journal: RollbackJournal, operation: str, prepared: Prepared, opened: dict[str, int]
+    ground: ProjectTree, journal: RollbackJournal, operation: str, prepared: Prepared, opened: dict[str, int]
 ) -> None:
     """Before the first change: our own names go, and nothing else was touched."""
     for aside in prepared.asides():
@@ -182,7 +182,7 @@ def _unstage(
 
 
 def _swap(
-    ground: Ground,
+    ground: ProjectTree,
     journal: RollbackJournal,
     operation: str,
     plan: RollbackPlan,

@@ -20,7 +20,7 @@ from safekept.core.next_step import NextStep
 
 from ..points.rollback_plan import OWN, Left
 from .placing import Change, clear_away, make, take_back
-from .project_tree import Ground
+from .project_tree import ProjectTree
 from .proving import open_elsewhere
 
 _FEW = 32
@@ -48,7 +48,7 @@ class Outcome:
     remarks: list[str] = field(default_factory=list)
 
 
-def go_forward(ground: Ground, changes: list[Change], listener: Listener = silent) -> Outcome:
+def go_forward(ground: ProjectTree, changes: list[Change], listener: Listener = silent) -> Outcome:
     """Make every change that is not made yet. Raises OSError where one cannot be made: take all back then."""
     outcome = Outcome()
     held: dict[str, str] = {}  # databases that must stay, with their logs, and why
@@ -72,7 +72,7 @@ def go_forward(ground: Ground, changes: list[Change], listener: Listener = silen
     return outcome
 
 
-def _not_now(ground: Ground, change: Change, held: dict[str, str]) -> str:
+def _not_now(ground: ProjectTree, change: Change, held: dict[str, str]) -> str:
     """A database that a program opened meanwhile is left; and where one part of it stays, all of it does."""
     if not change.database:
         return ""
@@ -81,7 +81,7 @@ def _not_now(ground: Ground, change: Change, held: dict[str, str]) -> str:
     return held.get(change.database, "")
 
 
-def _with_logs_back(ground: Ground, database: str, made: list[Change]) -> list[Change]:
+def _with_logs_back(ground: ProjectTree, database: str, made: list[Change]) -> list[Change]:
     """What was moved away of a database that stays after all is put back."""
     rest = []
     for change in made:
@@ -94,7 +94,7 @@ def _with_logs_back(ground: Ground, database: str, made: list[Change]) -> list[C
 
 
 def finish(
-    ground: Ground, changes: list[Change], outsides: list[Change], opened: dict[str, int]
+    ground: ProjectTree, changes: list[Change], outsides: list[Change], opened: dict[str, int]
 ) -> tuple[list[str], list[Left]]:
     """After all changes: remove our names, set the outside of directories, make it durable.
 
@@ -124,7 +124,9 @@ def finish(
     return remarks, left
 
 
-def _unfinished(ground: Ground, state: str, kept: str, error: OSError, *more: NextStep) -> RollbackUnfinished:
+def _unfinished(
+    ground: ProjectTree, state: str, kept: str, error: OSError, *more: NextStep
+) -> RollbackUnfinished:
     where = error.filename if isinstance(error.filename, str) else ""
     return RollbackUnfinished(
         f"`{ground.project}` is {state}, and tidying up failed: {error.strerror or error}"
@@ -139,7 +141,9 @@ def _unfinished(ground: Ground, state: str, kept: str, error: OSError, *more: Ne
     )
 
 
-def go_back(ground: Ground, changes: list[Change], outsides: list[Change], opened: dict[str, int]) -> None:
+def go_back(
+    ground: ProjectTree, changes: list[Change], outsides: list[Change], opened: dict[str, int]
+) -> None:
     """Take every change back that was made. Raises RollbackStuck, saying what lies where."""
     stuck: list[tuple[str, str]] = []
     for change in reversed(changes):
@@ -174,7 +178,7 @@ def go_back(ground: Ground, changes: list[Change], outsides: list[Change], opene
     close_again(ground, opened, set())
 
 
-def open_up(ground: Ground, changes: Iterable[Change]) -> dict[str, int]:
+def open_up(ground: ProjectTree, changes: Iterable[Change]) -> dict[str, int]:
     """Directories of ours that must be made writable for the work, with the modes to give back later."""
     if os.geteuid() == 0:
         return {}
@@ -188,7 +192,7 @@ def open_up(ground: Ground, changes: Iterable[Change]) -> dict[str, int]:
     return closed
 
 
-def close_again(ground: Ground, opened: dict[str, int], spared: set[str]) -> None:
+def close_again(ground: ProjectTree, opened: dict[str, int], spared: set[str]) -> None:
     for path, mode in opened.items():
         if path not in spared:
             with contextlib.suppress(OSError):
@@ -197,7 +201,7 @@ def close_again(ground: Ground, opened: dict[str, int], spared: set[str]) -> Non
                     ground.set_outside(path, mode, None)
 
 
-def make_durable(ground: Ground, changes: list[Change]) -> None:
+def make_durable(ground: ProjectTree, changes: list[Change]) -> None:
     """One sync for many directories, one each for a few. Raises OSError."""
     places = {change.path.rpartition("/")[0] for change in changes}
     # Moved away meanwhile: the work goes on by descriptors.

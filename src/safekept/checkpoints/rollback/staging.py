@@ -15,11 +15,11 @@ from ..checkpoint import FileState
 from ..store.store import Store
 from .placing import Change
 from .preparing import Prepared
-from .project_tree import Ground
+from .project_tree import ProjectTree
 from .proving import Damaged, checked_content
 
 
-def stage(ground: Ground, store: Store, prepared: Prepared, listener: Listener) -> None:
+def stage(ground: ProjectTree, store: Store, prepared: Prepared, listener: Listener) -> None:
     """Write every new content under its name of ours, with its mode and time, and make it durable.
 
     What the store cannot give back whole is left out, and listed. Raises OSError.
@@ -38,7 +38,7 @@ def stage(ground: Ground, store: Store, prepared: Prepared, listener: Listener) 
         prepared.drop(path, "damaged", why)
 
 
-def _stage_one(ground: Ground, store: Store, change: Change, state: FileState, sync: bool) -> int:
+def _stage_one(ground: ProjectTree, store: Store, change: Change, state: FileState, sync: bool) -> int:
     parent, name = ground.parent(change.aside)
     if state.kind == "symlink":
         text = b"".join(checked_content(store, state))

@@ -149,9 +149,9 @@ def _rclone(url: str, environment: Mapping[str, str], options: Options) -> Objec
 def _patient(place: ObjectStore, options: Options, limited: bool = False) -> ObjectStore:
     """With retries, and with the rate limit where the place does not keep it itself."""
     from .rate import Rate
-    from .retry import Patience, PatientObjects
+    from .retry import PatientObjects, RetryPatience
 
-    return PatientObjects(place, Patience(options.patience), Rate(0 if limited else options.rate_limit))
+    return PatientObjects(place, RetryPatience(options.patience), Rate(0 if limited else options.rate_limit))
 
 
 def _parts(url: str) -> tuple[str, str, int, str]:

@@ -29,7 +29,7 @@ _FIRST, _LONGEST = 0.5, 30.0  # seconds
 FIRST_CONTACT = 10.0
 
 
-class Patience:
+class RetryPatience:
     """How often and how long one operation is tried."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Patience:
 class Attempts:
     """The attempts of one operation."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: RetryPatience) -> None:
         self._patience = patience
         self._began = patience.clock()
         self.failed = 0
@@ -76,11 +76,11 @@ class PatientObjects(ObjectStore):
     """Another place, with retries and a rate limit."""
 
     def __init__(
-        self, place: ObjectStore, patience: Patience | None = None, rate: Rate | None = None
+        self, place: ObjectStore, patience: RetryPatience | None = None, rate: Rate | None = None
     ) -> None:
         self.place = place
         self.lanes = place.lanes
-        self.patience = patience or Patience()
+        self.patience = patience or RetryPatience()
         self.rate = rate or Rate(0)
 
     @property

@@ -15,7 +15,7 @@ from safekept.core.entries import Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.sqlite import SIDECARS
 
-from .landing_trees import Ground
+from .landing_trees import LandingTrees
 from .record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, Step
 from .stage.comparing import same_content, untouched
 from .swap.holding import is_database_file, refuse_held, who_holds, why_not_poured
@@ -90,7 +90,7 @@ class Steps:
 class Builder:
     """Turns a wish into steps, in the order in which they must be taken."""
 
-    def __init__(self, ground: Ground, wish: Wish) -> None:
+    def __init__(self, ground: LandingTrees, wish: Wish) -> None:
         self.ground, self.wish = ground, wish
         self.out = Steps()
         self._away: dict[Place, str] = {}

@@ -22,7 +22,7 @@ from safekept.core.next_step import NextStep
 
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, Steps, Unchanged, Wanted, Wish
-from .landing_trees import Ground
+from .landing_trees import LandingTrees
 from .plan import SPARE, LandingPlan, existing
 from .record import AWAY, LandingRecord, Root, write_record
 from .recovery import clear_away, settle
@@ -170,7 +170,7 @@ class Work:
             self.clock("sync")
             sync_filesystem(directory.path)
             self.clock("swap")
-            with Ground(directory, roots) as ground:
+            with LandingTrees(directory, roots) as ground:
                 steps = Builder(ground, wish).build()
                 if verb == "land" and not steps.steps and not steps.finish:
                     return self._nothing_to_do(directory, steps, kept, wanted_bytes, staging)
@@ -230,7 +230,7 @@ class Work:
 
     def _landed(
         self,
-        ground: Ground,
+        ground: LandingTrees,
         record: LandingRecord,
         steps: Steps,
         kept: int,

@@ -12,7 +12,7 @@ from .record import Root, Step
 from .tree import Tree
 
 
-class Ground:
+class LandingTrees:
     """Roots by number, `staged/`, and a tree per root in `replaced/` and `set-aside/`."""
 
     def __init__(self, directory: LandingDirectory, roots: list[Root]) -> None:

@@ -52,7 +52,7 @@ Files = Callable[[UserContext, str], Sequence[HostFile]]
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostSettings:
     """One agent program."""
 
     name: str

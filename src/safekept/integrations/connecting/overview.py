@@ -22,7 +22,7 @@ from safekept.actions.status.host_status import (
 )
 from safekept.core.spelling import shown
 
-from .host import Host, HostFile
+from .host import HostFile, HostSettings
 from .hosts.every_host import HOSTS
 from .program import Program, runs
 from .settings_file import Unfit, read_settings
@@ -34,7 +34,7 @@ def host_statuses(context: UserContext) -> tuple[HostStatus, ...]:
     return with_calls(context, (_status(context, host, known) for host in HOSTS.values()))
 
 
-def _status(context: UserContext, host: Host, known: tuple[Connection, ...]) -> HostStatus:
+def _status(context: UserContext, host: HostSettings, known: tuple[Connection, ...]) -> HostStatus:
     own = [one for one in known if one.host == host.name]
     recorded = {one.scope: one.place for one in own}
     places = []
@@ -68,7 +68,7 @@ def _used(directory: str) -> float:
 
 
 def _unconnected(
-    context: UserContext, host: Host, places: list[ConnectionStatus]
+    context: UserContext, host: HostSettings, places: list[ConnectionStatus]
 ) -> tuple[UnconnectedProfile, ...]:
     """Profiles beside the one that is connected, each with settings of its own."""
     known = {one.scope for one in places}
@@ -80,7 +80,7 @@ def _unconnected(
     )
 
 
-def _place(context: UserContext, host: Host, scope: str, recorded: str) -> ConnectionStatus | None:
+def _place(context: UserContext, host: HostSettings, scope: str, recorded: str) -> ConnectionStatus | None:
     """The entries of one place; None where there are none and nobody expects any."""
     if scope and not os.path.isdir(scope):
         return None  # a project that is gone misses nothing

@@ -10,7 +10,7 @@ from safekept.actions.hosts.connections import Connection, connection_of, read_c
 from safekept.core.next_step import NextStep
 from safekept.core.spelling import shown
 
-from .host import Host, HostFile
+from .host import HostFile, HostSettings
 from .plan import Edit, Plan
 from .program import Program
 from .settings_file import (
@@ -24,7 +24,7 @@ from .settings_file import (
 )
 
 
-def plan_connect(context: UserContext, host: Host, program: Program, scope: str = "") -> Plan:
+def plan_connect(context: UserContext, host: HostSettings, program: Program, scope: str = "") -> Plan:
     """What connecting would change; nothing where everything is as it should be."""
     place = host.files(context, scope)[-1].path
     record = connection_of(context, host.name, scope, place)
@@ -52,7 +52,7 @@ def plan_connect(context: UserContext, host: Host, program: Program, scope: str 
     )
 
 
-def plan_disconnect(context: UserContext, host: Host, scope: str = "") -> Plan:
+def plan_disconnect(context: UserContext, host: HostSettings, scope: str = "") -> Plan:
     """What disconnecting would change: the file as it was, or without our entries where others wrote."""
     place = host.files(context, scope)[-1].path
     record = connection_of(context, host.name, scope, place)
@@ -108,7 +108,7 @@ def _as_before(
     return one.take(content, copy)
 
 
-def _left_alone(host: Host, one: HostFile, program: Program, unfit: Unfit) -> SettingsLeftAlone:
+def _left_alone(host: HostSettings, one: HostFile, program: Program, unfit: Unfit) -> SettingsLeftAlone:
     return SettingsLeftAlone(
         f"`{shown(one.path)}` {unfit}",
         kept="The file is as it was; nothing was changed",
@@ -123,7 +123,7 @@ def _left_alone(host: Host, one: HostFile, program: Program, unfit: Unfit) -> Se
     )
 
 
-def _not_taken_out(host: Host, one: HostFile, unfit: Unfit) -> SettingsLeftAlone:
+def _not_taken_out(host: HostSettings, one: HostFile, unfit: Unfit) -> SettingsLeftAlone:
     return SettingsLeftAlone(
         f"`{shown(one.path)}` {unfit}",
         kept="The file is as it was; nothing was changed",

@@ -21,7 +21,7 @@ _LONGEST, _LETTERS = 2_000, 500_000
 
 
 @dataclass(slots=True)
-class Answer:
+class ToolAnswer:
     """One answer."""
 
     lines: list[str] = field(default_factory=list)
@@ -64,9 +64,9 @@ def clipped(lines: Sequence[str], most: int) -> list[str]:
     return cut
 
 
-def refused(error: SafekeptError) -> Answer:
+def refused(error: SafekeptError) -> ToolAnswer:
     """An error as every face says it: what happened, what was kept safe, what to do next."""
-    answer = Answer(failed=True, code=error.code, data={"error": error.as_dict()})
+    answer = ToolAnswer(failed=True, code=error.code, data={"error": error.as_dict()})
     answer.add(f"Error ({error.code}): {error.what}")
     if error.kept:
         answer.add(f"Kept: {error.kept}")

@@ -15,7 +15,7 @@ from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 from safekept.settings.policies import policy_from
 
-from .answers import Answer, refused
+from .answers import ToolAnswer, refused
 from .roots import Roots
 from .tokens import LIFETIME, Confirmations
 
@@ -77,8 +77,8 @@ class Caller:
         )
 
     def planned(
-        self, answer: Answer, token: str, fingerprint: str, *, differs: object = True
-    ) -> Answer | None:
+        self, answer: ToolAnswer, token: str, fingerprint: str, *, differs: object = True
+    ) -> ToolAnswer | None:
         """The answer where the plan may not be carried out, with a token to agree to it; or None.
         `differs`: whether it would change anything; where it would not there is nothing to agree to."""
         if not differs:

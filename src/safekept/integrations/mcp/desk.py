@@ -21,7 +21,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event
 from safekept.core.next_step import NextStep
 
-from .answers import Answer, refused
+from .answers import ToolAnswer, refused
 from .caller import Caller
 from .roots import Roots, client_roots
 from .tokens import Confirmations
@@ -54,11 +54,11 @@ class Desk:
             return self.fallback
         return client_roots((str(root.uri) for root in named.roots), self.fallback)
 
-    async def answer(self, ctx: Context, roots: Roots, work: Callable[[Caller], Answer]) -> Answer:
+    async def answer(self, ctx: Context, roots: Roots, work: Callable[[Caller], ToolAnswer]) -> ToolAnswer:
         """Do it in a thread, and turn what it raises into words."""
         seen = _Latest()
 
-        def run() -> Answer:
+        def run() -> ToolAnswer:
             try:
                 return work(Caller.of(roots, self.confirmations, seen.listen))
             except SafekeptError as error:
@@ -80,7 +80,7 @@ class Desk:
             await self._lane.acquire()
 
     async def call(
-        self, ctx: Context, named: ListRootsResult | None, work: Callable[[Caller], Answer]
+        self, ctx: Context, named: ListRootsResult | None, work: Callable[[Caller], ToolAnswer]
     ) -> CallToolResult:
         """The same, as the answer of a tool."""
         answer = await self.answer(ctx, self.roots(named), work)

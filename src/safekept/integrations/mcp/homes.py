@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from safekept.core.ages import seconds_text
 from safekept.core.spelling import shown
 
-from .answers import Answer, clipped
+from .answers import ToolAnswer, clipped
 from .caller import Caller
 from .fingerprints import of_restore
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PATCH = 200
 
 
-def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
+def snapshot(caller: Caller, home: str, quick: bool, label: str) -> ToolAnswer:
     """Take a point in time of a home into the vault."""
     from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
     from safekept.home.scan import Selection
@@ -38,7 +38,7 @@ def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
         deadline=settings.number("database.deadline"),
     )
     done = create_snapshot(caller.context, request, caller.listener)
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             "operation": done.operation,
             "id": done.id,
@@ -63,7 +63,7 @@ def snapshot(caller: Caller, home: str, quick: bool, label: str) -> Answer:
     return answer
 
 
-def list_snapshots(caller: Caller, home: str, limit: int) -> Answer:
+def list_snapshots(caller: Caller, home: str, limit: int) -> ToolAnswer:
     """The snapshots of a home, newest first."""
     from safekept.actions.snapshots.listing import list_home
     from safekept.actions.vault.opening import open_vault
@@ -73,7 +73,7 @@ def list_snapshots(caller: Caller, home: str, limit: int) -> Answer:
         listing = list_home(repository, place.home)
     found = listing.of_home
     rows = found[: max(1, limit)]
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             "home": place.home,
             "snapshots": [one.as_dict() for one in rows],
@@ -99,7 +99,7 @@ def _row(one: Listed) -> str:
     )
 
 
-def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
+def history(caller: Caller, path: str, home: str, diff: bool) -> ToolAnswer:
     """Every version of one file of a home."""
     from safekept.actions.snapshots.history import history as versions_of
 
@@ -111,7 +111,7 @@ def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
         if diff:
             document["diff"] = clipped(found.patches[number], _PATCH)
         versions.append(document)
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             "path": found.path,
             "home": place.home,
@@ -135,7 +135,7 @@ def history(caller: Caller, path: str, home: str, diff: bool) -> Answer:
     return answer
 
 
-def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, confirm: str) -> Answer:
+def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, confirm: str) -> ToolAnswer:
     """Bring paths of a home back from a snapshot: the plan, or with its token the deed."""
     from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 
@@ -159,9 +159,9 @@ def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, conf
         return _restored(prepared.carry_out(caller.listener))
 
 
-def _restore_plan(prepared: PreparedRestore) -> Answer:
+def _restore_plan(prepared: PreparedRestore) -> ToolAnswer:
     plan, chosen = prepared.plan, prepared.chosen
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             "snapshot": chosen.as_dict(),
             "home": prepared.place.home,
@@ -182,9 +182,9 @@ def _restore_plan(prepared: PreparedRestore) -> Answer:
     return answer
 
 
-def _restored(done: Restored) -> Answer:
+def _restored(done: Restored) -> ToolAnswer:
     landed = done.landed
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             "changed": bool(landed.created or landed.replaced or landed.removed),
             "operation": done.operation,
@@ -204,7 +204,7 @@ def _restored(done: Restored) -> Answer:
     return answer
 
 
-def status(caller: Caller, home: str) -> Answer:
+def status(caller: Caller, home: str) -> ToolAnswer:
     """Am I protected?"""
     from safekept.actions.status.status import look
 
@@ -215,7 +215,7 @@ def status(caller: Caller, home: str) -> Answer:
     mine = [one for one in found.projects.projects if caller.roots.holds(one.project)]
     document["checkpoints"] = {**found.projects.as_dict(), "projects": [one.as_dict() for one in mine]}
     document["roots"] = list(caller.roots.usable)
-    answer = Answer(data=document)
+    answer = ToolAnswer(data=document)
     answer.add(found.verdict.text, *(f"  {reason.text}" for reason in found.verdict.reasons))
     answer.add(*(f"Next: {step}" for step in found.verdict.next))
     for one in mine[:10]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from safekept.core.ages import seconds_text
 from safekept.core.spelling import shown
 
-from .answers import Answer, clipped
+from .answers import ToolAnswer, clipped
 from .caller import Caller
 from .fingerprints import of_rollback
 
@@ -48,7 +48,7 @@ def meant(caller: Caller, points: Points, word: str) -> Target:
     return target
 
 
-def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) -> Answer:
+def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) -> ToolAnswer:
     """What can be gone back to, newest first."""
     with points_at(caller, directory) as points:
         if project := points.project:
@@ -57,7 +57,7 @@ def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) ->
     own = [row for row in found.rows if row.point.kind != "home" or caller.is_own(row.point.place)]
     rows, at_home = own[: max(1, limit)], [one for one in found.home_points if caller.is_own(one.home)]
     near = [one for one in found.near.all if caller.roots.holds(one)]
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             **found.as_dict(),
             "checkpoints": [row.as_dict() for row in rows if row.point.kind != "home"],
@@ -103,14 +103,16 @@ def _age(time_ns: int) -> str:
     return seconds_text(max(0, time.time_ns() - time_ns) / 1e9)
 
 
-def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[str], lines: int) -> Answer:
+def difference(
+    caller: Caller, directory: str, checkpoint: str, files: Sequence[str], lines: int
+) -> ToolAnswer:
     """What changed since a point, as text."""
     with points_at(caller, directory) as points:
         found = points.diff(meant(caller, points, checkpoint), tuple(files))
     whole, limit = list(found.lines), max(1, lines)
     cut = clipped(whole, limit)
     document = {**found.as_dict(), "diff": "\n".join(cut), "lines_left_out": len(whole) - len(cut)}
-    answer = Answer(data=document)
+    answer = ToolAnswer(data=document)
     since = f"since {found.point.title} of {shown(found.point.place)}"
     if not found.files:
         answer.add(f"Nothing changed {since}.")
@@ -122,7 +124,7 @@ def difference(caller: Caller, directory: str, checkpoint: str, files: Sequence[
     return answer
 
 
-def take_checkpoint(caller: Caller, directory: str, reason: str, files: Sequence[str]) -> Answer:
+def take_checkpoint(caller: Caller, directory: str, reason: str, files: Sequence[str]) -> ToolAnswer:
     """Keep a project as it is now."""
     from safekept.actions.projects import checkpoint
 
@@ -141,7 +143,7 @@ def take_checkpoint(caller: Caller, directory: str, reason: str, files: Sequence
     )
     taken = done.taken
     point = taken.checkpoint or taken.latest
-    answer = Answer(
+    answer = ToolAnswer(
         data={
             "operation": done.operation,
             "project": done.project,
@@ -164,7 +166,7 @@ def roll_back(
     files: Sequence[str],
     overwrite_mine: bool,
     confirm: str,
-) -> Answer:
+) -> ToolAnswer:
     """Go back to a point: the plan, or with the token of that plan the deed."""
     spend = caller.spending(confirm)
     with points_at(caller, directory) as points:
@@ -180,12 +182,12 @@ def roll_back(
     return rolled_back(done)
 
 
-def rollback_plan(plan: PointRollback) -> Answer:
+def rollback_plan(plan: PointRollback) -> ToolAnswer:
     """A plan in words and data."""
     from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.checkpoints.points import ACTIONS
 
-    answer = Answer(data={"plan": plan.plan_document})
+    answer = ToolAnswer(data={"plan": plan.plan_document})
     point = plan.point
     answer.add(f"Plan: go back to {point.title} ({_age(point.time_ns)} ago) in {shown(point.place)}")
     answer.items("Would change", [f"{path}: {ACTIONS[action]}" for path, action in plan.steps])
@@ -196,11 +198,11 @@ def rollback_plan(plan: PointRollback) -> Answer:
     return answer
 
 
-def rolled_back(done: PointRollback) -> Answer:
+def rolled_back(done: PointRollback) -> ToolAnswer:
     """What was done, in words and data."""
     from safekept.checkpoints.points import REMOVING
 
-    answer = Answer(data={"changed": done.changed, **done.as_dict()})
+    answer = ToolAnswer(data={"changed": done.changed, **done.as_dict()})
     answer.add(f"Went back to {done.point.title} in {shown(done.point.place)}.")
     removed = [path for path, action in done.steps if action in REMOVING]
     answer.items("Restored", [path for path, action in done.steps if action not in REMOVING])

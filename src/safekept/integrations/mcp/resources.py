@@ -22,7 +22,7 @@ from safekept.checkpoints.project import project_id
 from safekept.core.spelling import shown
 
 from . import projects
-from .answers import Answer
+from .answers import ToolAnswer
 from .caller import Caller
 from .desk import Desk, as_json
 from .roots import Roots
@@ -131,13 +131,13 @@ class TimelineServer(MCPServer[Any]):
         return self.desk.roots(said)
 
 
-def _known_projects(caller: Caller) -> Answer:
+def _known_projects(caller: Caller) -> ToolAnswer:
     """Path and id of every project within the roots."""
     from safekept.actions.projects.rollback import checkpoint_store
 
     with checkpoint_store(caller.context) as store:
         known = [path for path in store.projects() if caller.roots.holds(path)]
-    return Answer(data={path: project_id(path) for path in known})
+    return ToolAnswer(data={path: project_id(path) for path in known})
 
 
 def _path(caller: Caller, project: str) -> str:
@@ -148,7 +148,7 @@ def _path(caller: Caller, project: str) -> str:
     raise caller.roots.unknown(project)
 
 
-def _sound(answer: Answer) -> Answer:
+def _sound(answer: ToolAnswer) -> ToolAnswer:
     if answer.failed:
         raise ResourceError(answer.text)
     return answer

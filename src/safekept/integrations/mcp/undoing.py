@@ -9,7 +9,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.spelling import shown
 
-from .answers import Answer
+from .answers import ToolAnswer
 from .caller import Caller
 from .fingerprints import of_undo
 from .projects import rollback_plan, rolled_back
@@ -23,7 +23,7 @@ class NotUndoneHere(SafekeptError):
     code = "not-undone-here"
 
 
-def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str) -> Answer:
+def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str) -> ToolAnswer:
     """Take an operation back: the plan, or with the token of that plan the deed."""
     from safekept.actions.undo.undo import UndoRequest, take_back
 
@@ -104,13 +104,13 @@ def _confine(caller: Caller, undone: Undone) -> None:
     _reach(caller, change)
 
 
-def _plan(undone: Undone) -> Answer:
+def _plan(undone: Undone) -> ToolAnswer:
     change = undone.change
     if undone.rollback is not None:
         answer = rollback_plan(undone.rollback)
         answer.lines[0] = f"Plan: take the {change.verb} {change.operation} in {shown(change.project)} back"
     else:
-        answer = Answer(data=undone.as_dict())
+        answer = ToolAnswer(data=undone.as_dict())
         where = f" in {shown(change.place)}" if change.place else ""
         answer.add(f"Plan: take the {change.verb} {change.operation}{where} back")
     answer.data["undoes"] = change.as_dict()
@@ -123,13 +123,13 @@ def _plan(undone: Undone) -> Answer:
     return answer
 
 
-def _done(undone: Undone) -> Answer:
+def _done(undone: Undone) -> ToolAnswer:
     if undone.rollback is not None:
         answer = rolled_back(undone.rollback)
         answer.lines[0] = f"Took {undone.change.operation} back in {shown(undone.change.project)}."
         answer.data["undoes"] = undone.change.as_dict()
         return answer
-    answer = Answer(data={"changed": True, **undone.as_dict()})
+    answer = ToolAnswer(data={"changed": True, **undone.as_dict()})
     answer.add(f"Took {undone.change.operation} back.")
     if undone.landed is not None and undone.plan is not None:
         answer.items("Returned", undone.plan.returns)

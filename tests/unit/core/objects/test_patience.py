@@ -10,7 +10,7 @@ from safekept.core.objects import Taken
 from safekept.core.objects.errors import PlaceRefused, PlaceUnreachable, refused, unreachable
 from safekept.core.objects.memory import MemoryObjects
 from safekept.core.objects.rate import Rate
-from safekept.core.objects.retry import Patience, PatientObjects
+from safekept.core.objects.retry import PatientObjects, RetryPatience
 
 
 class Clock:
@@ -67,7 +67,7 @@ class Flaky(MemoryObjects):
 
 
 def patient(place, clock, **options):
-    return PatientObjects(place, Patience(clock=clock, sleep=clock.sleep, **options))
+    return PatientObjects(place, RetryPatience(clock=clock, sleep=clock.sleep, **options))
 
 
 def test_waits_grow_and_are_never_the_same(clock):
@@ -208,7 +208,7 @@ def test_no_limit_waits_for_nothing(clock):
 def test_writes_keep_the_limit(clock, content):
     place = MemoryObjects()
     rate = Rate(1000, clock=clock, sleep=clock.sleep)
-    objects = PatientObjects(place, Patience(clock=clock, sleep=clock.sleep), rate)
+    objects = PatientObjects(place, RetryPatience(clock=clock, sleep=clock.sleep), rate)
     objects.write("x", io.BytesIO(b"x" * 5000) if content == "file" else content)
     assert place.objects["x"] == b"x" * 5000
     assert sum(clock.waits) == pytest.approx(4.0)

@@ -18,14 +18,14 @@ from safekept.home.census import LARGEST, Census
 from safekept.home.layout import Count
 
 from ..receipts import LEFT_OUT, UNKNOWN
-from .restored import Findings, Problems, Restored, plural
+from .restored import Findings, Problems, RestoredHome, plural
 
 CENSUS = "census"
 
 Counts = Mapping[str, Mapping[str, int | None]]
 
 
-def prove_census(restored: Restored, findings: Findings) -> None:
+def prove_census(restored: RestoredHome, findings: Findings) -> None:
     """The row `census`: what comes out of the copy against what was recorded."""
     if not restored.layout.counts:
         findings.add(CENSUS, LEFT_OUT, 0, "the layout counts nothing")
@@ -59,7 +59,7 @@ def prove_census(restored: Restored, findings: Findings) -> None:
         findings.judge(CENSUS, total, [], f"{plural(same, 'count')} as recorded{rest}", "count")
 
 
-def count_again(restored: Restored) -> Counts:
+def count_again(restored: RestoredHome) -> Counts:
     """The census of the restored copy, by profile."""
     layout = restored.layout
     matchers = [(count, layout.matcher((count.patterns, True))) for count in layout.counts]
@@ -95,7 +95,7 @@ def _count(census: Census, profile: str, counts: tuple[Count, ...], full: str) -
     census.captured(profile, counts, lambda: facts)
 
 
-def _recorded(restored: Restored) -> Counts:
+def _recorded(restored: RestoredHome) -> Counts:
     found = (restored.manifest or {}).get("census")
     if not isinstance(found, Mapping):
         return {}
@@ -110,7 +110,7 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _in_the_dark(restored: Restored, name: str) -> bool:
+def _in_the_dark(restored: RestoredHome, name: str) -> bool:
     """Whether something of this class may lie in a directory that cannot be read."""
     layout = restored.layout
     for count in layout.counts:
@@ -123,7 +123,7 @@ def _in_the_dark(restored: Restored, name: str) -> bool:
     return False
 
 
-def _not_restored(restored: Restored, profile: str, name: str) -> bool:
+def _not_restored(restored: RestoredHome, profile: str, name: str) -> bool:
     """A small drill restores the state files: what it did not restore it cannot count."""
     if not restored.passed_over:
         return False

@@ -18,7 +18,7 @@ from safekept.core.sqlite.check import examine
 from safekept.core.sqlite.format import CORRUPT, NOTADB, connect, error_code
 
 from ..receipts import LEFT_OUT, UNKNOWN
-from .restored import Findings, Problems, Restored, named, plural
+from .restored import Findings, Problems, RestoredHome, named, plural
 
 if TYPE_CHECKING:
     import sqlite3
@@ -47,7 +47,7 @@ class _Seen:
     tables: Problems = field(default_factory=list)
 
 
-def prove_databases(restored: Restored, findings: Findings, listener: Listener) -> None:
+def prove_databases(restored: RestoredHome, findings: Findings, listener: Listener) -> None:
     """The rows `databases`, `foreign keys`, `full-text` and `tables`."""
     seen = _Seen()
     for path in restored.files():
@@ -79,7 +79,7 @@ def _no_database(full: str) -> str:
     return f"should be a database and is {size:,} bytes of {'zeros' if zeros else 'something else'}"
 
 
-def _look(restored: Restored, path: str, full: str, seen: _Seen) -> None:
+def _look(restored: RestoredHome, path: str, full: str, seen: _Seen) -> None:
     import sqlite3
 
     os.chmod(full, 0o600)  # its mode was proven before; a read-only copy could not be asked everything
@@ -106,7 +106,7 @@ def _look(restored: Restored, path: str, full: str, seen: _Seen) -> None:
             seen.undecided.append((path, str(error)))
 
 
-def _recorded_damaged(restored: Restored, path: str) -> str:
+def _recorded_damaged(restored: RestoredHome, path: str) -> str:
     databases = (restored.manifest or {}).get("databases")
     facts = databases.get(path) if isinstance(databases, dict) else None
     known = isinstance(facts, dict) and facts.get("state") == "damaged"

@@ -19,7 +19,7 @@ from safekept.home.layout import BadPattern, Matcher, parse_pattern
 
 from ...base.scope import losses
 from ..receipts import UNKNOWN
-from .restored import Findings, Problems, Restored, plural
+from .restored import Findings, Problems, RestoredHome, plural
 
 PERSONA, MEMORIES, SETTINGS = "persona", "memories", "settings"
 
@@ -33,7 +33,7 @@ _DOCUMENTS = (".yaml", ".yml", ".json", ".toml", ".env")
 _TEXTS = (".md", ".txt", *_DOCUMENTS)
 
 
-def prove_essentials(restored: Restored, findings: Findings) -> None:
+def prove_essentials(restored: RestoredHome, findings: Findings) -> None:
     """The rows `persona`, `memories` and `settings`."""
     missing = _missing(restored)
     for check, worth in _CLASSES:
@@ -71,7 +71,7 @@ def _is_text(path: str, check: str) -> bool:
     return path.endswith(_TEXTS) or "." not in path.rsplit("/", 1)[-1]
 
 
-def _missing(restored: Restored) -> Problems:
+def _missing(restored: RestoredHome) -> Problems:
     """What the layout calls essential and nobody stored, in the home and in each profile.
 
     What the store was not asked to hold is no loss of it.
@@ -95,11 +95,11 @@ def _missing(restored: Restored) -> Problems:
     return found
 
 
-def _outside_a_quick_one(restored: Restored, place: str) -> bool:
+def _outside_a_quick_one(restored: RestoredHome, place: str) -> bool:
     return restored.scope.get("quick") is True and not restored.layout.quick(place)
 
 
-def _excluded(restored: Restored) -> Matcher:
+def _excluded(restored: RestoredHome) -> Matcher:
     parsed = []
     patterns = restored.scope.get("exclude")
     for text in patterns if isinstance(patterns, list) else []:
@@ -110,7 +110,7 @@ def _excluded(restored: Restored) -> Matcher:
     return Matcher(parsed)
 
 
-def _read(restored: Restored, path: str) -> tuple[str, bool]:
+def _read(restored: RestoredHome, path: str) -> tuple[str, bool]:
     """What is wrong with one file, if anything, and whether that is sure."""
     try:
         with open(restored.full(path), "rb") as file:
@@ -135,7 +135,7 @@ def _read(restored: Restored, path: str) -> tuple[str, bool]:
     return _parse(restored, path, text)
 
 
-def _parse(restored: Restored, path: str, text: str) -> tuple[str, bool]:
+def _parse(restored: RestoredHome, path: str, text: str) -> tuple[str, bool]:
     """Settings as the documents that they say they are."""
     try:
         if path.endswith((".yaml", ".yml")):
@@ -150,7 +150,7 @@ def _parse(restored: Restored, path: str, text: str) -> tuple[str, bool]:
     return "", True
 
 
-def _parse_json(restored: Restored, path: str, text: str) -> tuple[str, bool]:
+def _parse_json(restored: RestoredHome, path: str, text: str) -> tuple[str, bool]:
     """Some agents write JSON with comments; one whose brackets do not match is broken in any dialect."""
     if not text.strip():
         return "is empty", True

@@ -16,7 +16,7 @@ from .databases import DATABASES, FULL_TEXT, KEYS, TABLES, prove_databases
 from .essentials import MEMORIES, PERSONA, SETTINGS, prove_essentials
 from .files import FILES, METADATA, SECRETS, prove_files, prove_metadata, prove_secrets
 from .hermes import AGENT, prove_agent
-from .restored import Findings, Restored, named
+from .restored import Findings, RestoredHome, named
 
 COMPLETE = "complete"
 #: Every check, in the order of the receipt.
@@ -40,7 +40,7 @@ CHECKS = (
 
 
 def look_at_everything(
-    restored: Restored,
+    restored: RestoredHome,
     scratch: str,
     live: str,
     environment: Mapping[str, str],

@@ -16,7 +16,7 @@ from safekept.core.sqlite import SIDECARS
 from safekept.home.landing import Item, database_of
 
 from ..receipts import UNKNOWN
-from .restored import Findings, Problems, Restored, plural
+from .restored import Findings, Problems, RestoredHome, plural
 
 FILES, METADATA, SECRETS = "files", "metadata", "secrets"
 
@@ -26,7 +26,7 @@ _COARSE_NS = 2_000_000_000
 _EVENTS_EVERY = 64 << 20
 
 
-def prove_files(restored: Restored, findings: Findings, listener: Listener) -> int:
+def prove_files(restored: RestoredHome, findings: Findings, listener: Listener) -> int:
     """The row `files`; how many bytes were proven."""
     problems: Problems = sorted(restored.lost.items())
     count = size = told = without_hash = 0
@@ -56,12 +56,12 @@ def prove_files(restored: Restored, findings: Findings, listener: Listener) -> i
     return size
 
 
-def _went_into_its_database(restored: Restored, path: str) -> bool:
+def _went_into_its_database(restored: RestoredHome, path: str) -> bool:
     """A log that another tool stored beside its database; the restore folded it in."""
     return path.endswith(tuple(SIDECARS)) and database_of(path) in restored.items
 
 
-def _compare(restored: Restored, path: str) -> tuple[str, bool]:
+def _compare(restored: RestoredHome, path: str) -> tuple[str, bool]:
     """What is wrong with a file, if anything, and whether a hash said so."""
     entry, full = restored.entries[path], restored.full(path)
     try:
@@ -125,7 +125,7 @@ def _digest(descriptor: int) -> str:
     return digest.hexdigest()
 
 
-def prove_metadata(restored: Restored, findings: Findings) -> None:
+def prove_metadata(restored: RestoredHome, findings: Findings) -> None:
     """The row `metadata`: permissions, times, links and empty directories."""
     problems: Problems = []
     count = 0
@@ -143,7 +143,7 @@ def prove_metadata(restored: Restored, findings: Findings) -> None:
     findings.judge(METADATA, count, problems, text, "entry")
 
 
-def _differs(restored: Restored, path: str, item: Item) -> str:
+def _differs(restored: RestoredHome, path: str, item: Item) -> str:
     try:
         now = os.lstat(restored.full(path))
     except OSError:
@@ -162,7 +162,7 @@ def _differs(restored: Restored, path: str, item: Item) -> str:
     return ""
 
 
-def prove_secrets(restored: Restored, findings: Findings) -> None:
+def prove_secrets(restored: RestoredHome, findings: Findings) -> None:
     """The row `secrets`: nobody else can read them, restored by us or by hand."""
     layout = restored.layout
     problems: Problems = []
@@ -182,7 +182,7 @@ def prove_secrets(restored: Restored, findings: Findings) -> None:
     findings.judge(SECRETS, count, problems, f"{plural(count, 'file')}, readable by their owner only")
 
 
-def _exposed(restored: Restored, path: str) -> str:
+def _exposed(restored: RestoredHome, path: str) -> str:
     """Whether others could read it where it was stored, or where another tool restores it.
 
     A wide file inside a directory that nobody else may enter is not exposed.

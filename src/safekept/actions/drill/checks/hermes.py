@@ -24,7 +24,7 @@ from safekept.core.sqlite.format import connect
 from ..receipts import LEFT_OUT, UNKNOWN
 from .agents_place import agents_place
 from .interpreter import USUAL_PATH, Interpreter, find_interpreter, is_there
-from .restored import Findings, Problems, Restored, plural
+from .restored import Findings, Problems, RestoredHome, plural
 from .without_secrets import blanked
 
 AGENT = "agent"
@@ -79,7 +79,7 @@ os._exit(0)
 
 
 def prove_agent(
-    restored: Restored,
+    restored: RestoredHome,
     scratch: str,
     live_home: str,
     environment: Mapping[str, str],
@@ -131,7 +131,7 @@ def prove_agent(
         findings.judge(AGENT, len(homes[:_MOST]), problems, text, "home")
 
 
-def _has_something(restored: Restored, prefix: str) -> bool:
+def _has_something(restored: RestoredHome, prefix: str) -> bool:
     return any(
         prefix + name in restored.items and restored.there(prefix + name)
         for name in ("state.db", "config.yaml")
@@ -148,7 +148,7 @@ class _Given:
     broken: bool = False  # its configuration does not parse
 
 
-def _give(restored: Restored, prefix: str, place: str, stays: bool) -> _Given:
+def _give(restored: RestoredHome, prefix: str, place: str, stays: bool) -> _Given:
     """Copies of nothing but the database and the configuration, in a home of its own."""
     home = os.path.join(place, "home")
     os.makedirs(home, mode=0o700)

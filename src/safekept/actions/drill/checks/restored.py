@@ -22,7 +22,7 @@ Problems = list[tuple[str, str]]  # path (or nothing) and what is wrong with it
 
 
 @dataclass(slots=True)
-class Restored:
+class RestoredHome:
     """A home in scratch. `entries` are as stored, `items` as they were to land, both by path."""
 
     home: str
@@ -109,7 +109,7 @@ class Findings:
         self.problems[check] = problems
         self.add(check, FAILED, len(problems), named(problems))
 
-    def nothing(self, check: str, restored: Restored) -> None:
+    def nothing(self, check: str, restored: RestoredHome) -> None:
         """A row that found nothing to look at."""
         state, text = restored.nothing_of
         self.add(check, state, 0, text)

@@ -11,7 +11,7 @@ from ...options import start
 from ...words.connecting import agree, said_lines, show_hosts, show_plan
 
 if TYPE_CHECKING:
-    from safekept.integrations.connecting.host import Host
+    from safekept.integrations.connecting.host import HostSettings
     from safekept.integrations.connecting.plan import Plan
 
     from ...console import Console
@@ -109,7 +109,7 @@ def _passing() -> tuple[str, ...]:
 def _show(
     console: Console,
     plan: Plan,
-    host: Host,
+    host: HostSettings,
     option: tuple[str, ...],
     *,
     dry_run: bool,

@@ -6,14 +6,14 @@ import os
 import stat
 from collections.abc import Iterable
 
-from ..landing_trees import Ground
+from ..landing_trees import LandingTrees
 from ..record import DirectoryBefore
 from ..tree import Tree
 
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_up(ground: Ground, directories: Iterable[DirectoryBefore]) -> dict[tuple[int, str], int]:
+def open_up(ground: LandingTrees, directories: Iterable[DirectoryBefore]) -> dict[tuple[int, str], int]:
     """Let the owner write into read-only directories; returns the modes to put back."""
     opened: dict[tuple[int, str], int] = {}
     if os.geteuid() == 0:

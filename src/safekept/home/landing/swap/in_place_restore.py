@@ -15,7 +15,7 @@ from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.restore import locked
 
-from ..landing_trees import Ground
+from ..landing_trees import LandingTrees
 from ..record import LandingRecord, Step, append_note
 from ..tree import Tree
 from .holding import HeldDatabase, refuse_held, who_holds
@@ -31,7 +31,7 @@ class _Moved(Exception):
     """Somebody committed after the copy was taken."""
 
 
-def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> Remark | None:
+def pour(ground: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> Remark | None:
     """Keep the present content, then restore the staged one into the same inode.
 
     A landing leaves the journal mode as it is; an undo brings the old one back, or says that it
@@ -52,11 +52,13 @@ def pour(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> 
     return remark
 
 
-def _staged_file(ground: Ground, step: Step) -> str:
+def _staged_file(ground: LandingTrees, step: Step) -> str:
     return ground.staged.full(f"folded-{step.number}" if step.carries else step.staged)
 
 
-def _keep_and_pour(ground: Ground, record: LandingRecord, step: Step, deadline: float, watch: Watch) -> None:
+def _keep_and_pour(
+    ground: LandingTrees, record: LandingRecord, step: Step, deadline: float, watch: Watch
+) -> None:
     """What is kept is what is replaced, to the last row.
 
     Somebody may commit between the copy and the pouring. In WAL mode the copy is then taken again inside
@@ -123,7 +125,7 @@ def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:
     return Remark(step.entry, Outcome.NOTED, reason)
 
 
-def pour_back(ground: Ground, record: LandingRecord, step: Step, deadline: float) -> None:
+def pour_back(ground: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> None:
     """Take a pour back: the kept content goes into the live database the same way."""
     target, kept = ground.target(step), ground.kept(step)
     before = kept.look(step.path)
@@ -141,7 +143,9 @@ def pour_back(ground: Ground, record: LandingRecord, step: Step, deadline: float
     remove(kept, step.path)
 
 
-def keep_present(ground: Ground, record: LandingRecord, step: Step, keep: Tree, deadline: float) -> None:
+def keep_present(
+    ground: LandingTrees, record: LandingRecord, step: Step, keep: Tree, deadline: float
+) -> None:
     """A captured copy of the live database, whole under its name in `keep`."""
     target = ground.target(step)
     facts = target.look(step.path)

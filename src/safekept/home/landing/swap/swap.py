@@ -20,7 +20,7 @@ from safekept.core.sqlite import SIDECARS
 
 from ..area import LANDED
 from ..desired_state import Place, Steps, home_changed
-from ..landing_trees import Ground
+from ..landing_trees import LandingTrees
 from ..record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, append_note
 from .directory_metadata import open_up, set_directory
 from .holding import refuse_held, who_holds
@@ -38,7 +38,7 @@ class Swap:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: LandingTrees,
         record: LandingRecord,
         finish: dict[Place, tuple[int, int | None]],
         deadline: float,
@@ -210,7 +210,7 @@ class Swap:
 
 
 def swap(
-    ground: Ground,
+    ground: LandingTrees,
     record: LandingRecord,
     steps: Steps,
     deadline: float,

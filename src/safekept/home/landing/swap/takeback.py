@@ -23,7 +23,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.sqlite import SIDECARS, restore_into
 
 from ..area import TAKEN_BACK, LandingDirectory
-from ..landing_trees import Ground
+from ..landing_trees import LandingTrees
 from ..record import AWAY, MAKE, POUR, PUT, LandingRecord, Step, read_record
 from .directory_metadata import open_up, set_directory
 from .holding import who_holds
@@ -46,7 +46,7 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
     """
     record = read_record(directory.record)
     failures: list[str] = []
-    with Ground(directory, record.roots) as ground:
+    with LandingTrees(directory, record.roots) as ground:
         back = _Back(ground, record, deadline)
         open_up(ground, record.directories)
         for step in reversed(record.steps):
@@ -68,7 +68,7 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
 
 
 class _Back:
-    def __init__(self, ground: Ground, record: LandingRecord, deadline: float) -> None:
+    def __init__(self, ground: LandingTrees, record: LandingRecord, deadline: float) -> None:
         self.ground, self.record, self.deadline = ground, record, deadline
         self.aside: list[str] = []
         self._had = record.noted("had")

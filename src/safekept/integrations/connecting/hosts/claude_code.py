@@ -17,7 +17,7 @@ from safekept.actions.base.context import UserContext
 
 from ...hosts.claude_code import TOOLS
 from ..hook_entries import Wanted
-from ..host import SECONDS, Host, JsonHooks
+from ..host import SECONDS, HostSettings, JsonHooks
 from ..program import Program
 from ..settings_file import Unfit, read_settings
 
@@ -82,4 +82,4 @@ def notes(context: UserContext, project: str) -> tuple[str, ...]:
     )
 
 
-HOST = Host("claude-code", "Claude Code", ("claude",), directory, files, notes, switched_off)
+HOST = HostSettings("claude-code", "Claude Code", ("claude",), directory, files, notes, switched_off)

@@ -12,7 +12,7 @@ import os
 from safekept.actions.base.context import UserContext
 
 from ..hook_entries import Wanted
-from ..host import SECONDS, SHARED, Host, JsonHooks
+from ..host import SECONDS, SHARED, HostSettings, JsonHooks
 from ..program import Program
 from ..settings_file import Unfit, read_settings
 
@@ -80,6 +80,6 @@ def notes(context: UserContext, project: str) -> tuple[str, ...]:
     )
 
 
-HOST = Host(
+HOST = HostSettings(
     "codex", "Codex", ("codex",), directory, files, notes, switched_off, waiting="trust it: `/hooks` in Codex"
 )

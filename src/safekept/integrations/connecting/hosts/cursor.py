@@ -12,7 +12,7 @@ from safekept.actions.base.context import UserContext
 
 from ...hosts.cursor import TOOLS
 from ..hook_entries import Wanted
-from ..host import SECONDS, SHARED, Host, JsonHooks
+from ..host import SECONDS, SHARED, HostSettings, JsonHooks
 from ..program import Program
 from .claude_code import directory as claude_directory
 from .claude_code import read_json
@@ -55,4 +55,6 @@ def notes(context: UserContext, project: str) -> tuple[str, ...]:
     return (*found, *((SHARED,) if project else ()))
 
 
-HOST = Host("cursor", "Cursor", ("cursor", "cursor-agent"), directory, files, notes, waiting="restart Cursor")
+HOST = HostSettings(
+    "cursor", "Cursor", ("cursor", "cursor-agent"), directory, files, notes, waiting="restart Cursor"
+)

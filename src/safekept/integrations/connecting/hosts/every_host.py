@@ -8,10 +8,10 @@ from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
-from ..host import Host
+from ..host import HostSettings
 from . import claude_code, codex, cursor, gemini, hermes, opencode
 
-HOSTS: dict[str, Host] = {
+HOSTS: dict[str, HostSettings] = {
     one.HOST.name: one.HOST for one in (hermes, claude_code, codex, gemini, cursor, opencode)
 }
 _SHORT = {"claude": "claude-code", "gemini-cli": "gemini", "hermes-agent": "hermes"}
@@ -25,7 +25,7 @@ class NotInProjects(SafekeptError):
     code, exit_code = "not-in-projects", 2
 
 
-def host_named(name: str) -> Host:
+def host_named(name: str) -> HostSettings:
     """The host of that name, or of a name that people use for it."""
     host = HOSTS.get(_SHORT.get(name, name))
     if host is None:
@@ -40,7 +40,7 @@ def host_named(name: str) -> Host:
     return host
 
 
-def scope_of(context: UserContext, host: Host, project: str, home: str) -> str:
+def scope_of(context: UserContext, host: HostSettings, project: str, home: str) -> str:
     """Where it is to be connected: in a project, in a home of Hermes, or "" for everywhere."""
     if project and not host.in_projects:
         raise NotInProjects(

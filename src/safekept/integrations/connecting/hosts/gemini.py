@@ -8,7 +8,7 @@ from safekept.actions.base.context import UserContext
 
 from ...hosts.gemini import TOOLS
 from ..hook_entries import Wanted
-from ..host import SECONDS, SHARED, Host, JsonHooks
+from ..host import SECONDS, SHARED, HostSettings, JsonHooks
 from ..program import Program
 from .claude_code import read_json
 
@@ -68,4 +68,4 @@ def notes(context: UserContext, project: str) -> tuple[str, ...]:
     )
 
 
-HOST = Host("gemini", "Gemini CLI", ("gemini",), directory, files, notes, switched_off)
+HOST = HostSettings("gemini", "Gemini CLI", ("gemini",), directory, files, notes, switched_off)

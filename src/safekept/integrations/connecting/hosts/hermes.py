@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from safekept.actions.base.context import UserContext
 from safekept.core.spelling import shell_line, shown
 
-from ..host import Host, HostFile
+from ..host import HostFile, HostSettings
 from ..settings_file import Unfit, read_settings
 
 
@@ -102,7 +102,7 @@ def in_full(path: str) -> bool:
     return os.path.basename(path) in ("config.yaml", "connection.json")
 
 
-HOST = Host(
+HOST = HostSettings(
     "hermes",
     "Hermes",
     ("hermes",),

@@ -13,7 +13,7 @@ import re
 from safekept.actions.base.context import UserContext
 
 from ...hosts.opencode import TOOLS
-from ..host import SECONDS, SHARED, Host, OwnFile
+from ..host import SECONDS, SHARED, HostSettings, OwnFile
 from ..program import Program, calls_us
 
 _MARK = b"// Written by `safekept connect opencode`"
@@ -96,4 +96,6 @@ def notes(context: UserContext, project: str) -> tuple[str, ...]:
     return ("Restart opencode: plugins are loaded when it starts", *((SHARED,) if project else ()))
 
 
-HOST = Host("opencode", "opencode", ("opencode",), directory, files, notes, waiting="restart opencode")
+HOST = HostSettings(
+    "opencode", "opencode", ("opencode",), directory, files, notes, waiting="restart opencode"
+)

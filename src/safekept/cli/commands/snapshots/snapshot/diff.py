@@ -7,7 +7,7 @@ import contextlib
 import click
 
 from safekept.actions.snapshots.contents import opened
-from safekept.actions.snapshots.difference import Change, Difference, TableChange, as_mapping, differ
+from safekept.actions.snapshots.difference import Difference, FileChange, TableChange, as_mapping, differ
 
 from ....console import Console, count_text, path_text, size_text
 from ....options import common_options, source_options, start
@@ -88,12 +88,12 @@ def _show(console: Console, found: Difference, home: str) -> None:
             console.fact("Not seen", f"{path_text(remark.path)}: {remark.reason}")
 
 
-def _covered(change: Change, changes: list[Change]) -> bool:
+def _covered(change: FileChange, changes: list[FileChange]) -> bool:
     """A directory whose files are listed needs no line of its own."""
     return any(one.path.startswith(change.path + "/") for one in changes)
 
 
-def _line(change: Change) -> str:
+def _line(change: FileChange) -> str:
     if change.kind == "dir":
         sizes = ""
     elif change.how == "changed":
