@@ -10,8 +10,18 @@ import select
 import signal
 import subprocess
 import termios
+import time
 from collections.abc import Mapping
 from typing import Self
+
+
+def wait_for_hidden_input(controller: int) -> None:
+    """Until what is typed is not shown. A question for a passphrase is written before that, and what is
+    typed in between is thrown away."""
+    deadline = time.monotonic() + 60
+    while termios.tcgetattr(controller)[3] & termios.ECHO:
+        assert time.monotonic() < deadline, "nobody asks for anything hidden"
+        time.sleep(0.01)
 
 
 class Terminal:

@@ -17,6 +17,7 @@ from homes import make_hermes_home
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.repo.keys import Secret
+from terminals import wait_for_hidden_input
 
 
 @pytest.fixture
@@ -180,6 +181,7 @@ def at_a_terminal(words, environment, typed: str) -> tuple[int, str]:
         shown = b""
         while b"passphrase of the vault" not in shown:
             shown += os.read(controller, 1024)
+        wait_for_hidden_input(controller)
         os.write(controller, typed.encode() + b"\n")
         output, _ = process.communicate(timeout=60)
         return process.returncode, shown.decode() + output.decode()
