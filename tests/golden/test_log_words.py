@@ -122,7 +122,7 @@ def test_a_time_that_is_none_is_refused(busy, text):
     said = say("log", "--since", text or " ")
     assert said.code == 2
     assert "is no time that safekept understands" in said.err
-    assert "next  Use `3h`, `2d`, `1w`, `2026-11-01` or `2026-11-01 14:30`" in said.err
+    assert "next  Use `3h`, `2d`, `1w`, `yesterday 18:00`, `2026-11-01` or `2026-11-01 14:30`" in said.err
 
 
 def test_an_unknown_and_an_ambiguous_id_say_what_to_do(busy):

@@ -51,8 +51,8 @@ class Call:
         # Whatever the host said, from here on every path is one that the system could open: looking a path
         # of 50,000 parts up, level by level, takes seconds.
         if any(len(path) > SHORT for path in (*self.paths, self.directory)):
-            paths = (possible(path) for path in self.paths)
-            object.__setattr__(self, "paths", tuple(path for path in paths if path))
+            paths = tuple(possible(path) for path in self.paths if not path or possible(path))
+            object.__setattr__(self, "paths", paths)
             object.__setattr__(self, "directory", possible(self.directory))
 
     def as_dict(self) -> dict[str, object]:

@@ -296,7 +296,7 @@ def test_a_killed_run_is_gone_on_with_and_said_to_be_interrupted(tmp_path, monke
 import os, signal, sys
 sys.path[:0] = {sys.path!r}
 from dataclasses import replace
-from safekept.actions import schedule_steps
+from safekept.actions.schedule import steps as schedule_steps
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.schedule.schedule import run_due
 from contexts import throwaway
