@@ -153,7 +153,10 @@ def test_hooks_and_prompts_take_the_lean_way_and_fall_back_to_the_whole_program(
     silent = call(checkout, "hook", "claude-code", **place)
     assert (silent.returncode, silent.stdout) == (0, "")
     prompt = call(checkout, "status", "--short", **place)
-    assert (prompt.returncode, prompt.stdout) == (0, "safekept: not protected: no snapshot yet\n")
+    assert (prompt.returncode, prompt.stdout) == (
+        0,
+        "safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept\n",
+    )
     document = call(checkout, "status", "--short", "--json", **place)
     assert '"not-protected"' in document.stdout, "options go the ordinary way, with its packages"
     assert "Usage: safekept hook" in call(checkout, "hook", "--help", **place).stdout

@@ -417,7 +417,7 @@ def test_no_room_is_known_before_anything_is_written(gone, small_filesystem, say
 
 def test_an_unreachable_place_is_said(bare, say, monkeypatch):
     monkeypatch.setattr(retry, "_ATTEMPTS", 1)
-    monkeypatch.setattr(retry.Patience.__init__, "__defaults__", (300.0, 1))
+    monkeypatch.setattr(retry.RetryPatience.__init__, "__defaults__", (300.0, 1))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")

@@ -23,7 +23,7 @@ from ..base.context import UserContext
 from .listing import Listed
 
 #: How far below the root of a foreign snapshot a home is looked for, its own markers included.
-_DEPTH = 8
+_DEPTH = 12
 #: Seconds for which a reader waits for a prune that is at work.
 _WAIT = 30.0
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .layout import Layout
 
 #: How deep inside an archive a home may be wrapped: `home/user/.hermes` is three.
-_DEEPEST_WRAPPER = 8
+_DEEPEST_WRAPPER = 12
 
 
 class HomeNotFound(SafekeptError):
