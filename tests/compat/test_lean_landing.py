@@ -96,7 +96,7 @@ def test_a_restore_tells_of_the_rebuild_and_replaces_the_home_with_a_searchable_
 
 KILLED = """
 import os, signal, sys
-from safekept.core.sqlite import lean
+from safekept.core.sqlite.lean import lean
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 lean._prove = die
