@@ -34,8 +34,10 @@ PLACES = {
 }
 ENTER = """
 set -e
+if [ -n "${CHECKOUT-}" ]; then mount --bind "$CHECKOUT" "$STAGE"; fi
 for pair in $BINDINGS; do mount --bind "${pair%%=*}" "${pair#*=}"; done
-unset BINDINGS
+if [ -n "${CHECKOUT-}" ]; then mkdir -p "$CHECKOUT"; mount --bind "$STAGE" "$CHECKOUT"; fi
+unset BINDINGS CHECKOUT STAGE
 exec "$@"
 """
 
@@ -176,7 +178,14 @@ class World:
 
     def _environment(self) -> dict[str, str]:
         bindings = " ".join(f"{os.path.join(self.place, name)}={inside}" for name, inside in PLACES.items())
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "BINDINGS": bindings}
+        found = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "BINDINGS": bindings}
+        checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        if any(checkout.startswith(inside + "/") for inside in PLACES.values()):
+            # A clone that stands where the world lays something over it is seen through it. The copy is
+            # on a path that nothing is laid over.
+            stage = "/mnt"
+            found |= {"CHECKOUT": checkout, "STAGE": stage}
+        return found
 
 
 def _enter() -> list[str]:

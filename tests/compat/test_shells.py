@@ -279,8 +279,11 @@ def test_the_prompt_of_the_guide_speaks_only_when_something_is_wrong(user, shell
         assert done.stderr == ""
         return done.stdout
 
-    assert segment(user["home"]) == ""
-    assert segment(str(tmp_path)) == "[safekept: not protected: no snapshot yet] "
+    assert "the only key of the vault is on the same disk" in segment(user["home"])
+    assert (
+        segment(str(tmp_path))
+        == "[safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept] "
+    )
     # A dotfile that came to a machine without safekept.
     assert segment(str(tmp_path), without=True) == ""
 

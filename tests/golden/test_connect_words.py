@@ -249,8 +249,8 @@ def test_the_log_has_who_was_connected_and_when(say):
     say("connect", "claude-code", "--yes")
     say("disconnect", "claude-code", "--yes")
     rows = json.loads(say("log", "--json").out)["operations"]
-    assert [(row["verb"], row["outcome"]) for row in rows] == [("disconnect", "done"), ("connect", "done")]
-    assert all(line.split()[-1].startswith("claude-") for line in say("log").out.splitlines()[1:3])
+    verbs = ("decline", "disconnect", "connect")  # who disconnects an agent has declined its protection
+    assert [(row["verb"], row["outcome"]) for row in rows] == [(verb, "done") for verb in verbs]
 
 
 def test_what_is_written_is_the_launcher_wherever_it_was_called_from(say, user, tmp_path, monkeypatch):

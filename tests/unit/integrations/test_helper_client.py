@@ -238,7 +238,10 @@ def test_the_prompt_says_the_same_with_and_without_a_helper(helped, helper):
         env={**helped.environment, "SAFEKEPT_HELPER": helper},
         cwd="/",
     )
-    assert (done.returncode, done.stdout) == (0, b"safekept: not protected: no snapshot yet\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        b"safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept\n",
+    )
     assert done.stderr == b""
 
 
