@@ -862,7 +862,7 @@ def test_the_real_program_serves_every_tool_over_its_streams(with_home):
             assert (await agent.call("list_snapshots")).data["snapshots"]
             assert (await agent.call("history", path="SOUL.md")).data["live"] == "changed"
             assert not (await agent.done("restore", paths=["SOUL.md"])).failed
-            assert "rotected" in (await agent.call("status")).text
+            assert "Partly protected: the only key of the vault" in (await agent.call("status")).text
             assert len((await agent.client.list_resources()).resources) == 2
 
     anyio.run(main)
