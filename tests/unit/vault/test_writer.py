@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import time
 
 import pytest
 
@@ -12,7 +13,7 @@ from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kin
 from safekept.vault.format.node_text import NodeTexts
 from safekept.vault.format.tree import Node, encode_node
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import MemoryStorage
+from safekept.vault.storage import FileKind, MemoryStorage
 from safekept.vault.write.chunks import WHOLE, cut
 from safekept.vault.write.databases import SEGMENT, BlockStore, block_size, pieces
 from safekept.vault.write.memory import KnownDatabase
@@ -100,11 +101,17 @@ def test_an_unreadable_file_stops_nothing_and_is_said():
 
 def test_a_failure_writes_no_snapshot_and_the_next_try_builds_on_what_arrived():
     data = random.Random(1).randbytes(20 << 20)
+    storage = MemoryStorage()
 
     def explode() -> BytesContent:
+        give_up = time.monotonic() + 60
+        while not list(storage.list(FileKind.PACK)) and time.monotonic() < give_up:
+            time.sleep(
+                0.01
+            )  # a pack travels in a thread of its own: on a busy machine none may have arrived yet
         raise RuntimeError("power")
 
-    with new_vault(MemoryStorage()) as repository:
+    with new_vault(storage) as repository:
         bomb = Entry("z", Kind.FILE, 0o600, 0, 1, open=explode)
         with pytest.raises(RuntimeError, match="power"):
             store(repository, [entry("a", data), bomb])
