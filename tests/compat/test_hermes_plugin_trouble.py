@@ -178,7 +178,10 @@ def test_a_program_that_fails_is_said_and_status_knows_it(agent, user):
         assert "safekept: not protecting: safekept does not answer" in agent.news()
         assert failure(user).startswith("nothing was kept before `write_file`: safekept does not answer")
         said = " ".join(user.safekept("status").out.split())
-        assert "the last call of Hermes failed: nothing was kept before `write_fil" in said, said
+        wanted = (
+            "the last call of Hermes failed: nothing was kept before `write_file`: safekept does not answer"
+        )
+        assert wanted in said, said
     finally:
         user.safekept("disconnect", "hermes", "--yes")
         del user.environment["SAFEKEPT_LAUNCHER"]

@@ -250,6 +250,8 @@ def test_a_table_that_is_not_exactly_derived_is_stored_in_full_and_every_screen_
     change(home, *statements)
     done = say("snapshot")
     assert done.code == 0, done.err
+    brief = "1 search table in full: " + reason.partition(": ")[2]
+    assert brief in " ".join(say("status").out.split())
     for text in (done.out, say("snapshot", "show", "latest").out):
         assert reason in " ".join(text.split())
         assert "stored without messages_fts_trigram" in " ".join(text.split())

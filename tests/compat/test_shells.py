@@ -23,6 +23,7 @@ from safekept.cli.main import cli
 from safekept.cli.shell.completing import COMMANDS, DIRECTORIES, FILES, complete
 from safekept.cli.shell.completion_scripts import SCRIPTS
 from safekept.cli.shell.manual_pages import pages
+from states import made
 from terminals import Terminal
 
 
@@ -280,6 +281,7 @@ def test_the_prompt_of_the_guide_speaks_only_when_something_is_wrong(user, shell
         return done.stdout
 
     assert "the only key of the vault is on the same disk" in segment(user["home"])
+    assert segment(made("fresh", tmp_path / "well").user) == "", "protected on this machine"
     assert (
         segment(str(tmp_path))
         == "[safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept] "

@@ -32,6 +32,9 @@ UNDOABLE = (
     *("import", "restore", "undo", "guard", "restore-session", "undo-session", "rollback", "rollback-undo"),
     *("forget", "backup", "checkpoints-prune", "checkpoints-clear-legacy", "doctor"),
 )
+#: What went when it was recorded and stays today: the snapshot that undoing a restored conversation takes
+#: holds a part of the home, and a part costs no whole one of its kind its place any more.
+STAYS = {"restore-session": {"b59016568f9e8df3fc64284d55324f2347af39e678d55cbe8bb19ad71e643aac"}}
 #: What is remembered of agents' sessions is forgotten after some days, by the time of its file.
 REMEMBERED = f"{DATA}/integrations"
 
@@ -127,10 +130,12 @@ def test_no_operation_that_could_be_taken_back_is_left_out(told):
 def test_what_could_be_taken_back_still_can(unpacked, told, tmp_path, verb):
     wanted = {name: one for name, one in told["undone"].items() if one["verb"] == verb}
     found = recording.undone(unpacked, {name: told["operations"][name] for name in wanted}, str(tmp_path))
-    if verb == "restore-session":
-        # Undoing one takes a snapshot first, and retention then lets go what the day it runs on says.
-        wanted = {name: {**one, "forgotten": None} for name, one in wanted.items()}
-        found = {name: {**one, "forgotten": None} for name, one in found.items()}
+    if verb in STAYS:
+        assert all(set(one["forgotten"]) >= STAYS[verb] for one in wanted.values())
+        wanted = {
+            name: {**one, "forgotten": [gone for gone in one["forgotten"] if gone not in STAYS[verb]]}
+            for name, one in wanted.items()
+        }
     assert list(unlike(wanted, found)) == [] and wanted
 
 

@@ -251,6 +251,7 @@ def test_the_log_has_who_was_connected_and_when(say):
     rows = json.loads(say("log", "--json").out)["operations"]
     verbs = ("decline", "disconnect", "connect")  # who disconnects an agent has declined its protection
     assert [(row["verb"], row["outcome"]) for row in rows] == [(verb, "done") for verb in verbs]
+    assert [line.split()[-1] for line in say("log").out.splitlines()[1:]] == ["claude-…"] * 3
 
 
 def test_what_is_written_is_the_launcher_wherever_it_was_called_from(say, user, tmp_path, monkeypatch):

@@ -98,7 +98,10 @@ class Screen:
         self.line(text, bold=True)
 
     def one_line(self, label: str, text: str) -> None:
-        """A fact that has one line and no more; what does not fit is cut."""
+        """A fact that has one line on a terminal, where what does not fit is cut; elsewhere nothing is."""
+        if not height():
+            self.fact(label, path_text(text))
+            return
         text, room = self.text(path_text(text)), self.columns - LABEL
         self.line(f"  {label:<{LABEL - 2}}" + (text if len(text) <= room else text[: room - 1] + "…"))
 

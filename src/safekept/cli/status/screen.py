@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from safekept.actions.status.coverage import Gap
 from safekept.actions.status.growth import by_day
@@ -18,7 +19,7 @@ from safekept.core.next_step import NextStep, Step
 from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
-from ..words.lean import left_out_bytes
+from ..words.lean import in_full_lines, left_out_bytes
 from .spark import spark
 
 _COLOURS = {NOT_PROTECTED: "red", PARTLY: "yellow", THIS_MACHINE: "green", MACHINE_LOST: "green"}
@@ -119,9 +120,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     screen.fact("Off-host", _off_host(status))
     screen.fact("Proven", _proven(screen, home, now))
     _show_gaps(screen, home)
-    left_out = sum(left_out_bytes(lean) for lean in home.coverage.lean.values()) if home.coverage else 0
-    if left_out:
-        screen.fact("Databases", f"search indexes left out ({size_text(left_out)}); a restore rebuilds them")
+    _show_lean(screen, home.coverage.lean if home.coverage else {})
     for one in home.leftovers:
         what = "half way through" if one.half_way else "litter of"
         screen.fact("Left over", f"{what} {one.operation}: {screen.path(one.place)}")
@@ -129,6 +128,13 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         line = spark(by_day(home.growth.points[1:], _DAYS, now))
         rate = f"{size_text(home.growth.per_day)} a day, {size_text(home.growth.last_week)} in the last week"
         screen.fact("Growth", f"{rate} {line}".rstrip())
+
+
+def _show_lean(screen: Screen, lean: Mapping[str, Mapping[str, Any]]) -> None:
+    left_out = sum(map(left_out_bytes, lean.values()))
+    lines = [f"search indexes left out ({size_text(left_out)}); a restore rebuilds them"] if left_out else []
+    for number, line in enumerate((*lines, *in_full_lines(lean))):
+        screen.fact("Databases" if number == 0 else "", line)
 
 
 def _snapshot(last: LastSnapshot, now: float) -> str:

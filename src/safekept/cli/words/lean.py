@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..console import path_text, size_text
+from ..console import count_text, path_text, size_text
 
 
 def lean_text(lean: Mapping[str, Any] | None) -> str:
@@ -31,6 +31,20 @@ def left_out_bytes(lean: Mapping[str, Any]) -> int:
     """What the indexes took that a database is stored without; `snapshot show` has all of it."""
     size = lean.get("bytes")
     return size if type(size) is int and _items(lean.get("tables")) else 0
+
+
+def in_full_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """`state.db: 1 search table in full: a trigger that …`, once for each reason; `snapshot show` has all."""
+    found: dict[str, list[str]] = {}
+    for path, lean in sorted(databases.items()):
+        for _, reason in lean.get("kept") or ():
+            found.setdefault(str(reason), []).append(path)
+    lines = []
+    for reason, paths in found.items():
+        several = len(set(paths))
+        where = count_text(several, "database") if several > 1 else path_text(paths[0])
+        lines.append(f"{where}: {count_text(len(paths), 'search table')} in full: {path_text(reason)}")
+    return lines
 
 
 def lean_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:

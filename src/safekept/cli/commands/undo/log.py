@@ -146,6 +146,9 @@ def _about(one: Operation) -> str:
         value = facts.get(name)
         if isinstance(value, str) and value:
             return star + path_text(_named(value))
+    declined = facts.get("declined")
+    if isinstance(declined, list) and declined:
+        return star + path_text(str(declined[0]).rpartition(":")[2])  # the agent or the home that is meant
     return star + path_text(os.path.basename(one.place))
 
 
