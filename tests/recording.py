@@ -76,8 +76,8 @@ def readings(place: FixedPlace) -> dict[str, Any]:
         "snapshots": ["snapshot", "list", "--all"],
         "history": ["history", "memories/MEMORY.md", "--home", HOME],
         "sessions": ["sessions", "list", "--from", "first"],
-        "checkpoints": ["checkpoints", "status"],
-        "all points": ["checkpoints", "list", "--all"],
+        "checkpoints": ["checkpoint", "status"],
+        "all points": ["checkpoint", "list", "--all"],
         "points": ["rollback", "--all", "--dir", PROJECT],
         "home points": ["rollback", "--all", "--dir", HOME],
         "destinations": ["destinations", "list"],
@@ -168,7 +168,7 @@ def undone(place: FixedPlace, known: dict[str, Any], scratch: str) -> dict[str, 
             continue
         copy = place.copy(os.path.join(scratch, name))
         _, snapshots, points = copy.ask(
-            ["undo", name], ["snapshot", "list", "--all"], ["checkpoints", "list", "--all"]
+            ["undo", name], ["snapshot", "list", "--all"], ["checkpoint", "list", "--all"]
         )
         found[name] = {
             "verb": about["verb"],

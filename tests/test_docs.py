@@ -260,6 +260,8 @@ def parse(call: str) -> None:
             default = getattr(group, "default", "")
             if default and (not words or words[0].startswith("-")):
                 words = [default, *words]
+            elif getattr(group, "words_for_default", False) and words and words[0] not in group.table:
+                words = [default, *words]
             if not words:
                 return  # a group by itself shows its help
             command = group.get_command(click.Context(group), words[0])

@@ -99,7 +99,7 @@ def snapshots(recorder: Recorder) -> None:
     do("snapshot", "forget", ids["let go for good"], "--yes")
     do("snapshot", "prune", "20", "--yes", code=(0, 3))
     do("vault", "prune", "--yes", code=(0, 3))
-    do("adopt", code=(0, 3))
+    do("snapshot", "adopt", code=(0, 3))
     for name in os.listdir(recorder.place.at(f"{HOME}/backups")):
         os.unlink(recorder.place.at(f"{HOME}/backups/{name}"))
 
@@ -135,7 +135,7 @@ def vault_care(recorder: Recorder) -> None:
 
 def archives(recorder: Recorder) -> None:
     do, ask = recorder.do, recorder.ask
-    keys = ask("seal", "keygen", "-o", f"{USER}/archive.key")
+    keys = ask("backup", "keygen", "-o", f"{USER}/archive.key")
     recipient = next(str(value) for value in keys.values() if str(value).startswith("age1"))
     do("backup", "-o", f"{ARCHIVES}/plain.zip", "--exclude", "logs", code=(0, 3))
     do("backup", "-o", f"{ARCHIVES}/packed.tar.zst", "--format", "tar.zst", code=(0, 3))

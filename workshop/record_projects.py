@@ -16,7 +16,7 @@ def projects(recorder: Recorder) -> None:
     do, place = recorder.do, recorder.place
     do("connect", "claude-code", "--yes")
     do("connect", "codex", "--yes")
-    do("disconnect", "codex", "--yes")
+    do("connect", "--remove", "codex", "--yes")
     do("checkpoint", PROJECT, "--reason", "as it was")
     recorder.hook("SessionStart", source="startup", model="a-model")
     recorder.hook("UserPromptSubmit", prompt="tidy up", prompt_id="turn-1")
@@ -37,12 +37,12 @@ def projects(recorder: Recorder) -> None:
     place.put(f"{PLACE}/work/gone/pyproject.toml", "[project]\n")
     do("checkpoint", f"{PLACE}/work/gone")
     hermes_checkpoints(place)
-    do("checkpoints", "adopt", code=(0, 3))
-    do("checkpoints", "clear-legacy", "--yes")
-    do("checkpoints", "clear", "--yes")
+    do("checkpoint", "adopt", code=(0, 3))
+    do("checkpoint", "clear-legacy", "--yes")
+    do("checkpoint", "clear", "--yes")
     do("undo", recorder.last("checkpoints-clear"))
     shutil.rmtree(place.at(f"{PLACE}/work/gone"))
-    do("checkpoints", "prune", "--yes")
+    do("checkpoint", "prune", "--yes")
 
 
 def hermes_checkpoints(place: FixedPlace) -> None:

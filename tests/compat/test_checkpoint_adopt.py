@@ -226,10 +226,10 @@ def test_an_interrupted_archive_has_no_name(tmp_path, monkeypatch):
 def test_the_command_adopts_and_says_what_it_did(safekept, hermes_store, project, tmp_path):
     home = str(tmp_path / "user" / ".hermes")
     put(os.path.join(home, "config.yaml"), "model: x\n")
-    done = safekept("checkpoints", "adopt", "--home", home, "--layout", "hermes")
+    done = safekept("checkpoint", "adopt", "--home", home, "--layout", "hermes")
     assert done.returncode == 0, done.stderr
     assert "Adopted 3 checkpoints" in done.stdout and "Nothing of Hermes's was changed" in done.stdout
-    again = safekept("checkpoints", "adopt", "--home", home, "--layout", "hermes", "--json")
+    again = safekept("checkpoint", "adopt", "--home", home, "--layout", "hermes", "--json")
     assert json.loads(again.stdout)["projects"][0]["known"] == 3
     listed = safekept("rollback", "--dir", project)
     assert "before write_file" in listed.stdout

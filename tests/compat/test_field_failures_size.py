@@ -210,7 +210,7 @@ def test_16303_two_copies_of_a_project_share_their_objects(system, tmp_path, pro
 
 
 def prune(system: System, tmp_path, hermes: str, safekept, *words: str) -> str:
-    """The system's own `checkpoints prune`."""
+    """The system's own command."""
     if isinstance(system, Hermes):
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "user"),
                        "HERMES_HOME": str(tmp_path / "user" / ".hermes")}  # fmt: skip
@@ -223,7 +223,7 @@ def prune(system: System, tmp_path, hermes: str, safekept, *words: str) -> str:
     if not os.path.exists(place):
         os.makedirs(os.path.dirname(place))
         shutil.copytree(str(next(iter(system._projects.values())).store.directory), place)  # type: ignore[attr-defined]
-    done = safekept("checkpoints", "prune", "--yes", *words, env={"XDG_DATA_HOME": data})
+    done = safekept("checkpoint", "prune", "--yes", *words, env={"XDG_DATA_HOME": data})
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 
@@ -231,7 +231,7 @@ def prune(system: System, tmp_path, hermes: str, safekept, *words: str) -> str:
 def left_after(system: System, tmp_path, project: str, safekept) -> int:
     if isinstance(system, Hermes):
         return len(system.list(project))
-    done = safekept("checkpoints", "status", "--json", env={"XDG_DATA_HOME": str(tmp_path / "xdg")})
+    done = safekept("checkpoint", "status", "--json", env={"XDG_DATA_HOME": str(tmp_path / "xdg")})
     return sum(one["checkpoints"] for one in json.loads(done.stdout)["projects"])
 
 
@@ -277,17 +277,17 @@ def test_109787_status_and_prune_agree_on_what_is_an_orphan_and_say_why(safekept
     for place in (gone, away, lives):
         put(os.path.join(place, "pyproject.toml"), "")
         assert safekept("checkpoint", place, env=data).returncode == 0
-    safekept("checkpoints", env=data)
+    safekept("checkpoint", "status", env=data)
     shutil.rmtree(gone)
     shutil.rmtree(os.path.dirname(away))
-    found = json.loads(safekept("checkpoints", "--json", env=data).stdout)["projects"]
+    found = json.loads(safekept("checkpoint", "status", "--json", env=data).stdout)["projects"]
     states = {one["project"]: one["presence"] for one in found}
     assert states == {gone: "orphan", away: "unreachable", lives: "live"}
-    kept = safekept("checkpoints", "prune", "--yes", "--keep-orphans", "--json", env=data)
+    kept = safekept("checkpoint", "prune", "--yes", "--keep-orphans", "--json", env=data)
     assert json.loads(kept.stdout)["dropped"] == 0
-    shown = safekept("checkpoints", "prune", "--dry-run", env=data).stdout
+    shown = safekept("checkpoint", "prune", "--dry-run", env=data).stdout
     assert f"Orphan     {gone}" in shown and f"Kept       {away}" in shown
-    done = json.loads(safekept("checkpoints", "prune", "--yes", "--json", env=data).stdout)
+    done = json.loads(safekept("checkpoint", "prune", "--yes", "--json", env=data).stdout)
     assert done["plan"]["orphans"] == [gone]
-    left = json.loads(safekept("checkpoints", "--json", env=data).stdout)["projects"]
+    left = json.loads(safekept("checkpoint", "status", "--json", env=data).stdout)["projects"]
     assert {one["project"] for one in left} == {away, lives}

@@ -54,7 +54,7 @@ def test_connect_and_disconnect_leave_exactly_what_was_there(user):
     before = tree(user.home)
     connected(user)
     assert tree(user.home) != before
-    assert user.safekept("disconnect", "hermes", "--yes").code == 0
+    assert user.safekept("connect", "--remove", "hermes", "--yes").code == 0
     assert tree(user.home) == before
 
 
@@ -63,7 +63,7 @@ def test_a_second_connect_is_the_first_to_the_byte(user):
     first = tree(user.home)
     connected(user)
     assert tree(user.home) == first
-    assert user.safekept("disconnect", "hermes", "--yes").code == 0
+    assert user.safekept("connect", "--remove", "hermes", "--yes").code == 0
     connected(user)
     assert tree(user.home) == first
 
@@ -84,7 +84,7 @@ def test_hermes_loads_it_and_after_disconnecting_nothing_of_it_is_left(user, her
         count = agent("hooks")["pre_tool_call"]
     assert count >= 1
     assert os.path.isdir(f"{user.home}/plugins/safekept/__pycache__")
-    assert user.safekept("disconnect", "hermes", "--yes").code == 0
+    assert user.safekept("connect", "--remove", "hermes", "--yes").code == 0
     assert not os.path.exists(f"{user.home}/plugins/safekept")
     assert read(f"{user.home}/config.yaml") == CONFIG.encode()
     with hermes_process(hermes_python, user) as agent:
@@ -107,7 +107,7 @@ def test_a_home_without_settings_gets_them_and_loses_them_again(user):
     before = tree(user.home)
     connected(user)
     assert read(f"{user.home}/config.yaml") == b"plugins:\n  enabled:\n    - safekept\n"
-    assert user.safekept("disconnect", "hermes", "--yes").code == 0
+    assert user.safekept("connect", "--remove", "hermes", "--yes").code == 0
     assert tree(user.home) == before
 
 
@@ -115,7 +115,7 @@ def test_what_was_written_meanwhile_stays(user):
     connected(user)
     more = read(f"{user.home}/config.yaml") + b"display: {compact: true}\n"
     put(f"{user.home}/config.yaml", more, 0o640)
-    assert user.safekept("disconnect", "hermes", "--yes").code == 0
+    assert user.safekept("connect", "--remove", "hermes", "--yes").code == 0
     assert read(f"{user.home}/config.yaml") == CONFIG.encode() + b"display: {compact: true}\n"
 
 

@@ -183,7 +183,7 @@ def test_a_program_that_fails_is_said_and_status_knows_it(agent, user):
         )
         assert wanted in said, said
     finally:
-        user.safekept("disconnect", "hermes", "--yes")
+        user.safekept("connect", "--remove", "hermes", "--yes")
         del user.environment["SAFEKEPT_LAUNCHER"]
 
 

@@ -55,7 +55,7 @@ def commands_that_read(archive):
 def test_nothing_on_the_host_opens_what_it_sealed_to_an_age_key(host, tmp_path):
     elsewhere = tmp_path / "laptop"
     elsewhere.mkdir()
-    made = host("seal", "keygen", "-o", str(elsewhere / "key"), "--json")
+    made = host("backup", "keygen", "-o", str(elsewhere / "key"), "--json")
     public = json.loads(made.out)["public_key"]
     assert made.code == 0 and json.loads(made.out)["identity"] is None
     user = tmp_path / "user"
@@ -122,7 +122,7 @@ def test_two_machines_one_that_backs_up_and_one_that_restores(host, tmp_path, mo
     laptop.mkdir()
     program("age")
     at_home = spoken(monkeypatch, str(laptop))
-    assert at_home("seal", "keygen", "-o", "agent.key").code == 0
+    assert at_home("backup", "keygen", "-o", "agent.key").code == 0
     public = re.search(r"age1\w+", (laptop / "agent.key").read_text())[0]
     server = spoken(monkeypatch, str(tmp_path / "user"))
     config = tmp_path / "user" / ".config" / "safekept"

@@ -344,7 +344,7 @@ def test_a_gpg_key_that_is_not_here_is_named(gpg, server, home, tmp_path):
 
 NEW_KEYS = (
     "Or make a new pair that can sign and encrypt: `gpg --quick-generate-key NAME default default never`",
-    "Or use an age key, which always can: `safekept seal keygen`",
+    "Or use an age key, which always can: `safekept backup keygen`",
 )
 BRING = "Then bring the public key here again: `gpg --import FILE`"
 
@@ -440,7 +440,7 @@ def test_a_missing_gpg_is_said_before_anything_is_read(tmp_path, gpg, clear):
         assert caught.value.what == "the program `gpg` is needed for this and is not on the PATH"
         assert caught.value.advice() == (
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
-            "age seals need no program at all: `safekept seal keygen`",
+            "age seals need no program at all: `safekept backup keygen`",
         )
     sealed_by_gpg(gpg, clear / "zip", tmp_path / "a")
     with pytest.raises(GpgMissing) as caught:

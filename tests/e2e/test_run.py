@@ -278,7 +278,7 @@ def test_a_store_that_cannot_be_written_keeps_the_agent_from_starting(bench, tmp
     put(bench.store, b"a file in the way")
     done = bench.run("true")
     assert done.returncode == 1 and "error: run-not-protected" in done.stderr
-    assert "`safekept checkpoints status`" in done.stderr
+    assert "`safekept checkpoint status`" in done.stderr
 
 
 def test_a_report_that_could_not_be_written_is_said_before_anything_runs(bench, tmp_path):

@@ -341,7 +341,7 @@ def test_a_rollback_whose_point_was_dropped_cannot_be_undone_and_says_so(small, 
     here, _, say = small
     rolled_back(say, project)
     operation = [one.operation for one in here.journal.read() if one.verb == "rollback"][-1]
-    assert say("checkpoints", "clear", "--yes").code == 0
+    assert say("checkpoint", "clear", "--yes").code == 0
     done = say("undo")
     assert done.code == 1
     assert f"{operation} cannot be taken back: the point before that rollback was dropped\n" in done.err

@@ -74,7 +74,7 @@ def kill_at(template, tmp_path, point: int) -> int:
     base, project, held = template
     copy = str(tmp_path / f"killed-{point}")
     shutil.copytree(base, copy, symlinks=True)
-    command = ["checkpoints", "prune", "--yes"]
+    command = ["checkpoint", "prune", "--yes"]
     killed = run_killed(command, environment_of(copy), point)
     check_everything(copy, project, held)
     data = os.path.join(copy, "data", "safekept", "checkpoints")
@@ -90,7 +90,7 @@ def steps_of(template, tmp_path) -> int:
     """How many steps there are in any case: two runs differ by a few, and every kill must be one."""
     copy = str(tmp_path / "counted")
     shutil.copytree(template[0], copy, symlinks=True)
-    steps = count_steps(["checkpoints", "prune", "--yes"], environment_of(copy), str(tmp_path / "steps"))
+    steps = count_steps(["checkpoint", "prune", "--yes"], environment_of(copy), str(tmp_path / "steps"))
     return steps - 12
 
 

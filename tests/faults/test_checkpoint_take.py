@@ -188,7 +188,7 @@ def test_a_full_disk_is_a_value_with_words_and_leaves_the_store_whole(tmp_path, 
             take(store, project)
         assert "No space left" in caught.value.what
         assert "not touched" in caught.value.kept
-        assert caught.value.advice() == ("Make room: `safekept checkpoints prune`",)
+        assert caught.value.advice() == ("Make room: `safekept checkpoint prune`",)
         fsck(store)
         os.unlink(f"{project}/d1/big")
         put(f"{project}/d1/f1", "small")

@@ -117,7 +117,7 @@ def test_all_projects_are_one_timeline(safekept, run, project, tmp_path):
     safekept("checkpoint", other, "--reason", "second")
     lines = safekept("rollback", "--all-projects", cwd=str(tmp_path)).stdout.splitlines()
     assert [("second" in line, "first" in line) for line in lines[1:3]] == [(True, False), (False, True)]
-    again = safekept("checkpoints", "list", cwd=str(tmp_path)).stdout.splitlines()
+    again = safekept("checkpoint", "list", cwd=str(tmp_path)).stdout.splitlines()
     assert [line.split()[0] for line in again[1:3]] == [line.split()[0] for line in lines[1:3]]
 
 
@@ -134,7 +134,7 @@ def test_all_projects_are_one_timeline(safekept, run, project, tmp_path):
         (["checkpoint", "/tmp"], 1, "is not a project"),
         (["checkpoint", "/etc"], 1, "is not a project"),
         (["checkpoint", "/proc/self"], 1, "is not a project"),
-        (["checkpoints", "prune", "--retention-days", "-1"], 2, "not in the range"),
+        (["checkpoint", "prune", "--retention-days", "-1"], 2, "not in the range"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_changes(run, project, words, code, says):
@@ -175,17 +175,17 @@ def test_status_shows_damage_and_commands_that_nothing_protects(run, project, tm
     agent = Checkpoints(data)
     put(str(tmp_path / "loose" / "x"), "1")
     agent.before([str(tmp_path / "loose")], "make", shell=True)
-    assert "Damage" not in run("checkpoints", "status").stdout
+    assert "Damage" not in run("checkpoint", "status").stdout
     for path in glob.glob(os.path.join(data, "store", "objects", "pack", "*.pack")):
         os.chmod(path, 0o600)
         os.truncate(path, 50)
     put(os.path.join(project, "src", "main.py"), "two\n")
     again = run("checkpoint")
     assert again.returncode == 0 and "everything is read anew" in again.stdout
-    shown = run("checkpoints", "status").stdout
+    shown = run("checkpoint", "status").stdout
     assert "1 pack of the store cannot be trusted" in shown
     assert f"Commands not protected: {tmp_path}/loose is no project" in shown
-    facts = json.loads(run("checkpoints", "status", "--json").stdout)
+    facts = json.loads(run("checkpoint", "status", "--json").stdout)
     assert len(facts["damaged_packs"]) == 1 and facts["healthy"] is False
 
 
@@ -194,7 +194,7 @@ def test_prune_and_clear_ask_and_refuse_where_nobody_can_answer(run, project):
         put(os.path.join(project, "src", "main.py"), f"{number}\n")
         run("checkpoint")
     for words, count in ((["prune", "--retention-days", "0.0000001"], "2"), (["clear"], "3")):
-        refused = run("checkpoints", *words)
+        refused = run("checkpoint", *words)
         assert refused.returncode == 1 and "consent-needed" in refused.stderr
         assert f"{count} checkpoints would be dropped" in refused.stderr
         dry, agree = printed_commands(refused.stderr)
@@ -206,13 +206,13 @@ def test_prune_and_clear_ask_and_refuse_where_nobody_can_answer(run, project):
             run("checkpoint")
             put(os.path.join(project, "src", "main.py"), "and again\n")
             run("checkpoint")
-    assert "There are no checkpoints" in run("checkpoints", "list").stdout
+    assert "There are no checkpoints" in run("checkpoint", "list").stdout
     assert read(project, "src", "main.py") == "and again\n"
 
 
 def test_status_shows_sizes_limits_projects_and_failures(run, project, launcher_environment):
     run("checkpoint")
-    shown = run("checkpoints")
+    shown = run("checkpoint", "status")
     assert shown.stdout.startswith("1 checkpoint of 1 project\n")
     assert "Keeps      200 per project, 30 days, and always the newest of each" in shown.stdout
     data = os.path.join(launcher_environment["HOME"], ".local", "share", "safekept", "checkpoints")
@@ -220,9 +220,9 @@ def test_status_shows_sizes_limits_projects_and_failures(run, project, launcher_
         os.path.join(data, "maintenance.json"),
         json.dumps({"started": 1.0, "ended": 1.0, "failures": 3, "error": "OSError: no space"}),
     )
-    shown = run("checkpoints", "status")
+    shown = run("checkpoint", "status")
     assert "Upkeep     FAILED 3 times in a row" in shown.stdout and "OSError: no space" in shown.stdout
-    found = json.loads(run("checkpoints", "--json").stdout)
+    found = json.loads(run("checkpoint", "status", "--json").stdout)
     assert (found["healthy"], found["maintenance"]["failures"]) == (False, 3)
     identity = os.listdir(os.path.join(data, "projects"))[0]
     put(
@@ -231,7 +231,7 @@ def test_status_shows_sizes_limits_projects_and_failures(run, project, launcher_
             {"project": project, "last_failure": {"time_ns": 2**62, "code": "x", "what": "the disk is full"}}
         ),
     )
-    shown = run("checkpoints", "status")
+    shown = run("checkpoint", "status")
     assert f"Not protected: {project}: the disk is full" in shown.stdout
 
 
@@ -245,11 +245,11 @@ def test_status_shows_sizes_limits_projects_and_failures(run, project, launcher_
         ["rollback", "1", "--diff"],
         ["rollback", "1", "--dry-run"],
         ["rollback", "1"],
-        ["checkpoints"],
-        ["checkpoints", "list"],
-        ["checkpoints", "prune", "--dry-run"],
-        ["checkpoints", "clear", "--dry-run"],
-        ["checkpoints", "clear-legacy", "--dry-run"],
+        ["checkpoint", "status"],
+        ["checkpoint", "list"],
+        ["checkpoint", "prune", "--dry-run"],
+        ["checkpoint", "clear", "--dry-run"],
+        ["checkpoint", "clear-legacy", "--dry-run"],
         ["rollback", "nonsense!"],
     ],
 )

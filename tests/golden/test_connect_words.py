@@ -93,23 +93,23 @@ def test_it_says_what_was_done_where_the_copy_is_and_how_to_undo_it(say, user):
     assert read(copy) == THEIRS
     assert tail[-2:] == [
         "  See it     after its next change: `safekept connect`",
-        "  Undo       `safekept disconnect claude-code`",
+        "  Undo       `safekept connect claude-code --remove`",
     ]
     again = say("connect", "claude", "--yes")
     assert again.code == 0 and again.out == "Claude Code is connected already; nothing was changed\n"
-    back = say("disconnect", "claude-code", "--yes")
+    back = say("connect", "--remove", "claude-code", "--yes")
     assert back.out.endswith("\nDisconnected Claude Code\n  Again      `safekept connect claude-code`\n")
     assert read(settings_of(user)) == THEIRS
-    once_more = say("disconnect", "claude-code", "--yes")
+    once_more = say("connect", "--remove", "claude-code", "--yes")
     assert once_more.code == 0 and once_more.out == "Claude Code is not connected; nothing was changed\n"
 
 
 def test_disconnecting_asks_too(say, user):
     say("connect", "claude-code", "--yes")
     connected = read(settings_of(user))
-    said = say("disconnect", "claude-code")
-    assert said.code == 1 and "Agree to it: `safekept disconnect claude-code --yes`" in said.err
-    assert say("disconnect", "claude-code", "--dry-run").out.endswith("\nNothing was changed\n")
+    said = say("connect", "--remove", "claude-code")
+    assert said.code == 1 and "Agree to it: `safekept connect claude-code --remove --yes`" in said.err
+    assert say("connect", "--remove", "claude-code", "--dry-run").out.endswith("\nNothing was changed\n")
     assert read(settings_of(user)) == connected
 
 
@@ -123,7 +123,7 @@ def test_the_document_has_the_diff_the_copy_and_the_notes(say, user):
     assert document["switched_off"] is None and len(document["notes"]) == 2
     again = json.loads(say("connect", "claude-code", "--json").out)
     assert again["changed"] is False and again["files"][0]["diff"] == ""
-    back = json.loads(say("disconnect", "claude-code", "--json", "--yes").out)
+    back = json.loads(say("connect", "--remove", "claude-code", "--json", "--yes").out)
     assert back["changed"] is True and back["files"][0]["path"] == settings_of(user)
 
 
@@ -179,7 +179,7 @@ def test_hermes_is_told_with_its_commands_and_that_it_must_be_restarted(say, use
         assert words in said.out
     assert "plugin.yaml (new)\n" in said.out and "def register" not in said.out
     assert say("connect", "hermes", "--yes").out == "Hermes is connected already; nothing was changed\n"
-    assert say("disconnect", "hermes", "--yes").code == 0
+    assert say("connect", "--remove", "hermes", "--yes").code == 0
     assert read(os.path.join(user, ".hermes", "config.yaml")) == b"# mine\nmodel: x  # keep\n"
     assert os.listdir(os.path.join(user, ".hermes")) == ["config.yaml"]
 
@@ -196,8 +196,8 @@ def test_a_profile_of_hermes_that_is_not_connected_yet_is_named(say, user):
     assert read(os.path.join(profile, "config.yaml")) == b"b: 1\nplugins:\n  enabled:\n    - safekept\n"
     document = json.loads(say("connect", "--json").out)
     assert {place["scope"] for place in document["hosts"][0]["places"]} == {root, profile}
-    assert say("disconnect", "hermes", "--yes").code == 0
-    assert say("disconnect", *words[1:], "--yes").code == 0
+    assert say("connect", "--remove", "hermes", "--yes").code == 0
+    assert say("connect", "--remove", *words[1:], "--yes").code == 0
     assert read(os.path.join(profile, "config.yaml")) == b"b: 1\n"
 
 
@@ -247,7 +247,7 @@ def test_at_a_terminal_it_asks_after_the_diff(user, launcher_environment, answer
 
 def test_the_log_has_who_was_connected_and_when(say):
     say("connect", "claude-code", "--yes")
-    say("disconnect", "claude-code", "--yes")
+    say("connect", "--remove", "claude-code", "--yes")
     rows = json.loads(say("log", "--json").out)["operations"]
     verbs = ("decline", "disconnect", "connect")  # who disconnects an agent has declined its protection
     assert [(row["verb"], row["outcome"]) for row in rows] == [(verb, "done") for verb in verbs]

@@ -466,7 +466,9 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
     put(os.path.join(home, "old.zip"), big)
     hermes, loose = sorted(found(here, "other-copies"), key=lambda one: "Hermes" not in one.text)
     assert hermes.text == f"copies that Hermes made take 1.05 MB in {home}"
-    assert hermes.fix[0].startswith("1 of them is not in the vault yet; take them in first: `safekept adopt`")
+    assert hermes.fix[0].startswith(
+        "1 of them is not in the vault yet; take them in first: `safekept snapshot adopt`"
+    )
     assert "rm" not in " ".join(commands(hermes)), "nothing may go that is not in the vault"
     assert loose.text == f"2 older copies of files take 2.1 MB in {home}"
     assert commands(loose)[0] == "safekept snapshot" and commands(loose)[1].startswith("rm ")

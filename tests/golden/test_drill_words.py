@@ -234,7 +234,7 @@ def test_checkpoints_are_drilled(say, here):
     assert damaged.code == 1
     assert damaged.out.startswith("NOT proven: ")
     assert "  git fsck     FAILED " in damaged.out
-    assert "  next  See which checkpoints are touched: `safekept checkpoints status`\n" in damaged.out
+    assert "  next  See which checkpoints are touched: `safekept checkpoint status`\n" in damaged.out
 
 
 def test_status_knows_when_it_was_last_proven(say, here):

@@ -99,7 +99,7 @@ FIXES = {
     "host-not-connected": (not_connected, "connect"),
     "interrupted-landing": (half_landed, "doctor --fix"),
     "unkept-command": (unkept_command, "status --acknowledge"),
-    "other-copies": (hermes_copy, "adopt"),
+    "other-copies": (hermes_copy, "snapshot adopt"),
 }
 
 
@@ -173,7 +173,7 @@ def test_who_disconnects_an_agent_does_not_miss_it(tmp_path, monkeypatch):
     say = spoken(monkeypatch, state.user)
     assert "host-not-connected" in findings(say)
     assert say("connect", "hermes", "--yes").code == 0
-    assert say("disconnect", "hermes", "--yes").code == 0
+    assert say("connect", "--remove", "hermes", "--yes").code == 0
     assert "host-not-connected" not in findings(say)
 
 

@@ -103,5 +103,5 @@ def test_every_key_of_the_vault_is_documented(safekept, home, documented):
 
 
 def test_every_key_of_an_adoption_is_documented(safekept, home, documented):
-    adoption = run(safekept, "adopt", code=3)
+    adoption = run(safekept, "snapshot", "adopt", code=3)
     assert keys(adoption) | keys(adoption["copies"][0]) <= documented["adopt"]

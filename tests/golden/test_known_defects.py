@@ -139,7 +139,7 @@ def test_a_journal_that_is_a_pipe_holds_nobody_up(here, home, words):
 
 def test_a_sealed_archive_that_was_fetched_says_what_opens_it(here, home, say, tmp_path):
     key = os.path.join(here.places.user_home, "key.txt")
-    public = re.search(r"age1[0-9a-z]+", say("seal", "keygen", "-o", key).out)
+    public = re.search(r"age1[0-9a-z]+", say("backup", "keygen", "-o", key).out)
     assert public is not None
     config = os.path.join(here.places.user_home, ".config", "safekept", "config.toml")
     os.makedirs(os.path.dirname(config), exist_ok=True)

@@ -159,7 +159,7 @@ def test_an_address_of_another_kind_is_refused_and_is_no_odd_path(say, pushed, w
 
 
 def test_a_sealed_file_that_is_drilled_without_its_key_prints_a_drill(say, tmp_path):
-    assert say("seal", "keygen", "-o", tmp_path / "key").code == 0
+    assert say("backup", "keygen", "-o", tmp_path / "key").code == 0
     public = re.search(r"age1\w+", (tmp_path / "key").read_text())[0]
     assert say("backup", "--seal", public, "-o", tmp_path / "a.zip").code == 0
     sealed = tmp_path / "a.zip.age"
@@ -254,7 +254,7 @@ def test_a_missing_ssh_configuration_is_said_at_once_and_commands_use_the_one_th
 
 def test_the_archive_just_made_is_never_the_one_that_goes(say, user, tmp_path):
     """Not when two are made in one second, and not after a clock was set back."""
-    assert say("seal", "keygen", "-o", tmp_path / "key").code == 0
+    assert say("backup", "keygen", "-o", tmp_path / "key").code == 0
     public = re.search(r"age1\w+", (tmp_path / "key").read_text())[0]
     made = []
     for _ in range(3):

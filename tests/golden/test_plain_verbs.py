@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 import zipfile
 
@@ -13,6 +14,7 @@ from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
 from safekept.actions.base.time_words import time_of
+from safekept.core.next_step import NextStep, read_step
 from snapshots import take
 
 DAY = 86_400
@@ -236,6 +238,46 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(say, word, m
     said = say(word)
     assert said.code == 2
     assert f"There is no command `{word}`. Did you mean: `safekept {meant}`?" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("checkpoints", "checkpoint status"),
+        ("checkpoints prune --yes", "checkpoint prune --yes"),
+        ("disconnect hermes --home '/a b'", "connect --remove hermes --home '/a b'"),
+        ("seal keygen -o agent.key", "backup keygen -o agent.key"),
+        ("adopt --dry-run", "snapshot adopt --dry-run"),
+        ("checkpoint stauts", "checkpoint status"),
+    ],
+)
+def test_a_former_name_is_answered_with_the_whole_command_of_today(say, words, meant):
+    said = say(*shlex.split(words))
+    assert said.code == 2
+    assert f"Did you mean: `safekept {meant}`?" in said.err
+    assert say(*shlex.split(meant), "--help").code == 0, "it parses"
+
+
+def test_a_line_of_an_older_journal_is_shown_with_the_names_of_today():
+    step = read_step("bring back: `safekept checkpoints prune --undo`")
+    assert isinstance(step, NextStep)
+    assert (step.verb, step.arguments) == ("checkpoint prune", ("--undo",))
+    assert read_step("`safekept disconnect hermes`") == NextStep("connect", ("--remove", "hermes"))
+
+
+def test_a_directory_named_like_a_command_is_a_project_when_it_is_written_as_a_path(
+    say, tmp_path, monkeypatch
+):
+    (tmp_path / "work" / "list").mkdir(parents=True)
+    (tmp_path / "work" / "list" / ".git").mkdir()
+    (tmp_path / "work" / "stats").mkdir()
+    (tmp_path / "work" / "stats" / ".git").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert json.loads(say("checkpoint", "list", "--json").out)["checkpoints"] == []
+    for word in ("./list", "stats"):  # looks like `status`, and is there
+        (tmp_path / "work" / word / "a.txt").write_text("one")
+        taken = json.loads(say("checkpoint", word, "--json").out)
+        assert taken["project"] == str(tmp_path / "work" / os.path.basename(word)) and taken["checkpoint"]
 
 
 def test_help_shows_what_people_want_in_groups_and_hides_the_plumbing(say):

@@ -70,13 +70,13 @@ def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, dat
     turn(data, project, 9, "the last\n")
     listed = run("rollback")
     assert listed.returncode == 0, listed.stderr
-    assert listed.stdout.count("DAMAGED") >= 1 and "safekept checkpoints status" in listed.stdout
+    assert listed.stdout.count("DAMAGED") >= 1 and "safekept checkpoint status" in listed.stdout
     rows = json.loads(run("rollback", "--json").stdout)["checkpoints"]
     bad = [row["id"] for row in rows if row["damaged"]]
     assert bad and all(row["number"] is None for row in rows if row["damaged"])
-    status = run("checkpoints", "status")
+    status = run("checkpoint", "status")
     assert f"Damaged: {project}" in status.stdout and bad[0] in status.stdout
-    assert json.loads(run("checkpoints", "--json").stdout)["healthy"] is False
+    assert json.loads(run("checkpoint", "status", "--json").stdout)["healthy"] is False
     refused = run("rollback", bad[0])
     assert refused.returncode == 1 and "checkpoint-damaged" in refused.stderr
     assert run("rollback", "1").returncode == 0
@@ -91,7 +91,7 @@ def test_a_deleted_project_is_shown_and_comes_back_with_the_printed_command(
     shutil.rmtree(project)
     shown = safekept("rollback", "--diff", "--dir", project, cwd=str(tmp_path))
     assert shown.returncode == 0 and "-one" in shown.stdout and "3 files changed" in shown.stdout
-    assert "orphan" in safekept("checkpoints", cwd=str(tmp_path)).stdout
+    assert "orphan" in safekept("checkpoint", "status", cwd=str(tmp_path)).stdout
     dry = safekept("rollback", "1", "--dir", project, "--dry-run", cwd=str(tmp_path))
     assert dry.returncode == 0 and not os.path.exists(project), "a dry run makes nothing"
     went = safekept("rollback", "1", "--dir", project, cwd=str(tmp_path))
@@ -121,11 +121,11 @@ def test_a_full_disk_is_said_and_clear_makes_room_on_it(
     refused = run("rollback", "1")
     assert refused.returncode == 1 and "undo-point-failed" in refused.stderr, refused.stderr
     assert "No space left" in refused.stderr and "Nothing was changed" in refused.stderr
-    assert "safekept checkpoints prune" in refused.stderr
+    assert "safekept checkpoint prune" in refused.stderr
     assert read(project, "main.py") == was
-    pruned = run("checkpoints", "prune", "--yes", "--retention-days", "0.0000001")
+    pruned = run("checkpoint", "prune", "--yes", "--retention-days", "0.0000001")
     assert pruned.returncode == 0, pruned.stderr
-    cleared = run("checkpoints", "clear", "--yes")
+    cleared = run("checkpoint", "clear", "--yes")
     assert cleared.returncode == 0 and "Dropped" in cleared.stdout, cleared.stderr
     assert run("checkpoint").returncode == 0, "there is room again"
 
@@ -141,11 +141,11 @@ def test_a_read_only_store_is_read_and_what_would_write_says_so(run, project, sm
     assert listed.returncode == 0 and "turn 1" in listed.stdout, listed.stderr
     shown = run("rollback", "1", "--diff")
     assert shown.returncode == 0 and "-one" in shown.stdout and "+three" in shown.stdout, shown.stderr
-    assert run("checkpoints").returncode == 0
+    assert run("checkpoint", "status").returncode == 0
     refused = run("rollback", "1")
     assert refused.returncode == 1 and "undo-point-failed" in refused.stderr
     assert "Read-only" in refused.stderr and read(project, "main.py") == "three\n"
-    refused = run("checkpoints", "prune", "--yes")
+    refused = run("checkpoint", "prune", "--yes")
     assert refused.returncode == 1 and "checkpoint-store-unusable" in refused.stderr
     assert "No checkpoint was dropped" in refused.stderr
 

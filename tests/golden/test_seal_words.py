@@ -324,7 +324,7 @@ def test_a_kind_of_key_that_is_not_known_names_the_tool_that_knows_it(say, user)
 
 
 def test_keygen_makes_a_pair_and_says_which_half_goes_where(say, user):
-    done = say("seal", "keygen", "-o", "new.key")
+    done = say("backup", "keygen", "-o", "new.key")
     assert done.code == 0
     lines = (user / "new.key").read_text().splitlines()
     public = lines[1].removeprefix("# public key: ")
@@ -340,21 +340,21 @@ def test_keygen_makes_a_pair_and_says_which_half_goes_where(say, user):
     assert stat.S_IMODE(os.stat(user / "new.key").st_mode) == 0o600
     assert lines[2] not in done.out + done.err
     before = (user / "new.key").read_bytes()
-    done = say("seal", "keygen", "-o", "new.key")
+    done = say("backup", "keygen", "-o", "new.key")
     assert done.code == 2
     assert error_of(done)[1:] == (
         "error: identity-exists",
         f"`{user}/new.key` exists, and may be the only key to archives that were sealed before",
-        ["It was left as it is. No key was made", "Name another file: `safekept seal keygen -o FILE`"],
+        ["It was left as it is. No key was made", "Name another file: `safekept backup keygen -o FILE`"],
     )
     assert (user / "new.key").read_bytes() == before
-    assert error_of(say("seal", "keygen", "-o", "no/such/place"))[1] == "error: identity-unwritable"
+    assert error_of(say("backup", "keygen", "-o", "no/such/place"))[1] == "error: identity-unwritable"
     archive = sealed(say, to=public)
     assert say("import", archive, "--identity", "new.key", "--dry-run").code == 0
 
 
 def test_keygen_without_a_file_prints_the_private_half_and_keeps_it_nowhere(say, user):
-    done = say("seal", "keygen")
+    done = say("backup", "keygen")
     assert done.out.splitlines()[2].startswith("AGE-SECRET-KEY-1")
     assert "AGE-SECRET-KEY-1" not in done.err
     secret = done.out.splitlines()[2].encode()
@@ -366,7 +366,7 @@ def test_keygen_without_a_file_prints_the_private_half_and_keeps_it_nowhere(say,
 
 
 def test_a_protected_pair_opens_with_its_passphrase(say, user):
-    done = say("seal", "keygen", "-o", "safe.age", "--protect", "--passphrase-file", "words", "--json")
+    done = say("backup", "keygen", "-o", "safe.age", "--protect", "--passphrase-file", "words", "--json")
     public = json.loads(done.out)["public_key"]
     assert json.loads(done.out)["protected"] is True
     assert (user / "safe.age").read_bytes().startswith(b"age-encryption.org/v1\n-> scrypt ")
@@ -374,7 +374,7 @@ def test_a_protected_pair_opens_with_its_passphrase(say, user):
     words = ("import", archive, "--identity", "safe.age", "--dry-run")
     assert say(*words, "--passphrase-file", "words").code == 0
     assert error_of(say(*words))[1] == "error: bad-identity"
-    assert say("seal", "keygen", "--protect").code == 2
+    assert say("backup", "keygen", "--protect").code == 2
 
 
 # ── at a terminal ──────────────────────────────────────────────────────────────────────────────────

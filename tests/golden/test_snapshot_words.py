@@ -157,11 +157,11 @@ def test_a_failure_before_an_update_is_exit_code_1_and_cannot_be_overlooked(safe
 
 
 def test_adopt_says_what_it_took_and_what_removing_it_would_free(safekept, here, home):
-    done = safekept("adopt", "--dry-run")
+    done = safekept("snapshot", "adopt", "--dry-run")
     # This home holds a zip that is none and a snapshot without files.
     assert done.returncode == 3 and done.stdout.startswith(f"Would take 0 copies of {home}\n"), done.stdout
     assert "cannot be taken: " in done.stdout
-    done = safekept("adopt")
+    done = safekept("snapshot", "adopt")
     assert done.returncode == 3
     assert "cannot be taken: " in done.stdout and "passed over: it holds no files" in done.stdout
 

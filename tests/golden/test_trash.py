@@ -47,7 +47,7 @@ def project(tmp_path):
 
 
 def points(say):
-    document = json.loads(say("checkpoints", "list", "--all", "--json").out)
+    document = json.loads(say("checkpoint", "list", "--all", "--json").out)
     return sorted(one["id"] for one in document["checkpoints"])
 
 
@@ -79,14 +79,14 @@ def size_of(here):
 
 def test_cleared_checkpoints_come_back_by_the_printed_command(here, say, project):
     before = turns(say, project, 3)
-    done = say("checkpoints", "clear", "--yes")
+    done = say("checkpoint", "clear", "--yes")
     assert done.code == 0 and points(say) == []
     assert f"  Kept       until {in_days(3)} " in done.out
     assert ", or until the store is beyond its limit of 1.9 GB; then it goes for good\n" in done.out
     (undo,) = commands(done.out)
-    status = say("checkpoints", "status").out
+    status = say("checkpoint", "status").out
     assert f"  Dropped    3 checkpoints, kept until {in_days(3)} " in status
-    assert "; bring back: `safekept checkpoints prune --undo`\n" in status
+    assert "; bring back: `safekept checkpoint prune --undo`\n" in status
     plan = say(*undo, "--dry-run")
     assert plan.out.startswith("Would bring back 3 checkpoints\n") and points(say) == []
     back = say(*undo)
@@ -103,43 +103,43 @@ def test_cleared_checkpoints_come_back_by_the_printed_command(here, say, project
 
 def test_clear_now_gives_the_room_back_and_says_that_it_is_gone(here, say, project):
     turns(say, project, 3)
-    document = json.loads(say("checkpoints", "clear", "--yes", "--json").out)
+    document = json.loads(say("checkpoint", "clear", "--yes", "--json").out)
     held = size_of(here)
     assert document["undo"] == f"safekept undo {document['operation']}"
     assert abs(document["kept_until"] - time.time() - 3 * DAY) < 600
-    done = say("checkpoints", "clear", "--now", "--yes")
+    done = say("checkpoint", "clear", "--now", "--yes")
     assert done.code == 0 and size_of(here) < held - 10_000
     lost = say("undo", document["operation"])
     assert lost.code == 3 and "  Gone       3 that are not kept any more\n" in lost.out
     turns(say, project, 1)
-    refused = say("checkpoints", "clear", "--now")
+    refused = say("checkpoint", "clear", "--now")
     assert "all 1 checkpoint would be dropped for good" in refused.err
-    assert "`safekept checkpoints clear --now --yes`" in refused.err
-    gone = say("checkpoints", "clear", "--now", "--yes")
+    assert "`safekept checkpoint clear --now --yes`" in refused.err
+    gone = say("checkpoint", "clear", "--now", "--yes")
     assert "  Kept       gone for good\n" in gone.out and commands(gone.out) == []
 
 
 def test_what_a_prune_dropped_comes_back_whoever_dropped_it(here, say, project, monkeypatch):
     before = turns(say, project, 4)
     monkeypatch.setenv("SAFEKEPT_CHECKPOINTS_MAX_SNAPSHOTS", "2")
-    assert say("checkpoints", "prune", "--yes").code == 0
+    assert say("checkpoint", "prune", "--yes").code == 0
     assert len(points(say)) == 2
-    done = say("checkpoints", "prune", "--undo")
+    done = say("checkpoint", "prune", "--undo")
     assert done.code == 0 and "Brought back 2 checkpoints\n" in done.out and points(say) == before
     # Maintenance by itself: an hour, and the same way back.
     run_maintenance(store_of(here), MaintenanceSettings(Limits(max_snapshots=2), min_interval_seconds=0))
     assert len(points(say)) == 2
-    assert say("checkpoints", "prune", "--undo", "--dry-run").out.startswith(
+    assert say("checkpoint", "prune", "--undo", "--dry-run").out.startswith(
         "Would bring back 2 checkpoints\n"
     )
-    assert say("checkpoints", "prune", "--undo").code == 0 and points(say) == before
-    assert say("checkpoints", "prune", "--undo").out == "Brought back 0 checkpoints\n"
-    assert say("checkpoints", "prune", "--undo", "--now").code == 2
+    assert say("checkpoint", "prune", "--undo").code == 0 and points(say) == before
+    assert say("checkpoint", "prune", "--undo").out == "Brought back 0 checkpoints\n"
+    assert say("checkpoint", "prune", "--undo", "--now").code == 2
 
 
 def test_a_store_beyond_its_limit_lets_the_trash_go_before_any_checkpoint(here, say, project):
     turns(say, project, 3)
-    operation = json.loads(say("checkpoints", "clear", "--yes", "--json").out)["operation"]
+    operation = json.loads(say("checkpoint", "clear", "--yes", "--json").out)["operation"]
     kept = turns(say, project, 2)
     dropped = os.path.join(store_of(here), "dropped.jsonl")
     with open(dropped) as file:
@@ -169,14 +169,14 @@ def _age_everything(here, seconds):
 def test_without_room_nothing_waits(here, say, project, monkeypatch):
     turns(say, project, 2)
     monkeypatch.setattr("safekept.checkpoints.upkeep.maintenance._no_room", lambda directory: True)
-    done = say("checkpoints", "clear", "--yes")
+    done = say("checkpoint", "clear", "--yes")
     assert "  Kept       gone for good\n" in done.out and commands(done.out) == []
-    assert say("checkpoints", "prune", "--undo").out == "Brought back 0 checkpoints\n"
+    assert say("checkpoint", "prune", "--undo").out == "Brought back 0 checkpoints\n"
 
 
 def test_a_dropped_checkpoint_that_is_not_whole_any_more_does_not_come_back(here, say, project):
     turns(say, project, 2)
-    operation = json.loads(say("checkpoints", "clear", "--yes", "--json").out)["operation"]
+    operation = json.loads(say("checkpoint", "clear", "--yes", "--json").out)["operation"]
     packs = os.path.join(store_of(here), "store", "objects", "pack")
     for name in os.listdir(packs):
         os.unlink(os.path.join(packs, name))
@@ -190,12 +190,12 @@ def test_the_archive_of_older_repositories_comes_back(here, say):
     repository = {"name": "one", "source": "s", "workdir": "w", "head": "h", "history": []}
     about = {"version": 1, "repositories": [repository]}
     put(os.path.join(archive, "safekept-legacy.json"), json.dumps(about))
-    done = say("checkpoints", "clear-legacy", "--yes")
+    done = say("checkpoint", "clear-legacy", "--yes")
     assert done.code == 0 and f"  Kept       until {in_days(3)} " in done.out and not os.path.exists(archive)
     (undo,) = commands(done.out)
     assert say(*undo).code == 0
     assert os.path.exists(os.path.join(archive, "one", "HEAD"))
-    done = say("checkpoints", "clear-legacy", "--now", "--yes")
+    done = say("checkpoint", "clear-legacy", "--now", "--yes")
     assert "  Kept       gone for good\n" in done.out
     assert not [name for name in os.listdir(store_of(here)) if "legacy" in name or "trash" in name]
     refused = say(*undo)
@@ -294,7 +294,7 @@ def test_every_trash_that_is_known_is_emptied_when_its_days_are_over(here, home,
         assert rotating(say, out, f"{name}.zip").code == 0
     legacy = os.path.join(store_of(here), "legacy-20260101-000000")
     put(os.path.join(legacy, "safekept-legacy.json"), json.dumps({"version": 1, "repositories": []}))
-    assert say("checkpoints", "clear-legacy", "--yes").code == 0
+    assert say("checkpoint", "clear-legacy", "--yes").code == 0
     write = os.path.join(home, "SOUL.md")
     put(write, "mine")
     take(here, home)

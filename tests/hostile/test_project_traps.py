@@ -120,7 +120,7 @@ def held(run, project, place, name):
     assert back.code in (0, 3), back
     with open(os.path.join(project, "main.py")) as file:
         assert file.read() == "print('hello')\n"
-    for words in (("checkpoints", "list"), ("status",)):
+    for words in (("checkpoint", "list"), ("status",)):
         assert run(*words, cwd=project).code in (0, 3, 4), words
 
 

@@ -310,7 +310,7 @@ def test_root_connects_nobody_elses_agent(world: World):
     world.hermes_home("mallory")
     world.link("/home/mallory/.claude/settings.json", "/srv/precious/secret", "mallory")
     before = guarded(world)
-    for words in (("connect", "claude-code", "--yes"), ("disconnect", "claude-code", "--yes")):
+    for words in (("connect", "claude-code", "--yes"), ("connect", "--remove", "claude-code", "--yes")):
         world.system("mallory", *words)
         assert guarded(world) == before
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from safekept.core.next_step import today
+from safekept.core.spelling import shell_line
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,13 +34,15 @@ class LazyGroup(click.Group):
         default: str = "",
         sections: Mapping[str, tuple[str, ...]] | None = None,
         former: Mapping[str, str] | None = None,
+        words_for_default: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self.table = table
         self.default = default
         self.sections = sections or {}  # heading -> commands, for --help; others are not shown there
-        self.former = former or {}  # what people type, or what a command was called -> what it is now
+        self.former = former or {}  # what people type -> what the command is called
+        self.words_for_default = words_for_default  # whether a word that is no command is for the default one
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
@@ -53,22 +59,34 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.table:
-            raise NoSuchCommand(self._missing(ctx, args[0]), ctx=ctx)
+            raise NoSuchCommand(self._missing(ctx, args), ctx=ctx)
         return super().resolve_command(ctx, args)
 
-    def _missing(self, ctx: click.Context, word: str) -> str:
+    def _missing(self, ctx: click.Context, words: list[str]) -> str:
+        meant = "" if ctx.parent else shell_line(today(words))
+        if not meant:
+            meant = self.former.get(words[0], "") or self._close(words[0])
+        hint = f" Did you mean: `{ctx.command_path} {meant}`?" if meant else ""
+        return f"There is no command `{words[0]}`.{hint}"
+
+    def _close(self, word: str, likeness: float = 0.6) -> str:
         from difflib import get_close_matches
 
-        meant = self.former.get(word) or next(iter(get_close_matches(word, self.table, 1)), "")
-        hint = f" Did you mean: `{ctx.command_path} {meant}`?" if meant else ""
-        return f"There is no command `{word}`.{hint}"
+        return next(iter(get_close_matches(word, self.table, 1, likeness)), "")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*ctx.help_option_names, *(name for option in self.params for name in option.opts)}
         alone = not args and not ctx.resilient_parsing  # whoever completes a line may still name a command
-        if self.default and (alone or (args and args[0].startswith("-") and args[0] not in own)):
+        option = bool(args) and args[0].startswith("-") and args[0] not in own
+        if self.default and (alone or option or self._is_for_default(args)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def _is_for_default(self, args: list[str]) -> bool:
+        if not self.words_for_default or not args or args[0].startswith("-") or args[0] in self.table:
+            return False
+        # A name that is not there and looks like one of the commands was one, mistyped.
+        return os.path.lexists(args[0]) or not self._close(args[0], 0.75)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, names in (self.sections or {"Commands": tuple(self.table)}).items():

@@ -31,7 +31,6 @@ COMMANDS = {
         "safekept.cli.commands.restoring.import_",
         "Bring a home back from a file, with a plan first.",
     ),
-    "seal": ("safekept.cli.commands.archives.seal", "Make the keys that sealed archives are opened with."),
     "snapshot": ("safekept.cli.commands.snapshots.snapshot", "Keep points in time of a home in the vault."),
     "restore": (
         "safekept.cli.commands.restoring.restore",
@@ -44,16 +43,13 @@ COMMANDS = {
     ),
     "sessions": ("safekept.cli.commands.snapshots.sessions", "One conversation out of an older state.db."),
     "vault": ("safekept.cli.commands.vault", "Make, check and open the vault; its keys and its kit."),
-    "adopt": ("safekept.cli.commands.archives.adopt", "Take the copies that Hermes made into the vault."),
-    "checkpoint": ("safekept.cli.commands.projects.checkpoint", "Keep a project as it is now."),
-    "checkpoints": (
-        "safekept.cli.commands.projects.checkpoints",
-        "Look after the checkpoints of all projects.",
+    "checkpoint": (
+        "safekept.cli.commands.projects.checkpoint",
+        "Keep a project as it is now; look after all that is kept.",
     ),
     "rollback": ("safekept.cli.commands.projects.rollback", "Undo what an agent did to a project."),
     "run": ("safekept.cli.commands.projects.run", "Keep a project while an agent without hooks works in it."),
     "connect": ("safekept.cli.commands.hosts.connect", "Let an agent call safekept before each change."),
-    "disconnect": ("safekept.cli.commands.hosts.disconnect", "Take that out of the agent's settings again."),
     "guard": ("safekept.cli.commands.guard.guard", "Run a risky command between a snapshot and a check."),
     "drill": ("safekept.cli.commands.drill.drill", "Prove that a backup restores, by restoring it."),
     "push": ("safekept.cli.commands.offsite.push", "Take copies of the vault and archives off this host."),
@@ -87,11 +83,11 @@ COMMANDS = {
 }
 #: What `--help` shows, by what a person wants; the rest is for programs.
 SECTIONS = {
-    "Protect": ("snapshot", "backup", "guard", "schedule", "settings", "adopt", "seal"),
+    "Protect": ("snapshot", "backup", "guard", "schedule", "settings"),
     "Go back": ("restore", "rollback", "undo", "history", "sessions", "import"),
     "Prove": ("status", "drill", "doctor", "log", "notify"),
     "Elsewhere": ("push", "pull", "destinations", "rebuild", "fleet", "vault"),
-    "Agents": ("connect", "disconnect", "run", "checkpoint", "checkpoints", "mcp"),
+    "Agents": ("connect", "run", "mcp", "checkpoint"),
     "To begin": ("demo",),
 }
 #: What people type for it.
@@ -113,6 +109,7 @@ FORMER = {
     "rewind": "rollback",
     "revert": "rollback",
     "install": "connect",
+    "keygen": "backup keygen",
     "verify": "drill",
     "help": "--help",
 }
@@ -124,7 +121,6 @@ _HEAVY = frozenset(
         "snapshot",
         "restore",
         "vault",
-        "adopt",
         "push",
         "pull",
         "drill",

@@ -50,7 +50,7 @@ def common_options(function: Command) -> Command:
 #: What root can do with a home of somebody else: all its work there is done by a child that is the owner.
 FOR_OTHERS = frozenset(
     [
-        "backup",
+        "backup create",
         "drill",
         "import",
         "log",

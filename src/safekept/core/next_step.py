@@ -94,12 +94,12 @@ _COMMAND = re.compile(r"`safekept(?: ([^`]*))?`")
 #: First words of verbs that have more than one; a test holds them against the commands that there are.
 _GROUPS = frozenset(
     {
-        "checkpoints",
+        "backup",
+        "checkpoint",
         "destinations",
         "helper",
         "notify",
         "schedule",
-        "seal",
         "sessions",
         "snapshot",
         "vault",
@@ -108,9 +108,31 @@ _GROUPS = frozenset(
 )
 
 
+#: What commands were called, and what they are called now: older lines of a journal have the old names.
+_FORMERLY = {
+    ("checkpoints",): ("checkpoint",),
+    ("disconnect",): ("connect", "--remove"),
+    ("seal", "keygen"): ("backup", "keygen"),
+    ("seal",): ("backup", "keygen"),
+    ("adopt",): ("snapshot", "adopt"),
+}
+
+
+def today(words: Iterable[str]) -> list[str]:
+    """The same command by the name that it has today; nothing where its name never changed."""
+    words = list(words)
+    if words == ["checkpoints"]:
+        return ["checkpoint", "status"]
+    for former, now in _FORMERLY.items():
+        if tuple(words[: len(former)]) == former:
+            return [*now, *words[len(former) :]]
+    return []
+
+
 def named(words: Iterable[str], before: str = "", after: str = "") -> NextStep:
     """The command of these words: those that say what to do are its verb."""
-    verb, *arguments = words
+    words = list(words)
+    verb, *arguments = today(words) or words
     while verb in _GROUPS and arguments and arguments[0][:1].isalpha() and arguments[0].islower():
         verb += f" {arguments.pop(0)}"
     return NextStep(verb, tuple(arguments), before, after)

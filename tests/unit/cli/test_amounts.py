@@ -10,6 +10,6 @@ from in_process import spoken
 @pytest.mark.parametrize("option", ["--retention-days", "--max-size-mb"])
 @pytest.mark.parametrize("amount", ["nan", "inf", "-1", "many"])
 def test_a_limit_that_is_no_number_drops_nothing(tmp_path, monkeypatch, option, amount):
-    said = spoken(monkeypatch, str(tmp_path))("checkpoints", "prune", option, amount, "--yes")
+    said = spoken(monkeypatch, str(tmp_path))("checkpoint", "prune", option, amount, "--yes")
     assert said.code == 2 and f"Invalid value for '{option}'" in said.err
     assert "Nothing was read or changed" in said.err

@@ -23,7 +23,17 @@ def test_every_command_of_the_list_is_there():
 
 
 @pytest.mark.parametrize(
-    "name", ["doctor", "guard", "adopt", "rebuild", "connect", "run", "sessions restore", "checkpoints adopt"]
+    "name",
+    [
+        "doctor",
+        "guard",
+        "snapshot adopt",
+        "rebuild",
+        "connect",
+        "run",
+        "sessions restore",
+        "checkpoint adopt",
+    ],
 )
 def test_what_looks_into_a_home_or_writes_there_by_itself_is_not_on_it(name):
     assert name not in FOR_OTHERS

@@ -132,7 +132,7 @@ def test_a_file_that_broke_while_connected_is_left_alone_when_disconnecting(user
     assert caught.value.what == f"`{path}` is not valid JSON (it ends too early)"
     assert caught.value.advice() == (
         f"Take out yourself what calls `hook {host.name}`",
-        f"Or mend the file and run `safekept disconnect {host.name}` again",
+        f"Or mend the file and run `safekept connect {host.name} --remove` again",
     )
     assert read(path) == broken and len(connections(user)) == 1
 

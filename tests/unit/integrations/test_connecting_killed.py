@@ -32,7 +32,7 @@ def storm(tmp_path, base: dict[str, str], share: int) -> None:
     steps = count_steps(["connect", "claude-code", "--yes"], first, counter)
     connected = read(settings_of(first))
     assert connected and connected != ORIGINAL and json.loads(connected)
-    back = count_steps(["disconnect", "claude-code", "--yes"], first, counter)
+    back = count_steps(["connect", "--remove", "claude-code", "--yes"], first, counter)
     assert read(settings_of(first)) == ORIGINAL
     assert steps > 10 and back > 5
     for at in range(1, steps + 1, share):
@@ -41,15 +41,15 @@ def storm(tmp_path, base: dict[str, str], share: int) -> None:
         assert read(settings_of(one)) in (ORIGINAL, connected), at
         assert run_killed(["connect", "claude-code", "--yes"], one, 0).returncode == 0
         assert read(settings_of(one)) == connected
-        assert run_killed(["disconnect", "claude-code", "--yes"], one, 0).returncode == 0
+        assert run_killed(["connect", "--remove", "claude-code", "--yes"], one, 0).returncode == 0
         assert read(settings_of(one)) == ORIGINAL
         assert os.listdir(os.path.dirname(settings_of(one))) == ["settings.json"], at
     for at in range(1, back + 1, share):
         one = user_in(str(tmp_path / f"disconnect-{at}"), base)
         assert run_killed(["connect", "claude-code", "--yes"], one, 0).returncode == 0
-        run_killed(["disconnect", "claude-code", "--yes"], one, at)
+        run_killed(["connect", "--remove", "claude-code", "--yes"], one, at)
         assert read(settings_of(one)) in (ORIGINAL, connected), at
-        assert run_killed(["disconnect", "claude-code", "--yes"], one, 0).returncode == 0
+        assert run_killed(["connect", "--remove", "claude-code", "--yes"], one, 0).returncode == 0
         assert read(settings_of(one)) == ORIGINAL
 
 

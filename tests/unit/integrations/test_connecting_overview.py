@@ -81,7 +81,7 @@ def test_an_entry_that_is_gone_is_said_with_the_command_that_brings_it_back(user
     ]
     found = look(user, hosts=host_statuses(user))
     (reason,) = [one for one in found.verdict.reasons if one.code == "connection-gone"]
-    assert reason.fix == (mend, f"Or, where that is meant: `safekept disconnect {host.name}`")
+    assert reason.fix == (mend, f"Or, where that is meant: `safekept connect {host.name} --remove`")
     assert not status_of(user, host.name).connected
 
 
@@ -115,7 +115,7 @@ def test_a_last_call_that_failed_is_said_and_forgotten_with_the_next_good_one(us
     record_host_call(
         user.places.data_directory, host.name, kept=False, failure="the disk is full", when=1000.0
     )
-    mend = "`safekept checkpoints status`"  # to connect once more would change nothing
+    mend = "`safekept checkpoint status`"  # to connect once more would change nothing
     assert troubles(user, host.name) == [
         ("failed", f"the last call of {host.title} failed: the disk is full", mend)
     ]

@@ -80,7 +80,7 @@ def _exists(path: str) -> IdentityExists:
     return IdentityExists(
         f"`{path}` exists, and may be the only key to archives that were sealed before",
         kept=f"It was left as it is. {_NOT_MADE}",
-        next_steps=(NextStep("seal keygen", ("-o", "FILE"), before="Name another file:"),),
+        next_steps=(NextStep("backup keygen", ("-o", "FILE"), before="Name another file:"),),
         path=path,
     )
 
@@ -89,6 +89,6 @@ def _unwritable(path: str, error: OSError) -> IdentityUnwritable:
     return IdentityUnwritable(
         f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}",
         kept=_NOT_MADE,
-        next_steps=(NextStep("seal keygen", ("-o", "FILE"), before="Name a file where you may write:"),),
+        next_steps=(NextStep("backup keygen", ("-o", "FILE"), before="Name a file where you may write:"),),
         path=path,
     )

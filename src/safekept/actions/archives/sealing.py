@@ -60,7 +60,7 @@ def new_passphrase(context: UserContext, question: str, kept: str) -> str:
                 "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
                 "`--passphrase-fd N` or `--passphrase-command COMMAND`",
                 NextStep(
-                    "seal keygen", before="For a schedule, set `seal.passphrase_command`, or seal to a key:"
+                    "backup keygen", before="For a schedule, set `seal.passphrase_command`, or seal to a key:"
                 ),
             ),
         )

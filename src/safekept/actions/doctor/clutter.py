@@ -51,7 +51,7 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
     steps = []
     if waiting:
         count = f"{waiting:,} of them {'is' if waiting == 1 else 'are'} not in the vault yet"
-        steps.append(f"{count}; take them in first: {case.command('adopt', home=home)}")
+        steps.append(f"{count}; take them in first: {case.command('snapshot', 'adopt', home=home)}")
     if taken:
         more = f" (and {len(taken) - _SHOWN:,} more)" if len(taken) > _SHOWN else ""
         steps.append(f"Whole in the vault, so these may go: `rm -r {shell_line(taken[:_SHOWN])}`{more}")

@@ -96,7 +96,7 @@ def look_at_room(case: Case) -> Iterator[Finding]:
                     PARTLY,
                     f"the disk of {place} is nearly full",
                     (f"{amount(free)} are free", "below that, nothing that was dropped is kept for a while"),
-                    ("Give room back: `safekept vault prune`", "and `safekept checkpoints prune`"),
+                    ("Give room back: `safekept vault prune`", "and `safekept checkpoint prune`"),
                     alarm=True,
                 )
     yield from _unpruned(case)

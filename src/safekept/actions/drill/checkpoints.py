@@ -168,6 +168,6 @@ def _advice(receipt: Receipt) -> tuple[Step, ...]:
     if receipt.ok:
         return ()
     return (
-        NextStep("checkpoints status", before="See which checkpoints are touched:"),
+        NextStep("checkpoint status", before="See which checkpoints are touched:"),
         NextStep("checkpoint", ("DIR",), before="Take a new one of each project that matters:"),
     )

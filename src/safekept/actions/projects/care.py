@@ -86,7 +86,7 @@ def _time(entry: Mapping[str, object]) -> int:
 
 @dataclass(slots=True)
 class CheckpointStatus:
-    """Everything that `safekept checkpoints status` shows."""
+    """Everything that `safekept checkpoint status` shows."""
 
     directory: str
     size: StoreSize

@@ -122,7 +122,7 @@ def project_difference(
                 f"`{project}` cannot be read as it is now, so there is nothing to compare with",
                 kept="Nothing was changed",
                 next_steps=(
-                    NextStep("checkpoints status", before="See what keeps checkpoints from being taken:"),
+                    NextStep("checkpoint status", before="See what keeps checkpoints from being taken:"),
                 ),
                 project=project,
             )

@@ -85,7 +85,7 @@ class HostStatus:
         if not found and self.places and self.calls.failing:
             what = str(self.calls.last_failure.get("what") or "nothing was kept")
             # It is connected, and calls: what is in the way is in the store, the disk or the settings.
-            step = "`safekept checkpoints status`"
+            step = "`safekept checkpoint status`"
             found.append((FAILED, f"the last call of {self.title} failed: {what}", step))
         return tuple(found)
 

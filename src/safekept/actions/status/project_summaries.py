@@ -1,6 +1,6 @@
 """The projects that have checkpoints, at a glance: what their own small records say, no store opened.
 
-`safekept checkpoints status` looks into the store itself; this is for whoever asks every minute.
+`safekept checkpoint status` looks into the store itself; this is for whoever asks every minute.
 """
 
 from __future__ import annotations

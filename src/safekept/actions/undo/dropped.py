@@ -154,7 +154,7 @@ def recall_checkpoints(
     with checkpoint_store(context, listener) as store:
         found = bring_back(store, wanted, look_only=dry_run)
     notes = (
-        (NextStep("checkpoints status", before="the limits may drop them again: see"),) if found.back else ()
+        (NextStep("checkpoint status", before="the limits may drop them again: see"),) if found.back else ()
     )
     return BroughtBack(
         "checkpoint",

@@ -294,7 +294,7 @@ def _dropped(context: UserContext, change: Change) -> UndoNotPossible:
     steps = [NextStep("rollback", ("--all", "--dir", change.project), before="See every point there is:")]
     if kept is not None:
         before = "Bring back what was dropped, then undo:"
-        back = NextStep("checkpoints prune", ("--undo",), before)
+        back = NextStep("checkpoint prune", ("--undo",), before)
         steps.insert(0, NextStep("undo", (kept.operation,), before) if kept.operation else back)
     return UndoNotPossible(
         f"{change.operation} cannot be taken back: the point before that rollback was dropped",

@@ -75,7 +75,7 @@ _REASONS: dict[str, tuple[str, Step]] = {
     ),
     "checkpoint": (
         "a checkpoint changed nothing in your project",
-        NextStep("checkpoints status", before="See what there is:"),
+        NextStep("checkpoint status", before="See what there is:"),
     ),
     "checkpoints-prune": ("it dropped nothing", _SEE),
     "checkpoints-clear": ("it dropped nothing", _SEE),

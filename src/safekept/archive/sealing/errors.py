@@ -81,7 +81,7 @@ def gpg_missing(kept: str) -> GpgMissing:
         kept=kept,
         next_steps=(
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
-            NextStep("seal keygen", before="age seals need no program at all:"),
+            NextStep("backup keygen", before="age seals need no program at all:"),
         ),
     )
 

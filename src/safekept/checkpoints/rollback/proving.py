@@ -25,7 +25,7 @@ from .placing import Print
 from .project_tree import ProjectTree
 
 _CHUNK = 1 << 20
-_LOOK = (NextStep("checkpoints status", before="Look at the store:"), "Then run the command again")
+_LOOK = (NextStep("checkpoint status", before="Look at the store:"), "Then run the command again")
 
 
 class UndoPointFailed(SafekeptError):
@@ -81,7 +81,7 @@ def room(error: OSError) -> tuple[Step, ...]:
     """What to do about a failed write."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
-            NextStep("checkpoints prune", before="Make room:"),
+            NextStep("checkpoint prune", before="Make room:"),
             "Or free some space on that disk, then run the command again",
         )
     return _LOOK

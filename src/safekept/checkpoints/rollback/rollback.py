@@ -235,7 +235,7 @@ def _failed(plan: RollbackPlan, error: OSError) -> RollbackFailed:
     where = error.filename if isinstance(error.filename, str) else ""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     room = NextStep(
-        "checkpoints prune",
+        "checkpoint prune",
         before="Make room on the disk (of checkpoints:",
         after="), then run the command again",
     )

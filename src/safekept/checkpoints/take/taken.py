@@ -80,7 +80,7 @@ def store_unusable(directory: str, error: OSError) -> StoreUnusable:
         f"the checkpoint could not be stored in `{directory}`: {error.strerror or error}",
         kept="The project was not touched; earlier checkpoints are not affected",
         next_steps=(
-            NextStep("checkpoints prune", before="Make room:")
+            NextStep("checkpoint prune", before="Make room:")
             if full
             else "Make the place writable; the next turn tries again",
         ),

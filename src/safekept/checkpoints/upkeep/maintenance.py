@@ -4,7 +4,7 @@ It is started after a take, never waited for, and at most every `min_interval_se
 run may come sooner for two reasons: many small packs, which it only joins, and a store that has grown
 beyond its limit. Only one run works at a time; a second one ends at once. Any number of runs may be
 killed at any point: `tidy` says why that is harmless. How the last run went, and how many failed in a
-row, is written down and shown by `safekept checkpoints status`.
+row, is written down and shown by `safekept checkpoint status`.
 """
 
 from __future__ import annotations

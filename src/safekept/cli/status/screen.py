@@ -275,7 +275,7 @@ def _show_projects(screen: Screen, status: Status) -> None:
         word = "FAILING" if one.failing else "limited"
         screen.fact("", f"{screen.path(one.project)} {word}: {what}")
     if len(troubled) > _TROUBLED:
-        screen.fact("", NextStep("checkpoints status", before=f"… and {len(troubled) - _TROUBLED:,} more:"))
+        screen.fact("", NextStep("checkpoint status", before=f"… and {len(troubled) - _TROUBLED:,} more:"))
 
 
 def _show_agents(screen: Screen, status: Status) -> None:

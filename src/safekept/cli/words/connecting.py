@@ -1,4 +1,4 @@
-"""Words of `connect` and `disconnect`: the diff, the question, the list of hosts."""
+"""Words of `connect`, with and without `--remove`: the diff, the question, the list of hosts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def agree(console: Console, plan: Plan, title: str, option: Sequence[str] = ()) 
     """Ask; where nobody can be asked, refuse with the command that needs no question."""
     from safekept.actions.base.consent import ConsentNeeded
 
-    verb = "connect" if plan.connecting else "disconnect"
     if not console.can_ask():
-        again = console.command(verb, plan.host, *option)
+        remove = () if plan.connecting else ("--remove",)
+        again = console.command("connect", plan.host, *option, *remove)
         raise ConsentNeeded(
             f"changing the settings of {title} needs your consent",
             kept="Nothing was changed",

@@ -40,7 +40,7 @@ def show_timeline(console: Console, found: Timeline, where: list[str], every: bo
             console.line(f"  … and {len(rows) - len(shown):,} older ones: --all")
         _show_ways_back(console, found, where)
     if any(row.damaged for row in found.rows):
-        console.line(f"Part of it is missing from the store: `{console.command('checkpoints', 'status')}`")
+        console.line(f"Part of it is missing from the store: `{console.command('checkpoint', 'status')}`")
     if found.hidden and not every:
         marks = count_text(found.hidden, "point")
         console.line(

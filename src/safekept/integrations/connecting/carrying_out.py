@@ -1,7 +1,7 @@
 """Carry out a plan: copies first, then the record, then the files, each whole or not at all.
 
 A process that is killed on the way leaves each file old or new. The record says what was wanted, so the
-next `connect` or `disconnect` finishes either way.
+next `connect`, with or without `--remove`, finishes either way.
 """
 
 from __future__ import annotations

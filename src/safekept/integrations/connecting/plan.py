@@ -18,7 +18,7 @@ class Edit:
 
     file: SettingsFile
     after: bytes | None  # None: the file goes
-    base: bytes | None = None  # what `disconnect` brings back; None: there was no file
+    base: bytes | None = None  # what `connect --remove` brings back; None: there was no file
     new_mode: int = 0o600
     known: bool = False  # what is replaced is as connecting left it: no copy is needed
     in_full: bool = True  # False: one line says that the file comes, goes or changes

@@ -129,7 +129,7 @@ def _not_taken_out(host: HostSettings, one: HostFile, unfit: Unfit) -> SettingsL
         kept="The file is as it was; nothing was changed",
         next_steps=(
             f"Take out yourself what calls `hook {host.name}`",
-            NextStep("disconnect", (host.name,), before="Or mend the file and run", after=" again"),
+            NextStep("connect", (host.name, "--remove"), before="Or mend the file and run", after=" again"),
         ),
         path=one.path,
         lines="",

@@ -1,6 +1,6 @@
 """The plugin in a home of Hermes: which files, and what is in each of them.
 
-They are given in the shape that `connect` and `disconnect` work with: a plan with a diff first, copies of
+They are given in the shape that `connect` works with: a plan with a diff first, copies of
 what was there, each file whole or not at all, and everything as it was afterwards.
 """
 

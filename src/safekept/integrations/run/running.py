@@ -255,7 +255,7 @@ def _not_protected(request: RunRequest, why: str, steps: tuple[Step, ...] = ()) 
         kept=f"`{request.agent}` was not started; the project was only read",
         next_steps=(
             *steps,
-            NextStep("checkpoints status", before="See what keeps checkpoints from being taken:"),
+            NextStep("checkpoint status", before="See what keeps checkpoints from being taken:"),
             NextStep("run", ("--anyway", "--", "AGENT"), before="Run it without a way back, if you must:"),
         ),
         project=request.project,

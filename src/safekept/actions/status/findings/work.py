@@ -75,7 +75,7 @@ def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
         elif host.places and host.unconnected:
             yield _of_profiles(host)
         for kind, text, step in host.troubles:
-            given_up = f"Or, where that is meant: {step.replace('safekept connect', 'safekept disconnect')}"
+            given_up = f"Or, where that is meant: {step.removesuffix('`') + ' --remove`'}"
             steps = (step, given_up) if kind == GONE else (step,)
             # Who switched it off in the agent's own settings meant it.
             level = NOTE if kind == SWITCHED_OFF else PARTLY
@@ -107,7 +107,7 @@ def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
 
 
 def of_projects(projects: KeptProjects) -> Iterator[Finding]:
-    status = ("`safekept checkpoints status`",)
+    status = ("`safekept checkpoint status`",)
     for one in projects.projects:
         if one.cut_off and one.presence == LIVE:
             yield Finding(

@@ -21,7 +21,7 @@ _ONLY_SIGNS = "it can only sign"
 _BRING = "Then bring the public key here again: `gpg --import FILE`"
 _STEPS_NEW = (
     "Or make a new pair that can sign and encrypt: `gpg --quick-generate-key NAME default default never`",
-    NextStep("seal keygen", before="Or use an age key, which always can:"),
+    NextStep("backup keygen", before="Or use an age key, which always can:"),
 )
 
 

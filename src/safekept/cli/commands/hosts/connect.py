@@ -28,17 +28,25 @@ if TYPE_CHECKING:
 @click.option(
     "--home", metavar="PATH", default="", help="Of Hermes: this home; default: the one it works in."
 )
+@click.option("--remove", is_flag=True, help="Take out exactly what connecting put in.")
 @click.option("--dry-run", is_flag=True, help="Show the diff; change nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_json: bool) -> int:
+def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Write into the settings of an agent that it calls safekept before each change; without HOST: list them.
 
     Hosts: hermes, claude-code, codex, gemini, cursor, opencode. What would be written is shown first, a
     copy of the settings is kept, and everything else in them stays as it is, to the byte. A second call
-    changes nothing; `safekept disconnect HOST` takes it out again. A file that cannot be edited safely is
-    left alone, and the lines to put into it are printed; exit code 1.
+    changes nothing. A file that cannot be edited safely is left alone, and the lines to put into it are
+    printed; exit code 1.
+
+    With --remove, a file that nobody else wrote to comes back byte for byte, or goes where connecting made
+    it; from others only our entries are taken out. Checkpoints and snapshots stay.
     """
+    if remove:
+        from .disconnecting import disconnect
+
+        return disconnect(host, project, home, dry_run=dry_run, yes=yes, as_json=as_json)
     settings, context, console = start(as_json)
     from safekept.integrations.connecting.overview import host_statuses
 
@@ -132,4 +140,4 @@ def _show(
     for note in notes:
         console.fact("Note", note)
     console.fact("See it", f"after its next change: `{console.command('connect')}`")
-    console.fact("Undo", f"`{console.command('disconnect', host.name, *option)}`")
+    console.fact("Undo", f"`{console.command('connect', host.name, *option, '--remove')}`")

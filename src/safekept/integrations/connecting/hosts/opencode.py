@@ -19,7 +19,7 @@ from ..program import Program, calls_us
 _MARK = b"// Written by `safekept connect opencode`"
 _COMMAND = re.compile(rb"^const command = (\[.*\])$", re.MULTILINE)
 _SHIM = """\
-// Written by `safekept connect opencode`; `safekept disconnect opencode` takes it away.
+// Written by `safekept connect opencode`; `safekept connect opencode --remove` takes it away.
 // Tells safekept what a tool is about to change, so that it can be rolled back. It never throws.
 import { spawn } from "node:child_process"
 

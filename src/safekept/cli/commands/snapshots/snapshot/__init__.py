@@ -28,6 +28,10 @@ TABLE = {
         "safekept.cli.commands.snapshots.snapshot.prune",
         "Forget older quick ones and give their room back.",
     ),
+    "adopt": (
+        "safekept.cli.commands.snapshots.snapshot.adopt",
+        "Take the copies that Hermes made into the vault.",
+    ),
 }
 
 

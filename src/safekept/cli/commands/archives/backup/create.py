@@ -1,4 +1,4 @@
-"""`safekept backup`: carry a home away in one file."""
+"""`safekept backup [create]`: carry a home away in one file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import click
 from safekept.actions.archives.backup import BackupRequest, BackupResult, Preview, backup, preview_backup
 from safekept.home.scan import Selection
 
-from ...console import Console, count_text, path_text, size_text, time_text
-from ...options import common_options, start
-from ...sealing import passphrase_options
-from ...words.grace import gone_text
-from ...words.remarks import census_lines, show_remarks
+from ....console import Console, count_text, path_text, size_text, time_text
+from ....options import common_options, start
+from ....sealing import passphrase_options
+from ....words.grace import gone_text
+from ....words.remarks import census_lines, show_remarks
 
 if TYPE_CHECKING:
     from safekept.archive import Seal, Written
 
 
-@click.command("backup")
+@click.command("create")
 @click.option(
     "-o",
     "--output",
@@ -164,7 +164,7 @@ def _quick_snapshot(
     layout: str,
     as_json: bool,
 ) -> int:
-    from ..snapshots.snapshot.create import take
+    from ...snapshots.snapshot.create import take
 
     return take(
         "quick",

@@ -1,4 +1,4 @@
-"""`safekept checkpoint [DIR]`: keep a project as it is now."""
+"""`safekept checkpoint [create] [DIR]`: keep a project as it is now."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import click
 
 from safekept.settings.policies import policy_from
 
-from ...console import count_text, path_text, time_text
-from ...options import common_options, start
-from ...words.lists import SHOWN, directory_of
+from ....console import count_text, path_text, time_text
+from ....options import common_options, start
+from ....words.lists import SHOWN, directory_of
 
 
-@click.command("checkpoint")
+@click.command("create")
 @click.argument("directory", metavar="[DIR]", required=False, default="")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option("--reason", metavar="TEXT", default="", help="What it is kept for; shown in the list.")

@@ -1,4 +1,4 @@
-"""`safekept checkpoints clear`: drop all checkpoints of all projects."""
+"""`safekept checkpoint clear`: drop all checkpoints of all projects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
         return 0
     if plan.drop:
         what = f"all {count_text(len(plan.drop), 'checkpoint')} would be dropped{' for good' if now else ''}"
-        again = console.command("checkpoints", "clear", *(["--now"] if now else []))
+        again = console.command("checkpoint", "clear", *(["--now"] if now else []))
         consent(console, force, what, again)
     policy = policy_from(settings, context, home, layout)
     pruned = carry_out_prune(context, policy, plan, "checkpoints-clear", now=now)

@@ -1,4 +1,4 @@
-"""`safekept checkpoints adopt`: take Hermes's own checkpoints over."""
+"""`safekept checkpoint adopt`: take Hermes's own checkpoints over."""
 
 from __future__ import annotations
 

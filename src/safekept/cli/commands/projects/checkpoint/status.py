@@ -1,4 +1,4 @@
-"""`safekept checkpoints status`: how large the checkpoints are, of what, and whether taking them works."""
+"""`safekept checkpoint status`: how large the checkpoints are, of what, and whether taking them works."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
     _show_upkeep(console, found.upkeep)
     if found.dropped:
         until = f"kept until {moment_text(found.dropped_until)}"
-        undo = console.command("checkpoints", "prune", "--undo")
+        undo = console.command("checkpoint", "prune", "--undo")
         console.fact("Dropped", f"{count_text(found.dropped, 'checkpoint')}, {until}; bring back: `{undo}`")
     if found.damage.packs:
         packs = count_text(len(found.damage.packs), "pack")
@@ -126,4 +126,4 @@ def _show_trouble(console: Console, found: CheckpointStatus) -> None:
         if project.presence != "live":
             console.line(f"{project.presence.capitalize()}: {name}: {project.reason}")
     if any(project.presence == "orphan" for project in found.projects):
-        console.line(f"Drop those of deleted projects: `{console.command('checkpoints', 'prune')}`")
+        console.line(f"Drop those of deleted projects: `{console.command('checkpoint', 'prune')}`")

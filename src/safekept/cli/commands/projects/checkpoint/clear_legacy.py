@@ -1,4 +1,4 @@
-"""`safekept checkpoints clear-legacy`: remove the older repositories that `adopt` archived."""
+"""`safekept checkpoint clear-legacy`: remove the older repositories that `adopt` archived."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ....words.lists import consent
 @click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
 @common_options
 def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
-    """Remove what `safekept checkpoints adopt` archived, and nothing else. Hermes's own files stay.
+    """Remove what `safekept checkpoint adopt` archived, and nothing else. Hermes's own files stay.
 
     For three days it can be brought back, unless the disk is nearly full; `--now` removes it at once.
     """
@@ -35,7 +35,7 @@ def command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_js
         return 0
     count = sum(len(archive.repositories) for archive in archives)
     what = f"{count_text(count, 'archived repository', 'archived repositories')} would be removed"
-    again = console.command("checkpoints", "clear-legacy", *(["--now"] if now else []))
+    again = console.command("checkpoint", "clear-legacy", *(["--now"] if now else []))
     consent(console, force, what + (" for good" if now else ""), again)
     done = remove_legacy(context, now=now)
     undo = console.command("undo", done.operation) if done.kept_until else ""

@@ -1,4 +1,4 @@
-"""`safekept seal …`: keys for archives that this host itself cannot open."""
+"""`safekept backup keygen`: keys for archives that this host itself cannot open."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import click
 from safekept.actions.archives.seal_keys import make_pair
 from safekept.core.next_step import NextStep
 
-from ...console import path_text
-from ...groups import LazyGroup
-from ...options import start
-from ...sealing import passphrase_options
+from ....console import path_text
+from ....options import start
+from ....sealing import passphrase_options
 
 
 @click.command("keygen")
@@ -26,7 +25,7 @@ from ...sealing import passphrase_options
 @click.option("--protect", is_flag=True, help="With -o: seal the private half itself with a passphrase.")
 @passphrase_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def keygen_command(output: str, protect: bool, as_json: bool) -> int:
+def command(output: str, protect: bool, as_json: bool) -> int:
     """Make a pair of keys for `safekept backup --seal TO`, in the format of age.
 
     The public half (`age1…`) is all that the machine needs that makes the archives. The private half
@@ -61,17 +60,3 @@ def keygen_command(output: str, protect: bool, as_json: bool) -> int:
             console.say("Keep the line with AGE-SECRET-KEY elsewhere, and twice; it is not stored here")
             console.say(f"The machine that makes archives needs only this: {pair.public}")
     return 0
-
-
-#: name -> (module, one line for --help); each is loaded only when called.
-TABLE = {
-    "keygen": (
-        "safekept.cli.commands.archives.seal:keygen_command",
-        "Make a pair of keys; says which half goes where.",
-    ),
-}
-
-
-@click.group("seal", cls=LazyGroup, table=TABLE)
-def command() -> None:
-    """Make the keys that sealed archives are opened with."""

@@ -1,4 +1,4 @@
-"""`safekept checkpoints prune`: drop what the limits say, with a plan first, and reclaim its room."""
+"""`safekept checkpoint prune`: drop what the limits say, with a plan first, and reclaim its room."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _bring_back(console: Console, context: UserContext, dry_run: bool) -> int:
 def _again(
     retention_days: float | None, max_size_mb: float | None, keep_orphans: bool, now: bool
 ) -> list[str]:
-    words = ["checkpoints", "prune"]
+    words = ["checkpoint", "prune"]
     words += ["--retention-days", f"{retention_days:g}"] if retention_days is not None else []
     words += ["--max-size-mb", f"{max_size_mb:g}"] if max_size_mb is not None else []
     return words + (["--keep-orphans"] if keep_orphans else []) + (["--now"] if now else [])

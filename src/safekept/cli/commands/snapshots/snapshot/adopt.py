@@ -1,4 +1,4 @@
-"""`safekept adopt`: take the copies that Hermes made into the vault."""
+"""`safekept snapshot adopt`: take the copies that Hermes made into the vault."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from safekept.actions.archives.adopt import (
 )
 from safekept.core.next_step import NextStep
 
-from ...console import Console, count_text, path_text, size_text
-from ...options import common_options, start
+from ....console import Console, count_text, path_text, size_text
+from ....options import common_options, start
 
 
 @click.command("adopt")

@@ -1,4 +1,4 @@
-"""`safekept checkpoints list`: every checkpoint of every project."""
+"""`safekept checkpoint list`: every checkpoint of every project."""
 
 from __future__ import annotations
 

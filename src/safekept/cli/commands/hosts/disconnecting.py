@@ -1,4 +1,4 @@
-"""`safekept disconnect`: take out of an agent's settings what `connect` put in."""
+"""`safekept connect --remove`: take out of an agent's settings what connecting put in."""
 
 from __future__ import annotations
 
@@ -8,21 +8,10 @@ from ...options import start
 from ...words.connecting import agree, show_plan
 
 
-@click.command("disconnect")
-@click.argument("host", metavar="HOST")
-@click.option("--project", metavar="DIR", default="", help="What was connected in this project only.")
-@click.option(
-    "--home", metavar="PATH", default="", help="Of Hermes: this home; default: the one it works in."
-)
-@click.option("--dry-run", is_flag=True, help="Show the diff; change nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(host: str, project: str, home: str, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Take out of the settings of an agent exactly what `safekept connect` put in.
-
-    A file that nobody else wrote to comes back byte for byte, or goes where connecting made it; from
-    others only our entries are removed. Checkpoints and snapshots stay.
-    """
+def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Take our entries out of the settings of this host."""
+    if not host:
+        raise click.UsageError("--remove goes with the name of a host: `safekept connect HOST --remove`.")
     _, context, console = start(as_json)
     from safekept.actions.alarms.declined import decline
     from safekept.actions.hosts.connections import connection_of
