@@ -258,9 +258,9 @@ def parse(call: str) -> None:
     with click.Context(cli, info_name="safekept") as parent:
         while True:
             default = getattr(group, "default", "")
-            if default and (not words or words[0].startswith("-")):
-                words = [default, *words]
-            elif getattr(group, "words_for_default", False) and words and words[0] not in group.table:
+            takes_words = getattr(group, "words_for_default", False)
+            unknown = takes_words and words and words[0] not in group.table
+            if default and (not words or words[0].startswith("-") or unknown):
                 words = [default, *words]
             if not words:
                 return  # a group by itself shows its help
