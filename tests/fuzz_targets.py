@@ -280,9 +280,9 @@ def vault_target(directory: str) -> Target:
 def vault_documents_target(directory: str) -> Target:
     """What lies under the seal: index, tree, snapshot, lock, config and key files of whoever has the key."""
     from safekept.vault.format.config import BadConfig, Config
-    from safekept.vault.format.index_file import BadIndex, decode_index
     from safekept.vault.format.snapshot import BadSnapshot, Snapshot
     from safekept.vault.format.tree import BadTree, decode_tree, find_node
+    from safekept.vault.repo.index import BadIndex, decode_index
     from safekept.vault.repo.lock_file import LockFile
 
     name = "ab" * 32

@@ -15,7 +15,8 @@ from safekept.vault.care import prune_packs
 from safekept.vault.care.forgetting import forget, pin
 from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import VaultLocked
-from safekept.vault.format import index_file, pack
+from safekept.vault.format import pack
+from safekept.vault.repo import index as index_file
 from safekept.vault.repo import packer
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id

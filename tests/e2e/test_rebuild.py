@@ -27,7 +27,7 @@ from safekept.actions.snapshots.listing import list_home
 from safekept.actions.vault.keys.kit_page import INDENT
 from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
-from safekept.vault.repo.identity import Identity
+from safekept.vault.repo.lock_file import Identity
 from snapshots import opened, take
 from terminals import Terminal
 from unprivileged import NOBODY, as_nobody

@@ -13,9 +13,9 @@ import stat
 import pytest
 
 from rollback_support import Project
-from safekept.checkpoints.points.rollback_journal import RollbackJournal
-from safekept.checkpoints.rollback import letter_case as spelling
+from safekept.checkpoints.points.rollback_plan import RollbackJournal
 from safekept.checkpoints.rollback import placing, rollback
+from safekept.checkpoints.rollback import project_tree as spelling
 from safekept.checkpoints.rollback.project_tree import ProjectTree
 from safekept.checkpoints.rollback.proving import UndoPointFailed
 from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back

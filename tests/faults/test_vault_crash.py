@@ -11,8 +11,8 @@ from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget, pin, unforget
 from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import NoSuchVault, VaultHalfMade, VaultLocked, WrongKey
-from safekept.vault.format import index_file
 from safekept.vault.format import pack as pack_module
+from safekept.vault.repo import index as index_file
 from safekept.vault.repo import packer as packer_module
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.locks import unlock

@@ -20,8 +20,8 @@ from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import SnapshotPinned, forget, forget_by_policy, pin, unforget, unpin
 from safekept.vault.care.policy import Policy
 from safekept.vault.care.prune import carry_out, plan_prune
-from safekept.vault.format import index_file
 from safekept.vault.format import pack as pack_module
+from safekept.vault.repo import index as index_file
 from safekept.vault.repo import packer as packer_module
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown

@@ -17,7 +17,7 @@ from homes import make_hermes_home
 from in_process import spoken
 from rebuilds import add_sessions
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
-from safekept.vault.repo.identity import Identity
+from safekept.vault.repo.lock_file import Identity
 from snapshots import take
 
 HOUR = 3600 * 10**9

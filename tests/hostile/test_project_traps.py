@@ -147,7 +147,7 @@ def test_every_trap_at_every_place(place, name, project, run):
 )
 def test_nothing_but_a_commit_is_read_out_of_a_head(project, head, shown):
     """A checkpoint's own record goes to whoever may read the store: no line of another file gets there."""
-    from safekept.checkpoints.store.about import git_head
+    from safekept.checkpoints.store.metadata import git_head
 
     secret = os.path.join(os.path.dirname(project), "secret.txt")
     with open(secret, "w") as file:

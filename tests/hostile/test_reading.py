@@ -8,13 +8,13 @@ import os
 from conftest import CHECKOUT
 
 #: Rooms that look into what belongs to others.
-ROOMS = ("home", "settings", "checkpoints/scan", "checkpoints/store/about.py", "integrations/connecting")
+ROOMS = ("home", "settings", "checkpoints/scan", "checkpoints/store/metadata.py", "integrations/connecting")
 #: What they open of our own, or of the system.
 OWN = {
     "home/landing/record.py": "our own record, by a descriptor that was checked",
-    "home/landing/stage/damaged_databases.py": "what we staged ourselves",
-    "home/landing/swap/journal_mode.py": "the header of a database that the landing looked at",
-    "home/landing/swap/mounts.py": "the table of mounts",
+    "home/landing/stage/proving.py": "what we staged ourselves",
+    "home/landing/swap/in_place_restore.py": "the header of a database that the landing looked at",
+    "home/landing/swap/obstacles.py": "the table of mounts",
     "checkpoints/scan/cache.py": "our own cache",
     "checkpoints/scan/trust.py": "our own record of packs",
 }

@@ -22,8 +22,7 @@ from .project import Root, find_root, project_id
 from .state import State, read_state, write_state
 from .store.git import find_git
 from .store.store import Store
-from .take.protection import Protection, failure_of
-from .take.taking import DEFAULTS, Taken, TakeSettings, TooManyFiles, take
+from .take.taking import DEFAULTS, Protection, Taken, TakeSettings, TooManyFiles, failure_of, take
 from .upkeep.maintenance import MaintenanceSettings, start_if_due
 
 #: A project with too many files is not walked again before this (nanoseconds).

@@ -13,8 +13,8 @@ import datetime
 import re
 import time
 
+from .format.go_text import parse_time
 from .format.snapshot import Snapshot
-from .format.times import parse_time
 
 QUICK = "quick"
 MANUAL = "manual"

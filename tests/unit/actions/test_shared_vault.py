@@ -16,8 +16,8 @@ from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.actions.vault.shared_vault import VaultIsCopy, join_vault
 from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultExists, WrongKey
-from safekept.vault.repo.identity import Identity
 from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.lock_file import Identity
 from snapshots import take
 
 

@@ -20,7 +20,7 @@ from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.vault_status import OPEN, SHUT, LastCheck, VaultStatus
 from safekept.actions.status.verdict import Verdict, judge
 from safekept.actions.vault.keys.keys import GENERATED, ListedKey
-from safekept.home.landing.leftover import Leftover
+from safekept.home.landing.recovery import Leftover
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -13,8 +13,8 @@ from checkpoint_support import contents_in_store, fsck, put, run_plain_git
 from children import children
 from safekept.checkpoints.store.git import find_git
 from safekept.checkpoints.store.quarantine import Quarantine
+from safekept.checkpoints.store.repository import nobody_writes, writing
 from safekept.checkpoints.store.store import Store
-from safekept.checkpoints.store.writers import nobody_writes, writing
 from safekept.checkpoints.take.taking import take
 from safekept.checkpoints.upkeep import tidy as tidy_module
 from safekept.checkpoints.upkeep.dropping import drop_checkpoints, held_by_grace

@@ -17,8 +17,8 @@ from safekept.checkpoints.scan.rules import (
     SECRET_FILES,
     Rules,
 )
-from safekept.checkpoints.store import meta
-from safekept.checkpoints.store.names import meta_name, real_meta_name, real_name, stored_name
+from safekept.checkpoints.store import metadata as meta
+from safekept.checkpoints.store.objects import meta_name, real_meta_name, real_name, stored_name
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "reference", "checkpoints.md")
 SIZE = st.integers(0, 2**50)

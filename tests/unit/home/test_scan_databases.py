@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from safekept.core.entries import Kind, Outcome
-from safekept.home.scan.headers import HeaderReader
+from safekept.home.scan.databases import HeaderReader
 from safekept.home.scan.scanning import Selection
 from scanned import consume, look, paths, plant, plant_database, read, remarks
 

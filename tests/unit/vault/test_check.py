@@ -9,7 +9,7 @@ import pytest
 from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultDamaged
 from safekept.vault.format.blobs import BlobKind, blob_id
-from safekept.vault.format.index_file import encode_index
+from safekept.vault.repo.index import encode_index
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file

@@ -20,7 +20,6 @@ from safekept.vault.format.compression import (
     unpack_unpacked,
 )
 from safekept.vault.format.crypto import Key
-from safekept.vault.format.index_file import BadIndex, decode_index, encode_index
 from safekept.vault.format.pack import (
     BadPack,
     PackBuilder,
@@ -29,7 +28,7 @@ from safekept.vault.format.pack import (
     pack_size,
     read_header,
 )
-from safekept.vault.repo.index import Index
+from safekept.vault.repo.index import BadIndex, Index, decode_index, encode_index
 from safekept.vault.repo.index_cache import IndexCache
 
 KEY = Key.generate()

@@ -12,15 +12,15 @@ from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget, pin
 from safekept.vault.care.prune import GRACE, PruneRefused, carry_out, plan_prune
 from safekept.vault.errors import VaultLocked, VaultReadOnly
-from safekept.vault.format import index_file
 from safekept.vault.format import pack as pack_module
 from safekept.vault.format.blobs import BlobKind, blob_id
 from safekept.vault.format.crypto import OVERHEAD
-from safekept.vault.format.index_file import encode_index
 from safekept.vault.format.pack import PackBuilder
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.format.tree import BadTree, Node, encode_tree
 from safekept.vault.read.references import references
+from safekept.vault.repo import index as index_file
+from safekept.vault.repo.index import encode_index
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.snapshots import list_snapshots

@@ -9,8 +9,8 @@ import pytest
 
 from safekept.vault.care.policy import Policy, Span, apply_policy
 from safekept.vault.care.retention import DEFAULT_POLICIES, for_every_kind, plan_forget
+from safekept.vault.format.go_text import parse_time
 from safekept.vault.format.snapshot import Snapshot
-from safekept.vault.format.times import parse_time
 from safekept.vault.tags import KINDS
 
 HOUR = 3600 * 10**9

@@ -174,7 +174,7 @@ def test_blobs_that_were_pruned_meanwhile_are_stored_again(here, home, trusting)
 def test_index_files_rewritten_by_maintenance_do_not_cost_a_reading(here, home, trusting, monkeypatch):
     take(here, home)
     with opened(here) as repository:
-        from safekept.vault.format.index_file import encode_index
+        from safekept.vault.repo.index import encode_index
         from safekept.vault.repo.sealed_files import save_file
 
         names = [name for name, _ in repository.storage.list(FileKind.INDEX)]

@@ -8,8 +8,8 @@ import pytest
 
 from safekept.vault import tags
 from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
+from safekept.vault.format.go_text import parse_time
 from safekept.vault.format.snapshot import Snapshot
-from safekept.vault.format.times import parse_time
 from safekept.vault.snapshots import one_of_each, pick, public_id, shown
 
 DAY = 86400 * 10**9

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safekept.vault.format.quoting import json_text, quote, unquote
-from safekept.vault.format.times import format_time, parse_time
+from safekept.vault.format.go_text import format_time, json_text, parse_time, quote, unquote
 from safekept.vault.format.tree import EMPTY, BadTree, Node, decode_tree, encode_tree, go_mode, unix_mode
 
 ANY_NAME = st.binary(min_size=1, max_size=40).map(lambda raw: raw.decode("utf-8", "surrogateescape"))

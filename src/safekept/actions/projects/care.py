@@ -7,10 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from safekept.checkpoints.hermes import (
-    LegacyArchive,
-    legacy_archives,
-)
+from safekept.checkpoints.hermes import LegacyArchive, legacy_archives
 from safekept.checkpoints.project import ORPHAN, presence
 from safekept.checkpoints.state import State, read_state
 from safekept.checkpoints.store import Damage, Store, current_damage

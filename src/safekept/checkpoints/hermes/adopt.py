@@ -17,25 +17,26 @@ from safekept.core.events import Event, Listener, silent
 
 from ..checkpoint import Checkpoint, derived_checkpoint_id
 from ..project import project_id
-from ..store import meta as meta_blob
-from ..store.about import about, message, short_reason
-from ..store.meta import Meta
-from ..store.names import META, meta_name, stored_name
+from ..store import metadata as meta_blob
+from ..store.metadata import Meta, about, message, short_reason
 from ..store.object_store import ObjectStore
 from ..store.objects import (
     DIRECTORY,
     EXECUTABLE,
     FILE,
     LINK,
+    META,
     BadObject,
     decode_tree,
     encode_commit,
     encode_tree,
+    meta_name,
+    stored_name,
 )
 from ..store.pack_writer import PackWriter
 from ..store.refs import Refs
+from ..store.repository import writing
 from ..store.store import Store
-from ..store.writers import writing
 from .store import Foreign, ForeignCommit, ForeignProject, is_repository, projects_of
 
 _GITLINK = b"160000"

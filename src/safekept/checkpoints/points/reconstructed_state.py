@@ -16,8 +16,7 @@ from ..checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .attribution import marks_amid_turns
-from .rollback_journal import RollbackJournal
-from .rollback_plan import parents, substance
+from .rollback_plan import RollbackJournal, parents, substance
 
 
 class States:

@@ -15,10 +15,9 @@ from safekept.core.next_step import NextStep
 from ..checkpoint import Checkpoint, FileState, NoSuchCheckpoint
 from ..points.addressing import find_checkpoint, find_files
 from ..points.attribution import changed_by_user, marks_amid_turns
-from ..points.lost_files import Renamed, missed, vanished
+from ..points.differences import Renamed, missed, vanished
 from ..points.reconstructed_state import Absence, LeftOut, States, named_paths, reconstruct
-from ..points.rollback_journal import RollbackJournal
-from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, substance
+from ..points.rollback_plan import OWN, Left, RollbackJournal, RollbackPlan, Step, file_mode, substance
 from ..project import on_the_same_filesystem
 from ..store.store import Store
 from ..store.tree_state import TreeState
@@ -26,8 +25,7 @@ from ..take.taking import ProjectGone, TakeSettings
 from .deciding import Sides, plan_steps
 from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
-from .undo_point import UndoPoint, unheld
-from .undoing import Undoing, undoing
+from .undo_point import Undoing, UndoPoint, undoing, unheld
 
 _KEPT = "Nothing was changed"
 

@@ -14,9 +14,8 @@ from safekept.core.sqlite import SIDECARS, is_database
 from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, parents
 from ..store.store import Store
-from .letter_case import alike_names
 from .placing import Change, Print
-from .project_tree import ProjectTree
+from .project_tree import ProjectTree, alike_names
 from .proving import Damaged, Proof, checked_content, open_elsewhere, prove
 
 _ORDER = {"take": 0, "rmdir": 1, "mkdir": 2, "swap": 3, "put": 4, "set": 5}

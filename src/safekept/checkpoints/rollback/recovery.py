@@ -18,7 +18,7 @@ from safekept.core.locks import process_lock
 
 from ..checkpoint import Checkpoint
 from ..points.reconstructed_state import every_name
-from ..points.rollback_journal import RollbackJournal
+from ..points.rollback_plan import RollbackJournal
 from ..store.store import Store
 from ..take.taking import TakeSettings, take
 from .placing import Change

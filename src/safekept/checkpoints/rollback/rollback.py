@@ -19,16 +19,14 @@ from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint
-from ..points.rollback_journal import RollbackJournal
-from ..points.rollback_plan import OWN, REMOVING, Left, RollbackPlan
+from ..points.rollback_plan import OWN, REMOVING, Left, RollbackJournal, RollbackPlan
 from ..store.store import Store
 from ..take.taking import TakeSettings
 from .planning import NothingToUndo, plan_rollback, plan_undo
 from .preparing import Preparation, Prepared
 from .project_tree import ProjectTree, check_project
 from .recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
-from .run import RollbackFailed, finish, go_back, go_forward, open_up
-from .staging import stage
+from .run import RollbackFailed, finish, go_back, go_forward, open_up, stage
 
 __all__ = [
     "NothingToUndo",

@@ -13,9 +13,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..store.meta import Meta
-from ..store.names import meta_name, stored_name
-from ..store.objects import DIRECTORY, EXECUTABLE, FILE, LINK, NOTHING
+from ..store.metadata import Meta
+from ..store.objects import DIRECTORY, EXECUTABLE, FILE, LINK, NOTHING, meta_name, stored_name
 
 #: Numbers per row: change time, modification time, size, inode.
 WIDTH = 4

@@ -31,8 +31,8 @@ from ..checkpoint import (
     is_checkpoint_id,
 )
 from ..project import is_remembered, project_id, remember_place
-from .about import from_facts, from_message
 from .damage import note_damage, read_damage
+from .metadata import from_facts, from_message
 from .object_store import ObjectStore
 from .objects import BadObject, decode_commit
 from .pack_reader import BadPack

@@ -6,11 +6,10 @@ import os
 from collections.abc import Collection, Iterator
 
 from ..checkpoint import FileState, Skipped
-from . import meta as meta_blob
-from .meta import Meta
-from .names import META, real_meta_name, real_name
+from . import metadata as meta_blob
+from .metadata import Meta
 from .object_store import ObjectStore
-from .objects import DIRECTORY, LINK, NOTHING, decode_tree
+from .objects import DIRECTORY, LINK, META, NOTHING, decode_tree, real_meta_name, real_name
 
 Change = tuple[str, FileState | None, FileState | None]
 

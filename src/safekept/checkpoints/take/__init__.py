@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .protection import Protection
-    from .taking import DEFAULTS, Taken, TakeSettings, take
+    from .taking import DEFAULTS, Protection, Taken, TakeSettings, take
 
 __getattr__ = doors(
     __name__,
     {
-        "protection": "Protection",
-        "taking": "DEFAULTS TakeSettings Taken take",
+        "taking": "DEFAULTS Protection TakeSettings Taken take",
     },
 )

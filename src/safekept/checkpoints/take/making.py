@@ -16,13 +16,12 @@ from safekept.core.events import Event, Listener
 
 from ..checkpoint import NUMBERED, Checkpoint, Skipped
 from ..project import project_id
-from ..scan.cache import Cache
+from ..scan.cache import Cache, View
 from ..scan.ignore import Ignore
 from ..scan.rules import Rules
 from ..scan.trust import Trust
-from ..scan.view import View
 from ..scan.walk import TooMany, Walk
-from ..store.about import about, from_facts, git_head, message
+from ..store.metadata import about, from_facts, git_head, message
 from ..store.objects import DIRECTORY, FILE, NOTHING, encode_commit, encode_tree
 from ..store.pack_writer import PackWriter
 from ..store.store import Store

@@ -19,12 +19,12 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import quick_write, write_all
 
 from ..checkpoint import Skipped
+from ..scan.cache import View
 from ..scan.content import log_mark, sidecar_of
 from ..scan.folder import ABSENT, CODE_OF, DATABASE, PLAIN, STORED, SYMLINK, UNSURE, WIDTH, Folder
 from ..scan.rules import Rules
-from ..scan.view import View
 from ..scan.walk import DIRECTORY_FLAGS
-from ..store.meta import escape, unescape
+from ..store.metadata import escape, unescape
 from ..store.objects import NOTHING
 from ..store.store import Store
 

@@ -11,18 +11,19 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import private_directory
 from safekept.core.locks import AlreadyRunning, process_lock
 
-from ..checkpoint import Checkpoint, new_checkpoint_id, time_after
+from ..checkpoint import Checkpoint, Skipped, new_checkpoint_id, time_after
 from ..project import project_id
-from ..store.about import short_reason
+from ..store.metadata import short_reason
 from ..store.pack_writer import WriteFailed
+from ..store.repository import writing
 from ..store.store import Store
-from ..store.writers import writing
 from .making import Making
 from .taken import DEFAULTS, ProjectGone, Taken, TakeSettings, TooManyFiles, project_gone, store_unusable
 
@@ -123,3 +124,37 @@ def _open(store: Store, project: str, nothing: bool) -> int:
         return os.open(empty, flags)
     except OSError as error:
         raise store_unusable(store.directory, error) from error
+
+
+# What one call before or after an agent's change came to; what went wrong is a part of it.
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that is not protected, and why."""
+
+    project: str
+    code: str
+    what: str
+
+
+@dataclass(slots=True)
+class Protection:
+    """What one call came to."""
+
+    taken: list[Taken] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)  # named, and not covered
+    failures: list[Failure] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)  # sentences for the user, each given once
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was named is in a checkpoint."""
+        return not self.failures and not self.skipped
+
+
+def failure_of(project: str, error: Exception) -> Failure:
+    """An error as something that is not protected."""
+    if isinstance(error, SafekeptError):
+        return Failure(project, error.code, error.what)
+    return Failure(project, "internal-error", f"{type(error).__name__}: {error}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ..scan.cache import View
 from ..scan.folder import ABSENT, STORED, Folder
-from ..scan.view import View
-from ..store import meta as meta_blob
-from ..store.names import META
-from ..store.objects import FILE, NOTHING, encode_tree, object_id
+from ..store import metadata as meta_blob
+from ..store.objects import FILE, META, NOTHING, encode_tree, object_id
 from ..store.pack_writer import PackWriter
 
 

@@ -5,23 +5,21 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .dropping import Dropped, bring_back, dropped
+    from .dropping import Dropped, Soundness, bring_back, dropped
     from .last_run import Upkeep, read_upkeep
     from .maintenance import Attended, MaintenanceSettings, run_maintenance, start_if_due
     from .retention import Drop, Limits, ProjectPoints, RetentionPlan
     from .size import StoreSize, measure
-    from .soundness import Soundness
     from .surveying import make_plan, survey
 
 __getattr__ = doors(
     __name__,
     {
-        "dropping": "Dropped bring_back dropped",
+        "dropping": "Dropped Soundness bring_back dropped",
         "last_run": "Upkeep read_upkeep",
         "maintenance": "Attended MaintenanceSettings run_maintenance start_if_due",
         "retention": "Drop Limits ProjectPoints RetentionPlan",
         "size": "StoreSize measure",
-        "soundness": "Soundness",
         "surveying": "make_plan survey",
     },
 )

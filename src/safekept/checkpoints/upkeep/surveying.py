@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from safekept.core.locks import lock_is_held
 
 from ..checkpoint import Checkpoint
-from ..points.rollback_journal import RollbackJournal
+from ..points.rollback_plan import RollbackJournal
 from ..project import LIVE, presence, remember_place
 from ..state import read_state
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject
 from ..store.store import Store
-from .inventory import take_inventory
-from .reach import Reach, weigh
+from .inventory import Reach, take_inventory, weigh
 from .retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
 from .size import measure
 

@@ -25,10 +25,17 @@ from ..store.git import run_git
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject
 from ..store.quarantine import Quarantine
-from ..store.writers import nobody_writes
-from .inventory import Inventory, Pack, read_pack_index, take_inventory
-from .reach import Reach
-from .repack import RepackPlan, plan_repack, whole_files_only
+from ..store.repository import nobody_writes
+from .inventory import (
+    Inventory,
+    Pack,
+    Reach,
+    RepackPlan,
+    plan_repack,
+    read_pack_index,
+    take_inventory,
+    whole_files_only,
+)
 from .size import fan_outs
 
 #: What `git` left behind is swept when it is older than this, and no writer was seen since it was.

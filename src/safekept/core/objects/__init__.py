@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from safekept.core.doors import doors
+from ..doors import doors
 
 if TYPE_CHECKING:
     from .address import Options, is_address, open_objects

@@ -6,7 +6,7 @@ Known by their header, not by their name. See `pin` for how each state of a data
 
 from typing import TYPE_CHECKING
 
-from safekept.core.doors import doors
+from ..doors import doors
 
 if TYPE_CHECKING:
     from .capture import CaptureOptions, look

@@ -13,22 +13,73 @@ import pickle
 import pkgutil
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
+from safekept.core.agents.homes import locate_home, recognise_home
 from safekept.core.entries import Entry, Remark
 from safekept.core.events import Event
 from safekept.core.owner import Line, become, raised_from, said_of
 from safekept.core.sqlite import CaptureOptions
 
+from ..landing.area import existing_areas
 from ..landing.plan import LandingPlan
+from ..landing.recovery import expire, landings, leftovers, recover
+from ..landing.swap.moving import discard
 from ..landing.targets import Targets
+from ..landing.undoing import plan_undo, undo
 from ..layout.layout import Layout
+from ..layout.places import check_home, find_home
 from ..scan.scanning import Scan, Selection
-from .plans import plan_out
-from .wire import Contents, entry_in, entry_out, facts_in, remarks_out
+from .wire import Contents, entry_in, entry_out, facts_in, plan_out, remarks_out
+
+# What root may have done in a home by a word: paths and numbers in, plain values out.
+
+
+def _locate(
+    home: str,
+    layout: Layout | None,
+    layouts: Mapping[str, Layout],
+    environment: Mapping[str, str],
+    user_home: str,
+    existing: bool,
+) -> list[str]:
+    """The home that is meant, links resolved, and the name of its layout; as `UserContext.locate` does."""
+    if not home:
+        assert layout is not None
+        find = find_home if existing else locate_home
+        return [find(layout, environment, user_home), layout.name]
+    home = os.path.realpath(home)
+    chosen = layout or layouts[recognise_home(home, layouts) or "generic"]
+    if existing:
+        check_home(home, chosen)
+    return [home, chosen.name]
+
+
+def _empty(path: str) -> None:
+    """Take away what is in a directory."""
+    for name in os.listdir(path):
+        discard(os.path.join(path, name))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "locate": _locate,
+    "is_directory": os.path.isdir,
+    "names": lambda path: sorted(os.listdir(path)),
+    "areas": lambda home: [area.path for area in existing_areas(home)],
+    "recover": lambda home, wait: [one.as_dict() for one in recover(home, wait)],
+    "landings": lambda home: [
+        {**past.as_dict(), "directory": past.directory.path} for past in landings(home)
+    ],
+    "empty": _empty,
+    "expire": expire,
+    "leftovers": lambda home: [one.as_dict() for one in leftovers(home)],
+    "plan_undo": lambda home, operation: plan_undo(home, operation).as_dict(),
+    "undo": lambda home, operation, deadline: undo(home, operation, deadline=deadline).as_dict(),
+}
+
 
 _TOGETHER = 500
 #: What is loaded only when it is needed, and can no longer be found once the rights are gone.
@@ -86,7 +137,6 @@ class Server:
 
     def on_do(self, function: str, arguments: list[Any], named: Mapping[str, Any]) -> tuple[Any, bytes]:
         """One of the plain functions: paths and numbers in, plain values out."""
-        from .plain import FUNCTIONS
 
         return FUNCTIONS[function](*arguments, **named), b""
 

@@ -15,7 +15,7 @@ from safekept.core.entries import DatabaseFacts, EntryLost, Outcome
 from safekept.core.sqlite.format import HEADER
 
 from ..scan.content import FLAGS, amount
-from ..scan.headers import HeaderReader
+from ..scan.databases import HeaderReader
 from .home_loss import Examination, HomeLoss
 from .losses import Shrinkage
 

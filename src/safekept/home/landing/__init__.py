@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from .area import LandingNotPermitted, existing_areas, is_area, not_permitted, owner_of
     from .items import Item, database_of, refuse_empty
     from .landing import Landed, land
-    from .leftover import Leftover, leftovers
     from .plan import LandingPlan, existing, plan_landing
     from .record import Root
-    from .recovery import PastLanding, Recovered, expire, landings, recover
+    from .recovery import Leftover, PastLanding, Recovered, expire, landings, leftovers, recover
     from .removals import Removals
     from .stage.proving import TRY_OLDER
-    from .swap.holding import HeldDatabase, describe, who_holds
     from .swap.moving import discard
+    from .swap.obstacles import HeldDatabase, describe, who_holds
     from .targets import Targets, UnsafeTarget
     from .undoing import LandingUndo, NothingToUndo, UndoNotPossible, plan_undo, undo
 
@@ -29,14 +28,13 @@ __getattr__ = doors(
         "area": "LandingNotPermitted existing_areas is_area not_permitted owner_of",
         "items": "Item database_of refuse_empty",
         "landing": "Landed land",
-        "leftover": "Leftover leftovers",
         "plan": "LandingPlan existing plan_landing",
         "record": "Root",
-        "recovery": "PastLanding Recovered expire landings recover",
+        "recovery": "Leftover PastLanding Recovered expire landings leftovers recover",
         "removals": "Removals",
         "stage.proving": "TRY_OLDER",
-        "swap.holding": "HeldDatabase describe who_holds",
         "swap.moving": "discard",
+        "swap.obstacles": "HeldDatabase describe who_holds",
         "targets": "Targets UnsafeTarget",
         "undoing": "LandingUndo NothingToUndo UndoNotPossible plan_undo undo",
     },

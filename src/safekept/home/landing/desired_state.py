@@ -18,8 +18,15 @@ from safekept.core.sqlite import SIDECARS
 from .landing_trees import LandingTrees
 from .record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, Step
 from .stage.comparing import same_content, untouched
-from .swap.holding import is_database_file, refuse_held, who_holds, why_not_poured
-from .swap.mounts import mount_points, mounted_at, refuse_mount
+from .swap.obstacles import (
+    is_database_file,
+    mount_points,
+    mounted_at,
+    refuse_held,
+    refuse_mount,
+    who_holds,
+    why_not_poured,
+)
 from .tree import Tree, through_link
 
 Place = tuple[int, str]

@@ -25,8 +25,7 @@ from .items import Item, collect, database_of
 from .record import Root
 from .removals import Removals, find_removals, never
 from .stage.comparing import already_there
-from .swap.holding import describe, is_database_file, who_holds
-from .swap.mounts import mount_points, mount_sentence
+from .swap.obstacles import describe, is_database_file, mount_points, mount_sentence, who_holds
 from .targets import Places, Targets
 from .tree import LandingThroughLink, StillTree, Tree
 

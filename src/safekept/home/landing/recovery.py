@@ -11,13 +11,39 @@ import time
 from dataclasses import dataclass, field
 
 from safekept.core.errors import BAD_SHAPE
-from safekept.core.locks import AlreadyRunning
+from safekept.core.locks import AlreadyRunning, lock_is_held
 from safekept.core.owner import foreign_owner
 
 from ..owner import worker_for
 from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, not_permitted, real_home
 from .record import LandingRecord, read_header
 from .swap.takeback import LandingNotTakenBack, take_back
+
+# What a killed landing left behind, seen without touching it: for whoever reports and does not mend.
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A landing that was cut off; the next command that changes this home makes it right."""
+
+    operation: str
+    half_way: bool  # the home is neither as it was nor as it was to be; else only litter is left
+    place: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {"operation": self.operation, "half_way": self.half_way, "place": self.place}
+
+
+def leftovers(home: str) -> list[Leftover]:
+    """Landings of this home that were begun and not ended, by processes that are gone."""
+    if (worker := worker_for(home)) is not None:
+        return [Leftover(**one) for one in worker.do("leftovers", home)]
+    found = []
+    for area in existing_areas(home):
+        begun = [one for one in area.all() if one.state in ("", INTENT)]
+        if begun and not lock_is_held(os.path.join(area.path, "lock")):
+            found += [Leftover(one.operation, one.state == INTENT, one.path) for one in begun]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

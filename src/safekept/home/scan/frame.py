@@ -10,8 +10,42 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 
-from ..layout.patterns import Node
+from ..layout.layout import Layout
+from ..layout.patterns import Matcher, Node
+from ..layout.rules import Proven
 from .selection import Standing, Verdict
+
+# Whether a tree proves to be one that can be rebuilt: the looks on disk behind a rule.
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def holds(proven: Proven, layout: Layout, path: str, directory: int) -> bool:
+    """Whether a directory that has the telling file is really what that file says."""
+    if proven.beneath is not None:
+        below = Matcher((place, True) for place in layout.everywhere(proven.beneath))
+        if not below.covers(os.path.dirname(path), directory=True):
+            return False
+    return not proven.signature or _begins(directory, proven.contains, proven.signature)
+
+
+def stands(full: str, proof: tuple[str, ...]) -> bool:
+    """Whether one of the paths that a rule asks for exists below a directory."""
+    return any(os.path.lexists(os.path.join(full, one)) for one in proof)
+
+
+def _begins(directory: int, name: str, signature: bytes) -> bool:
+    try:
+        descriptor = os.open(name, _FLAGS, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        return os.read(descriptor, len(signature)) == signature
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
 
 # Counting what a rule left out: honest, and never costly. A code clone of a hundred thousand files is
 # not worth walking only to say how many there are. The count stops after a moment and then says "at

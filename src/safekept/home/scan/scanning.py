@@ -19,9 +19,9 @@ from ..census import Census
 from ..layout.layout import Layout
 from ..layout.places import check_home
 from ..owner import users_home, worker_for
-from .external import Place, external_places
-from .headers import HeaderReader
+from .databases import HeaderReader
 from .opener import Opener
+from .outside import Place, external_places
 from .selection import Judge, Selection
 from .walk import Setting, Walk
 

@@ -21,13 +21,11 @@ from safekept.core.events import Event, Listener
 from ..census import Census
 from ..layout.layout import Layout
 from ..layout.rules import Count
-from .frame import Frame, Tally, close, directory_entry, owed
-from .headers import HeaderReader
-from .links import Link
+from .databases import ORPHAN_REASON, SUFFIXES, HeaderReader, is_sidecar, main_of, sidecars_of
+from .frame import Frame, Tally, close, directory_entry, holds, owed, stands
 from .opener import HEADER, Opener, Opening
-from .proofs import holds, stands
+from .outside import Link
 from .selection import KEPT_HERE, Judge, Standing, Verdict
-from .sidecars import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of, sidecars_of
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = attrgetter("name")

@@ -6,7 +6,7 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .checking import check
-    from .findings import Report
+    from .damage import Report
     from .forgetting import SnapshotPinned, forget, forget_by_policy, mark_proven, pin, unforget, unpin
     from .policy import Policy, Span
     from .prune import GRACE, Pruned, PrunePlan, carry_out, plan_prune
@@ -17,7 +17,7 @@ __getattr__ = doors(
     __name__,
     {
         "checking": "check",
-        "findings": "Report",
+        "damage": "Report",
         "forgetting": "SnapshotPinned forget forget_by_policy mark_proven pin unforget unpin",
         "policy": "Policy Span",
         "prune": "GRACE PrunePlan Pruned carry_out plan_prune",

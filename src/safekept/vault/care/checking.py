@@ -24,8 +24,7 @@ from ..repo.keys import BadKeyFile, read_key_files
 from ..repo.lock_file import read_locks
 from ..snapshots import list_snapshots
 from ..storage.base import FileKind, NotStored, stored_name
-from .checking_trees import TreeCheck
-from .findings import Report
+from .damage import Report, TreeCheck
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository

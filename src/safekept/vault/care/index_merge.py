@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener, silent
 
-from ..format import index_file
 from ..format.blobs import PackEntry
-from ..format.index_file import Packs, encode_index
+from ..repo import index as index_file
+from ..repo.index import Packs, encode_index
 from ..repo.locks import Lock
 from ..repo.sealed_files import save_file
 from ..storage.base import FileKind

@@ -17,10 +17,10 @@ from safekept.core.next_step import NextStep, Step
 from safekept.core.trash import GRACE
 
 from ..errors import VaultDamaged
-from ..format import index_file
 from ..format.blobs import BlobKind, PackEntry
 from ..format.snapshot import Snapshot
 from ..read.references import used_blobs
+from ..repo import index as index_file
 from ..repo.index import Index
 from ..snapshots import one_of_each, public_id
 from ..storage.base import FileKind, NotStored, stored_name

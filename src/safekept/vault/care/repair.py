@@ -19,12 +19,11 @@ from safekept.core.events import Event, Listener, silent
 from ..errors import VaultDamaged
 from ..format.blobs import PackEntry
 from ..format.pack import BadPack, pack_size
-from ..repo.index import Index
+from ..repo.index import Index, load_header
 from ..repo.locks import Lock
 from ..repo.packer import Packer
-from ..repo.unindexed import load_header
 from ..storage.base import FileKind, NotStored
-from .findings import Report
+from .damage import Report
 from .index_merge import IndexWriter, merge_indexes
 from .repack import sound_blobs
 

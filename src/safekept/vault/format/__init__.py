@@ -6,18 +6,16 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .blobs import BlobKind
-    from .quoting import quote, unquote
+    from .go_text import format_time, quote, unquote
     from .snapshot import Snapshot
-    from .times import format_time
     from .tree import Node
 
 __getattr__ = doors(
     __name__,
     {
         "blobs": "BlobKind",
-        "quoting": "quote unquote",
+        "go_text": "format_time quote unquote",
         "snapshot": "Snapshot",
-        "times": "format_time",
         "tree": "Node",
     },
 )

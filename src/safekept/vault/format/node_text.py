@@ -11,8 +11,7 @@ import os
 import pwd
 
 from .blobs import ID
-from .quoting import json_text, quote
-from .times import format_time
+from .go_text import format_time, json_text, quote
 from .tree import Node, encode_node
 
 _DIGITS = len("2026-11-15T09:10:44")

@@ -14,8 +14,7 @@ from typing import Any
 from safekept.core.errors import BAD_SHAPE
 
 from .blobs import ID
-from .quoting import json_text
-from .times import format_time, parse_time
+from .go_text import format_time, json_text, parse_time
 
 _KNOWN = (
     "time",

@@ -17,8 +17,7 @@ from safekept.core.next_step import NextStep
 
 from ..errors import VaultDamaged
 from ..format.snapshot import BadSnapshot, Snapshot
-from ..repo.identity import Identity
-from ..repo.lock_file import locked_by, read_locks
+from ..repo.lock_file import Identity, locked_by, read_locks
 from ..repo.sealed_files import load_file
 from ..snapshots import list_snapshots, public_id
 from ..storage.base import FileKind, NotStored, Storage

@@ -17,8 +17,7 @@ from safekept.core.entries import CHUNK, BytesContent, Content, DatabaseFacts, E
 from ..errors import VaultDamaged
 from ..format.snapshot import Snapshot
 from ..format.tree import Node
-from .reader import StoredContent, has_bytes, holes_of, walk
-from .small_files import SmallFiles
+from .reader import SmallFiles, StoredContent, has_bytes, holes_of, walk
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository

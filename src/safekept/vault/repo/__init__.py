@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from .lock_file import LockFile, read_locks
     from .locks import Lock, unlock
     from .opening import no_config, refuse_taken
-    from .presence import find_lost_packs
     from .repository import Repository
+    from .saver import find_lost_packs
 
 __getattr__ = doors(
     __name__,
     {
-        "keys": "FOR_PASSPHRASE BadKeyFile KeyFile Secret check_secret generate_secret",
+        "keys": "BadKeyFile FOR_PASSPHRASE KeyFile Secret check_secret generate_secret",
         "lock_file": "LockFile read_locks",
         "locks": "Lock unlock",
         "opening": "no_config refuse_taken",
-        "presence": "find_lost_packs",
         "repository": "Repository",
+        "saver": "find_lost_packs",
     },
 )

@@ -9,13 +9,19 @@ cut is doubted: what it holds may still be read where that is possible, but does
 
 from __future__ import annotations
 
+import json
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
+from safekept.core.errors import BAD_SHAPE
+
+from ..errors import VaultDamaged
 from ..format.blobs import ID, BlobKind, Location, PackEntry
-from ..format.pack import pack_size
+from ..format.crypto import OVERHEAD, Key
+from ..format.pack import BadPack, header_span, pack_size, read_header
+from ..storage.base import FileKind, NotStored, Storage
 
 RECORD = struct.Struct(">32sIIII")  # id, pack number and kind, offset, length, plain length
 _PLACE = struct.Struct(">IIII")
@@ -192,3 +198,81 @@ def fan_out(records: bytes) -> array[int]:
 def _entry(blob: bytes, place: int, offset: int, length: int, plain: int) -> PackEntry:
     kind = BlobKind.TREE if place & _TREE else BlobKind.DATA
     return PackEntry(kind, blob[:ID], offset, length, plain)
+
+
+# Index files: which pack holds which blobs, as JSON, sealed and compressed. One entry for each pack, in
+# one file only: restic 0.19 calls anything else an error.
+
+#: A file is written when it holds this many blobs …
+MOST_BLOBS = 50_000
+#: … or when its oldest pack has waited this long: what a killed first snapshot can build on.
+LONGEST_WAIT = 60.0
+
+Packs = list[tuple[bytes, list[PackEntry]]]
+_LIMIT = 1 << 32
+_KINDS = {"data": BlobKind.DATA, "tree": BlobKind.TREE}
+
+
+class BadIndex(Exception):
+    """Text that is not an index file."""
+
+
+def encode_index(packs: Sequence[tuple[bytes, Sequence[PackEntry]]]) -> bytes:
+    """Go's form: no spaces, the fields in restic's order, a newline at the end."""
+    parts = []
+    for pack, entries in packs:
+        blobs = ",".join(
+            f'{{"id":"{entry.id.hex()}","type":"{entry.kind.value}","offset":{entry.offset},'
+            f'"length":{entry.length}' + (f',"uncompressed_length":{entry.plain}}}' if entry.plain else "}")
+            for entry in entries
+        )
+        parts.append(f'{{"id":"{pack.hex()}","blobs":[{blobs}]}}')
+    return f'{{"packs":[{",".join(parts)}]}}\n'.encode()
+
+
+def decode_index(text: bytes) -> Packs:
+    """The packs that an index file names; others' additions (`packs_to_delete`) are passed over."""
+    try:
+        found: Packs = []
+        for pack in json.loads(text)["packs"] or ():
+            entries = []
+            for blob in pack["blobs"] or ():
+                identity = bytes.fromhex(blob["id"])
+                offset, length = blob["offset"], blob["length"]
+                plain = blob.get("uncompressed_length", 0)
+                fits = 0 <= offset < _LIMIT and OVERHEAD <= length < _LIMIT and 0 <= plain < _LIMIT
+                if not fits or len(identity) != ID:
+                    raise BadIndex("it names a blob that cannot be")
+                entries.append(PackEntry(_KINDS[blob["type"]], identity, offset, length, plain))
+            name = bytes.fromhex(pack["id"])
+            if len(name) != ID:
+                raise BadIndex("it names a pack that cannot be")
+            found.append((name, entries))
+    except BAD_SHAPE as error:
+        raise BadIndex(f"not an index: {error}") from error
+    return found
+
+
+# Packs that no index names: what they hold is read from their own headers. They are what an interrupted
+# snapshot left, or what a lost index file named. Their blobs are sound and may be read; they do not
+# count as stored.
+
+_GUESS = 64 << 10  # most headers are read with one read
+
+
+def unindexed_packs(storage: Storage, key: Key, index: Index) -> Iterator[tuple[bytes, list[PackEntry]]]:
+    for name, size in storage.list(FileKind.PACK):
+        if not index.has_pack(bytes.fromhex(name)):
+            try:
+                yield bytes.fromhex(name), load_header(storage, key, name, size)
+            except (BadPack, NotStored, VaultDamaged):
+                continue
+
+
+def load_header(storage: Storage, key: Key, name: str, size: int) -> list[PackEntry]:
+    """The blobs that a pack's own header names; BadPack where it has none that can be read."""
+    tail = storage.read(FileKind.PACK, name, max(0, size - _GUESS), _GUESS)
+    span = header_span(tail, size)
+    if span > len(tail):
+        tail = storage.read(FileKind.PACK, name, size - span, span)
+    return read_header(key, tail, size)

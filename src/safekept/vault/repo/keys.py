@@ -19,7 +19,7 @@ from safekept.core.errors import BAD_SHAPE
 
 from ..errors import VaultDamaged
 from ..format.crypto import Key, Unauthentic
-from ..format.times import format_time
+from ..format.go_text import format_time
 from ..storage.base import FileKind, NotStored, Storage
 
 MOST_KEYS = 20  # restic tries no more either

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,11 +21,29 @@ from safekept.core.processes.process import boot, process_space, surely_gone, up
 
 from ..errors import VaultDamaged, VaultLocked
 from ..format.crypto import Key
-from ..format.quoting import json_text
-from ..format.times import format_time, parse_time
+from ..format.go_text import format_time, json_text, parse_time
 from ..storage.base import FileKind, NotStored, Storage
-from .identity import Identity
 from .sealed_files import load_file
+
+# Who works on a vault: written into keys, locks and snapshots.
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    hostname: str
+    username: str
+    uid: int
+    gid: int
+
+    @classmethod
+    def of_this_process(cls) -> Identity:
+        uid = os.getuid()
+        try:
+            username = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            username = ""
+        return cls(os.uname().nodename, username, uid, os.getgid())
+
 
 STALE = 30 * 60.0  # seconds without a refresh, as restic counts
 

@@ -21,8 +21,8 @@ from ..errors import (
 from ..format.config import READABLE, BadConfig, Config
 from ..format.crypto import Key, Unauthentic
 from ..storage.base import AlreadyStored, FileKind, NotStored, Storage
-from .identity import Identity
 from .keys import BadKeyFile, Cost, KeyFile, Secret, check_secret, make_key_file, read_key_files
+from .lock_file import Identity
 
 
 def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tuple[Key, Config, str]:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 from safekept.core.worker import Worker
 
 from ..format.blobs import BlobKind, PackEntry
-from ..format.index_file import LONGEST_WAIT, MOST_BLOBS, encode_index
 from ..format.pack import PackBuilder
 from ..storage.base import FileKind
-from .index import Index
+from .index import LONGEST_WAIT, MOST_BLOBS, Index, encode_index
 from .sealed_files import save_file
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ from ..errors import KeyInUse, NoSuchKey, VaultDamaged, VaultReadOnly
 from ..format.blobs import BlobKind, Location
 from ..format.config import Config
 from ..format.crypto import Key
-from ..format.index_file import BadIndex, Packs, decode_index
 from ..format.snapshot import BadSnapshot, Snapshot
 from ..format.tree import BadTree, Node, Tree, decode_tree, find_node
 from ..storage.base import FileKind, NotStored, Storage, stored_name
-from .index import Index
+from .index import BadIndex, Index, Packs, decode_index, unindexed_packs
 from .index_cache import IndexCache
 from .keys import BadKeyFile, Cost, KeyFile, Secret, read_key_files
 from .loader import BlobLoader
@@ -27,7 +26,6 @@ from .locks import Lock, acquire
 from .opening import add_key_file, make_vault, open_vault
 from .saver import BlobSaver
 from .sealed_files import load_file, save_file
-from .unindexed import unindexed_packs
 
 _STALE_CACHE = 16  # index files that are read beside the cache before it is written anew
 

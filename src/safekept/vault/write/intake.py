@@ -15,9 +15,8 @@ from safekept.core.entries import Entry, EntryLost, Kind, Source
 from safekept.core.events import Event, Listener
 
 from ..repo.saver import BlobSaver
-from .account import Account, StoredDatabase
 from .chunks import store_content
-from .databases import DatabaseIntake, Reread, database_item, stamps
+from .databases import Account, DatabaseIntake, Reread, StoredDatabase, database_item, stamps
 from .memory import RACY_NS, KnownDatabase, KnownDirectory, Mark, Memory, all_stored, encode_marks, mark
 from .trees import Directory, Item, TreeWriter
 

@@ -18,14 +18,13 @@ from safekept import __version__
 from safekept.core.entries import BytesContent, Source
 from safekept.core.events import Listener, silent
 
+from ..format.go_text import format_time
 from ..format.snapshot import Snapshot
-from ..format.times import format_time
-from ..repo.identity import Identity
+from ..repo.lock_file import Identity
 from ..repo.locks import Lock
 from ..repo.saver import BlobSaver
-from .account import Account
 from .chunks import store_content
-from .databases import Reread
+from .databases import Account, Reread
 from .intake import Intake
 from .memory import About, Memory, all_stored
 

@@ -18,7 +18,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.sqlite.format import FULL, connect, error_code
 from safekept.core.worker import Worker
 
-from ..swap.journal_mode import mode_of_file, set_mode
+from ..swap.in_place_restore import mode_of_file, set_mode
 from .staging import Staged, Staging
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 
 from safekept.core.entries import Remark
 from safekept.core.events import Event, Listener
@@ -21,12 +22,55 @@ from safekept.core.sqlite import SIDECARS
 from ..area import LANDED
 from ..desired_state import Place, Steps, home_changed
 from ..landing_trees import LandingTrees
-from ..record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, append_note
-from .directory_metadata import open_up, set_directory
-from .holding import refuse_held, who_holds
+from ..record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, LandingRecord, Step, append_note
+from ..tree import Tree
 from .in_place_restore import pour
-from .mounts import refuse_mount
 from .moving import copy, copy_beside, link, move, name_it, remove, rename
+from .obstacles import refuse_held, refuse_mount, who_holds
+
+# The outside of directories: their modes and times, opened up for the work and set at its end.
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_up(ground: LandingTrees, directories: Iterable[DirectoryBefore]) -> dict[tuple[int, str], int]:
+    """Let the owner write into read-only directories; returns the modes to put back."""
+    opened: dict[tuple[int, str], int] = {}
+    if os.geteuid() == 0:
+        return opened
+    for before in directories:
+        if before.mode & 0o300 != 0o300:
+            set_directory(ground.targets[before.root], before.path, before.mode | 0o300, None)
+            opened[before.root, before.path] = before.mode
+    return opened
+
+
+def set_directory(tree: Tree, path: str, mode: int, mtime_ns: int | None) -> None:
+    """Set mode and time of a directory; one that is gone meanwhile is passed over."""
+    try:
+        descriptor = tree.directory(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    # The walking descriptor cannot be changed through; its name in /proc can, and is not a link.
+    name = f"/proc/self/fd/{descriptor}"
+    if not os.path.exists(name):
+        parent, last = tree.parent(path)
+        descriptor = os.open(last, _DIRECTORY, dir_fd=parent)
+        try:
+            _set(descriptor, mode, mtime_ns)
+        finally:
+            os.close(descriptor)
+        return
+    _set(name, mode, mtime_ns)
+
+
+def _set(place: int | str, mode: int, mtime_ns: int | None) -> None:
+    facts = os.stat(place)
+    if stat.S_IMODE(facts.st_mode) != mode:
+        os.chmod(place, mode)
+    if mtime_ns is not None and facts.st_mtime_ns != mtime_ns:
+        os.utime(place, ns=(facts.st_atime_ns, mtime_ns))
+
 
 _EVENTS_EVERY = 500
 #: A directory that stays: somebody else's things are in it, or a disk is mounted there; or it is gone.

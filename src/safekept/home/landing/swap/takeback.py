@@ -25,10 +25,10 @@ from safekept.core.sqlite import SIDECARS, restore_into
 from ..area import TAKEN_BACK, LandingDirectory
 from ..landing_trees import LandingTrees
 from ..record import AWAY, MAKE, POUR, PUT, LandingRecord, Step, read_record
-from .directory_metadata import open_up, set_directory
-from .holding import who_holds
 from .in_place_restore import fold_copy, keep_present, pour_back
 from .moving import beside, copy, link, move, remove, same_thing
+from .obstacles import who_holds
+from .swap import open_up, set_directory
 
 #: How often a step is taken back in a home where directories come and go at that very moment.
 _ATTEMPTS = 5
