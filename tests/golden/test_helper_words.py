@@ -32,6 +32,7 @@ def given(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_without_one_it_says_so_and_stopping_is_no_error(say, user):
     assert say("helper").out == "No helper runs; the next hook starts one where it may\n"
     assert json.loads(say("helper", "status", "--json").out) == {
+        "version": 1,
         "directory": user.directory,
         "running": False,
         "wanted": True,
@@ -42,7 +43,11 @@ def test_without_one_it_says_so_and_stopping_is_no_error(say, user):
         "current": None,
     }
     assert (say("helper", "stop").code, say("helper", "stop").out) == (0, "No helper runs\n")
-    assert json.loads(say("helper", "stop", "--json").out) == {"stopped": False, "process": None}
+    assert json.loads(say("helper", "stop", "--json").out) == {
+        "version": 1,
+        "stopped": False,
+        "process": None,
+    }
 
 
 def test_where_it_is_not_wanted_that_is_said(say, monkeypatch):

@@ -40,7 +40,9 @@ def run(safekept, *words: str, code: int = 0) -> dict[str, object]:
     result = safekept(*words, "--json")
     assert result.returncode == code, (result.stdout, result.stderr)
     assert result.stderr == ""
-    return json.loads(result.stdout)
+    document = json.loads(result.stdout)
+    assert document.pop("version") == 1
+    return document
 
 
 def test_backup(safekept, home, documented):

@@ -191,7 +191,12 @@ def test_a_journal_that_cannot_be_read_is_an_error_with_advice_and_status_goes_o
 def test_an_empty_journal_says_so(tmp_path, monkeypatch):
     say = spoken(monkeypatch, str(tmp_path))
     assert say("log").out == "Nothing was done yet\n"
-    assert json.loads(say("log", "--json").out) == {"operations": [], "more": False, "unreadable_lines": 0}
+    assert json.loads(say("log", "--json").out) == {
+        "version": 1,
+        "operations": [],
+        "more": False,
+        "unreadable_lines": 0,
+    }
 
 
 def test_what_was_begun_and_never_ended_is_told_by_its_process(busy):

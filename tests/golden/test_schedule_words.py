@@ -61,7 +61,7 @@ def test_a_run_as_json_is_one_document(say):
     document = json.loads(say("schedule", "run", "--json").out)
     assert document["state"] == "done"
     assert [step["state"] for step in document["steps"]] == ["done"]
-    assert set(document) == {"operation", "started", "state", "seconds", "steps", "next"}
+    assert set(document) == {"version", "operation", "started", "state", "seconds", "steps", "next"}
 
 
 def test_a_failed_snapshot_is_exit_code_1_and_not_quiet(say, user):

@@ -6,7 +6,6 @@ document and nothing else. Colour only at a terminal, and never where NO_COLOR i
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -21,6 +20,8 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.next_step import PROGRAM, NextStep, Step, step_text
 from safekept.core.spelling import shell_word, shown
+
+from .documents import document_text
 
 
 def size_text(count: float) -> str:
@@ -116,7 +117,7 @@ class Console:
 
     def json(self, document: Mapping[str, object], indent: int | None = 2) -> str:
         """A document with the commands in it as they are to be typed."""
-        return json.dumps(document, indent=indent, default=self._spelled)
+        return document_text(document, indent, self._spelled)
 
     def _spelled(self, value: object) -> str:
         if isinstance(value, NextStep):
@@ -179,7 +180,7 @@ class Console:
         """What happened, what was kept safe, what to do next."""
         self.finish()
         if self.as_json:
-            click.echo(json.dumps({"error": error.as_dict(self.program)}, indent=2))
+            click.echo(document_text({"error": error.as_dict(self.program)}))
             return
         click.echo(error_text(error, self.program), err=True)
 
@@ -191,7 +192,7 @@ class Console:
     def usage(self, error: click.UsageError) -> None:
         command = error.ctx.command_path if error.ctx else "safekept"
         if self.as_json:
-            click.echo(json.dumps({"error": {"code": "usage", "what": error.format_message()}}, indent=2))
+            click.echo(document_text({"error": {"code": "usage", "what": error.format_message()}}))
             return
         click.echo(f"{styled('error', fg='red', bold=True)}: usage", err=True)
         click.echo(self.runnable(f"  {error.format_message()}\n"), err=True)

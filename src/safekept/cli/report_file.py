@@ -6,7 +6,6 @@ given to a file, which would take `/dev/null` from everybody.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, write_all
 
 from .console import path_text
+from .documents import document_text
 
 #: Here names stand for devices and open files, also where a regular file is behind one.
 _OF_THE_SYSTEM = ("/dev", "/proc")
@@ -38,7 +38,7 @@ def refuse_unwritable(report: str, otherwise: str) -> str:
 
 def write_report_file(path: str, document: Mapping[str, object], say: Callable[[str], None]) -> None:
     """What it tells of has happened by now, so a report that cannot be written is said and no more."""
-    data = json.dumps(document, indent=1).encode() + b"\n"
+    data = document_text(document, 1).encode() + b"\n"
     try:
         if _is_stream(path):
             _pour(path, data)

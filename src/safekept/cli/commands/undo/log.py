@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...console import Console, count_text, path_text, size_text, time_text
+from ...documents import document_text
 from ...options import start
 from ...screen import Screen, width
 from ...words.remarks import census_lines
@@ -105,7 +106,8 @@ def _show_all(console: Console, log: Log, asked: list[str]) -> None:
 
 def _write_document(log: Log) -> None:
     """One document, written as it is read: a journal may be longer than memory."""
-    start = '{"operations": ['
+    beginning = document_text({}, None)
+    start = f'{beginning[:-1]}, "operations": ['
     for one in log.operations:
         click.echo(f"{start}\n  {json.dumps(one.as_dict())}", nl=False)
         start = ","
