@@ -112,6 +112,22 @@ def test_ids_names_and_choices_are_offered_where_they_are_meant(asked, user):
     assert len(asked("undo", "2")[0]) >= 2
 
 
+def test_drilled_and_pinned_snapshots_are_offered_and_forgotten_ones_are_not(asked, user, monkeypatch):
+    say = spoken(monkeypatch, user["home"])
+    name = user["snapshot"]
+    offered = []
+    for words in (
+        ("snapshot", "pin", name),
+        ("drill", name),
+        ("snapshot", "pin", "--remove", name),
+        ("snapshot", "forget", "--yes", name),
+        ("snapshot", "forget", "--undo", name),
+    ):
+        assert say(*words).code == 0
+        offered.append(name in asked("snapshot", "restore", "")[0])
+    assert offered == [True, True, True, False, True]
+
+
 @pytest.mark.parametrize(
     ("words", "by"),
     [

@@ -176,5 +176,5 @@ def test_a_remote_vault_lies_as_restic_lays_it_out():
     for kind in KINDS:
         storage.write(kind, NAME, CONTENT)
     storage.write(FileKind.CONFIG, "", b"x")
-    places = [f"{kind}/{NAME}" for kind in ("index", "keys", "locks", "snapshots")]
+    places = [f"{kind}/{NAME}" for kind in ("index", "keys", "locks", "snapshots", "safekept/marks")]
     assert sorted(objects.objects) == sorted(["config", f"data/{NAME[:2]}/{NAME}", *places])

@@ -198,7 +198,7 @@ def few_small_packs(monkeypatch):
     monkeypatch.setattr(index_file, "MOST_BLOBS", 12)
 
 
-def change_tags(storage, report=lambda _: None):
+def mark_snapshots(storage, report=lambda _: None):
     with Repository.open(storage, SECRET) as vault, vault.lock(exclusive=True) as lock:
         found, _ = list_snapshots(vault)
         forget(vault, found[3:5], lock, now_ns=2 * DAY)
@@ -231,12 +231,12 @@ def until_it_stops(files, work, at, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_stopped_change_of_tags_loses_no_snapshot_and_shows_each_once(history, mode):
+def test_a_stopped_mark_loses_no_snapshot_and_shows_each_once(history, mode):
     files, ids = history
-    total = changes_of(files, change_tags)
-    assert total == 2 + 2 * 4
+    total = changes_of(files, mark_snapshots)
+    assert total == 2 + 4
     for at in range(1, total + 1):
-        below, reported = until_it_stops(files, change_tags, at, mode)
+        below, reported = until_it_stops(files, mark_snapshots, at, mode)
         with Repository.open(below, SECRET) as vault:
             found, damaged = list_snapshots(vault)
             assert not damaged
@@ -251,7 +251,7 @@ def test_a_stopped_change_of_tags_loses_no_snapshot_and_shows_each_once(history,
                 assert forgotten_at(found[GONE[0]]) is None
             # The next one comes to the end that was meant, and clears up.
             unlock(below, vault.key, everything=True)
-        change_tags(below)
+        mark_snapshots(below)
         with Repository.open(below, SECRET) as vault:
             assert len(list(below.list(FileKind.SNAPSHOT))) == len(ids)
             left = [public_id(snapshot) for snapshot in shown(list_snapshots(vault)[0])]

@@ -47,7 +47,7 @@ Care:
     repository.list_keys / add_key / remove_key / change_key
     repository.save_snapshot / delete_snapshot       # under an exclusive lock
     plan_forget(snapshots, policies, now_ns=…)       # retention.py: ForgetPlan(keep, forget), with reasons
-    forget / unforget / pin / unpin(repository, snapshots, lock)        # forget.py: exclusive; rewrite tags
+    forget / unforget / pin / unpin(repository, snapshots, lock)        # forget.py: exclusive; marks.py
     forget_by_policy(repository, now_ns=…)           # forget.py: after a snapshot; None where it is in use
     plan_prune(repository, now_ns=…, grace=…) ; carry_out(repository, plan, lock)       # prune.py: exclusive
 

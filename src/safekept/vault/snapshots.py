@@ -1,7 +1,8 @@
 """Finding snapshots: all of them, the newest, one by its number or by the start of its id.
 
-Rewriting a snapshot's tags writes the new file before it deletes the old one, so a rewrite that was
-killed leaves two files of one snapshot. A listing shows one of them: the one that keeps more.
+Each comes with its marks (marks.py). Earlier versions, and restic, rewrite a snapshot's tags by writing a new
+file before they delete the old one, so a rewrite that was killed leaves two files of one snapshot. A listing
+shows one of them: the one that keeps more.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .errors import AmbiguousSnapshot, NoSuchSnapshot, VaultDamaged
 from .format.compression import BadCompression, pack_unpacked, unpack_unpacked
 from .format.crypto import Key, Unauthentic
 from .format.snapshot import BadSnapshot, Snapshot
+from .marks import read_marks
 from .storage.base import FileKind, NotStored
 from .tags import forgotten_at, pinned_until
 
@@ -28,32 +30,37 @@ if TYPE_CHECKING:
     from .repo.repository import Repository
 
 
-# Snapshot files that were read before, so that a list opens only what is new since the last one. A
-# snapshot file never changes under its name, so what was once read under that name stays right. The
+# Snapshot files and marks that were read before, so that a list opens only what is new since the last one.
+# Such a file never changes under its name, so what was once read under that name stays right. The
 # cache is sealed with the vault's own key: one that is torn, of another vault or tampered with is simply
 # not used, and nothing of a vault lies about in clear text.
 
 
 class SnapshotCache:
-    """Texts of snapshot files by name, of one vault, in a directory that may hold those of others."""
+    """Texts of snapshot files and marks of one vault, by name; the directory may hold those of others."""
 
     def __init__(self, directory: str, key: Key, vault: str) -> None:
         self.path = os.path.join(directory, f"snapshots-{vault[:16]}")
         self._key, self._vault = key, vault
 
-    def load(self) -> dict[str, str]:
-        """Every text by its name; nothing where the cache cannot be used."""
+    def load(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The texts of snapshots and of marks by their names; nothing where the cache cannot be used."""
         try:
             with open(self.path, "rb") as file:
                 found = json.loads(unpack_unpacked(self._key.open(file.read())))
-            texts = found["snapshots"] if found["vault"] == self._vault else {}
-            return {str(name): str(text) for name, text in texts.items()}
+            if found["vault"] != self._vault:
+                return {}, {}
+            snapshots, marks = found["snapshots"], found.get("marks", {})
+            return (
+                {str(name): str(text) for name, text in snapshots.items()},
+                {str(name): str(text) for name, text in marks.items()},
+            )
         except (OSError, Unauthentic, BadCompression, ValueError, KeyError, TypeError, AttributeError):
-            return {}
+            return {}, {}
 
-    def save(self, texts: dict[str, str]) -> None:
+    def save(self, texts: dict[str, str], marks: dict[str, str]) -> None:
         """Write it anew. A cache that cannot be written is no error."""
-        document = {"vault": self._vault, "snapshots": texts}
+        document = {"vault": self._vault, "snapshots": texts, "marks": marks}
         sealed = self._key.seal(pack_unpacked(json.dumps(document).encode()))
         with contextlib.suppress(OSError):
             private_directory(os.path.dirname(self.path))
@@ -76,7 +83,7 @@ def list_snapshots(repository: Repository, *, cached: bool = True) -> tuple[list
     cache = None
     if cached and repository.cache_directory:
         cache = SnapshotCache(repository.cache_directory, repository.key, repository.id)
-    known = cache.load() if cache is not None else {}
+    known, known_marks = cache.load() if cache is not None else ({}, {})
     found, texts, damaged = [], {}, {}
     for name in names:
         try:
@@ -92,9 +99,10 @@ def list_snapshots(repository: Repository, *, cached: bool = True) -> tuple[list
         else:
             found.append(snapshot)
             texts[name] = known.get(name) or snapshot.to_json().decode()
-    if cache is not None and texts.keys() != known.keys():
-        cache.save(texts)
-    return one_of_each(found)[0], damaged
+    marks = read_marks(repository, known_marks)
+    if cache is not None and (texts.keys() != known.keys() or marks.texts.keys() != known_marks.keys()):
+        cache.save(texts, marks.texts)
+    return marks.on(one_of_each(found)[0]), damaged
 
 
 def one_of_each(files: Iterable[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:

@@ -1,14 +1,14 @@
-"""What a snapshot's tags say: its kind, its label, how sound it is, pinned, proven or forgotten.
+"""What a snapshot's tags and marks say: its kind, its label, how sound it is, pinned, proven or forgotten.
 
-Tags are the one place for such facts that survives every tool: restic shows them, filters by them and
-keeps them when it rewrites a snapshot. A comma would split a tag in restic's hands, so texts have it
-percent-encoded. What cannot be understood is read in the way that keeps more: a pin with a broken date
-is a pin for ever, a broken time of forgetting forgets nothing.
+Tags are the one place for facts of its making that survives every tool: restic shows them, filters by them
+and keeps them when it rewrites a snapshot. A comma would split a tag in restic's hands, so texts have it
+percent-encoded. What is said later is a mark (marks.py), and goes before a tag of its name.
+What cannot be understood is read in the way that keeps more: a pin with a broken date is a pin for ever, a
+broken time of forgetting forgets nothing.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import re
 import time
@@ -78,7 +78,7 @@ def is_partial(snapshot: Snapshot) -> bool:
 
 def pinned_until(snapshot: Snapshot) -> str | None:
     """The last day of its pin (`YYYY-MM-DD`), empty for a pin without end, None for no pin at all."""
-    days = [tag[len(PIN) + 1 :] for tag in snapshot.tags if tag == PIN or tag.startswith(PIN + ":")]
+    days = _said(snapshot, PIN)
     if not days:
         return None
     return "" if any(_end_of(day) is None for day in days) else max(days)
@@ -105,13 +105,20 @@ def proven_at(snapshot: Snapshot) -> int | None:
 
 def _latest(snapshot: Snapshot, name: str) -> int | None:
     found = []
-    for tag in snapshot.tags:
-        if tag.startswith(name + ":"):
-            try:
-                found.append(parse_time(tag[len(name) + 1 :])[0])
-            except ValueError:
-                continue
+    for text in _said(snapshot, name):
+        try:
+            found.append(parse_time(text)[0])
+        except ValueError:
+            continue
     return max(found, default=None)
+
+
+def _said(snapshot: Snapshot, name: str) -> list[str]:
+    """The values of a mark: what a record beside the snapshot says, else what its tags do."""
+    if name in snapshot.marks:
+        value = snapshot.marks[name]
+        return [] if value is None else [value]
+    return [tag[len(name) + 1 :] for tag in snapshot.tags if tag == name or tag.startswith(name + ":")]
 
 
 def kind_tag(kind: str) -> str:
@@ -138,28 +145,9 @@ def pin_tag(until: str = "") -> str:
     return f"{PIN}:{until}"
 
 
-def forgotten_tag(now_ns: int) -> str:
-    return f"{FORGOTTEN}:{_moment(now_ns)}"
-
-
-def proven_tag(now_ns: int) -> str:
-    return f"{PROVEN}:{_moment(now_ns)}"
-
-
-def _moment(now_ns: int) -> str:
+def moment_text(now_ns: int) -> str:
+    """A time as marks have it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ns // _SECOND))
-
-
-def with_tag(snapshot: Snapshot, tag: str) -> Snapshot:
-    """The snapshot with this tag in place of any other of the same name (`pin`, `forgotten`, …)."""
-    rest = without_tag(snapshot, tag.partition(":")[0])
-    return dataclasses.replace(rest, tags=(*rest.tags, tag))
-
-
-def without_tag(snapshot: Snapshot, name: str) -> Snapshot:
-    """The snapshot without the tags of this name: `pin` takes `pin` and `pin:2026-11-15` away."""
-    left = tuple(tag for tag in snapshot.tags if tag != name and not tag.startswith(name + ":"))
-    return dataclasses.replace(snapshot, tags=left)
 
 
 def _value(snapshot: Snapshot, name: str) -> str:

@@ -8,7 +8,7 @@ from safekept.vault.care.retention import plan_forget, states_in_file
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.storage import MemoryStorage
-from safekept.vault.tags import kind_tag, proven_at, proven_tag, state_tag, with_tag
+from safekept.vault.tags import forgotten_at, kind_tag, moment_text, proven_at, state_tag
 from vaults import new_vault, save_files, some_files
 
 DAY = 86_400 * 1_000_000_000
@@ -32,12 +32,13 @@ def kept(members):
     return {int(item.snapshot.id, 16): item.reasons for item in plan.keep}
 
 
-def test_a_proof_is_a_tag_with_its_time():
-    one = with_tag(snapshot(1), proven_tag(NOW))
-    assert proven_at(one) == NOW
-    later = with_tag(one, proven_tag(NOW + DAY))
-    assert proven_at(later) == NOW + DAY
-    assert sum(tag.startswith("proven:") for tag in later.tags) == 1
+def proven_tag(moment):
+    """As earlier versions wrote it into a snapshot."""
+    return f"proven:{moment_text(moment)}"
+
+
+def test_a_proof_has_its_time_and_the_last_one_counts():
+    assert proven_at(snapshot(1, proven_tag(NOW), proven_tag(NOW + DAY))) == NOW + DAY
     assert proven_at(snapshot(1)) is None
     assert proven_at(snapshot(1, "proven:nonsense", "proven")) is None
 
@@ -78,5 +79,5 @@ def test_marking_keeps_the_id_and_survives_an_automatic_run():
         plan = forget_by_policy(vault, QUICK, now_ns=NOW + DAY)
         assert plan is not None
         assert len(plan.forget) == 2
-        left = [one for one in list_snapshots(vault)[0] if not any("forgotten" in tag for tag in one.tags)]
+        left = [one for one in list_snapshots(vault)[0] if forgotten_at(one) is None]
         assert public_id(left[0]) == public_id(oldest)

@@ -18,6 +18,7 @@ from safekept.vault.format.crypto import OVERHEAD
 from safekept.vault.format.pack import PackBuilder
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.format.tree import BadTree, Node, encode_tree
+from safekept.vault.marks import Mark, write_mark
 from safekept.vault.read.references import references
 from safekept.vault.repo import index as index_file
 from safekept.vault.repo.index import encode_index
@@ -117,8 +118,8 @@ def test_grace_keeps_what_was_forgotten_lately(vault):
     away(vault, made[:1], NOW)
     away(vault, made[1:2], NOW + 10**9)
     plan = plan_prune(vault, now_ns=NOW + int(GRACE * 1e9))
-    assert [one.original for one in plan.snapshots] == [made[0].id]
-    assert [one.original for one in plan.waiting] == [made[1].id]
+    assert [one.id for one in plan.snapshots] == [made[0].id]
+    assert [one.id for one in plan.waiting] == [made[1].id]
     prune(vault, now_ns=NOW + int(GRACE * 1e9), grace=GRACE)
     assert len(list_snapshots(vault)[0]) == 3
     assert read_all(vault) == [some_files(1), some_files(2), some_files(3)]
@@ -130,13 +131,8 @@ def test_forgotten_in_the_future_is_within_its_grace_and_a_pin_outlasts_forgetti
     plan = plan_prune(vault, now_ns=NOW)
     assert plan.snapshots == []
     assert len(plan.waiting) == 1
-    both = vault.load_snapshot(plan.waiting[0].id)
-    vault.save_snapshot(type(both)(**{**_fields(both), "tags": (*both.tags, "pin")}))
+    write_mark(vault, Mark(made[0].id, "pin", "", NOW))
     assert plan_prune(vault, now_ns=NOW, grace=0).snapshots == []
-
-
-def _fields(snapshot):
-    return {name: getattr(snapshot, name) for name in snapshot.__dataclass_fields__}
 
 
 def test_there_is_no_grace_when_the_disk_is_nearly_full(vault, monkeypatch):

@@ -75,18 +75,19 @@ def test_a_pin_that_cannot_be_understood_keeps_for_ever():
 
 def test_a_time_of_forgetting_comes_back_and_a_broken_one_forgets_nothing():
     now = at("2026-11-15T09:30:01Z")
-    one = tags.with_tag(snapshot("pin"), tags.forgotten_tag(now + 5))
-    assert one.tags == ("pin", "forgotten:2026-11-15T09:30:01Z")
-    assert tags.forgotten_at(one) == now
+    assert tags.moment_text(now + 5) == "2026-11-15T09:30:01Z"
+    assert tags.forgotten_at(snapshot("pin", "forgotten:2026-11-15T09:30:01Z")) == now
     assert tags.forgotten_at(snapshot("forgotten:yesterday")) is None
     assert tags.forgotten_at(snapshot("forgotten")) is None
-    assert tags.without_tag(one, "forgotten").tags == ("pin",)
 
 
-def test_a_new_tag_takes_the_place_of_others_of_its_name():
-    one = snapshot("pin:2026-11-15", "kind:quick", "pinned")
-    assert tags.with_tag(one, "pin").tags == ("kind:quick", "pinned", "pin")
-    assert tags.without_tag(one, "pin").tags == ("kind:quick", "pinned")
+def test_a_mark_takes_the_place_of_the_tags_of_its_name_and_of_no_others():
+    one = dataclasses.replace(
+        snapshot("pin:2026-11-15", "proven:2026-11-15T09:30:01Z", "pinned"), marks={"pin": "2027-01-01"}
+    )
+    assert tags.pinned_until(one) == "2027-01-01"
+    assert tags.proven_at(one) == at("2026-11-15T09:30:01Z")
+    assert tags.pinned_until(dataclasses.replace(one, marks={"pin": None})) is None
 
 
 # Finding one by what a person says

@@ -63,6 +63,7 @@ def missing_here(
     wanted = {
         FileKind.INDEX: [name for name, _ in here.list(FileKind.INDEX)],
         FileKind.SNAPSHOT: [name for name, _ in here.list(FileKind.SNAPSHOT)],
+        FileKind.MARK: [name for name, _ in here.list(FileKind.MARK)],
         FileKind.KEY: [name for name, _ in here.list(FileKind.KEY)],
         FileKind.PACK: sorted(pack.hex() for pack in repository.index.packs),
     }
@@ -282,7 +283,7 @@ def _target(context: UserContext, request: PullRequest) -> LocalStorage:
             ),
             place=target.path,
         )
-    known = {kind.value for kind in DIRECTORIES} | {RESERVE}
+    known = {kind.value.partition("/")[0] for kind in DIRECTORIES} | {RESERVE}
     with contextlib.suppress(FileNotFoundError):
         try:
             others = set(os.listdir(target.path)) - known

@@ -30,6 +30,7 @@ _STEPS: dict[str, tuple[Step, ...]] = {
     "index-disagrees": (_INDEX,),
     "pack-not-indexed": (_INDEX,),
     "snapshot-unreadable": (_COPY,),
+    "mark-unreadable": (_COPY, "If there is none, delete that file, then pin again what was pinned"),
     "key-unreadable": (
         NextStep(
             "vault key list", before="Other keys still open the vault; remove this one:", after=" names it"

@@ -31,7 +31,7 @@ class Stats:
     pieces: int
     plain_bytes: int  # the different pieces, before compression
     stored_bytes: int  # the packs
-    other_bytes: int  # snapshots, indexes and keys
+    other_bytes: int  # snapshots, marks, indexes and keys
     packs: int
     unused_bytes: int | None  # in packs, and needed by no snapshot
     free_bytes: int | None  # left on the disk
@@ -59,7 +59,7 @@ def vault_stats(context: UserContext, repository: Repository, listener: Listener
             pieces += len(entries)
             plain += sum(entry.plain or entry.length for entry in entries)
         unused = _unused(repository, snapshots, listener)
-    others = (FileKind.SNAPSHOT, FileKind.INDEX, FileKind.KEY)
+    others = (FileKind.SNAPSHOT, FileKind.MARK, FileKind.INDEX, FileKind.KEY)
     room = repository.storage.room()
     return Stats(
         vault=context.places.reads_from,

@@ -21,6 +21,8 @@ Values = Iterable[tuple[str, str]]
 Completer = Callable[[click.Context], Values]
 
 _MOST = 50
+#: What the journal calls changes of what is said of a snapshot.
+_MARKS = ("forget", "unforget", "pin", "unpin")
 
 
 def completer_for(parameter: click.Parameter) -> Completer | None:
@@ -89,7 +91,7 @@ def _checkpoints(ctx: click.Context) -> Values:
 
 
 def _snapshots(ctx: click.Context) -> Values:
-    from safekept.actions.base.operations.snapshots import SnapshotFacts
+    from safekept.actions.base.operations.snapshots import MarkFacts, SnapshotFacts
     from safekept.core.journal import Journal
     from safekept.settings.context import vault_of
 
@@ -99,11 +101,19 @@ def _snapshots(ctx: click.Context) -> Values:
     yield "latest", "the newest"
     there = _names(os.path.join(vault_of(settings), "snapshots"))
     journal = Journal(os.path.join(settings.data_directory, "journal.jsonl"))
-    seen = 0
-    for record in itertools.islice(journal.backwards("snapshot"), 10 * _MOST):
+    seen, forgotten, kept = 0, set[str](), set[str]()
+    for record in itertools.islice(journal.backwards("snapshot", *_MARKS), 10 * _MOST):
+        if record.verb in _MARKS:
+            # Newest first: what was said last of a snapshot is what counts.
+            marked = set(MarkFacts.read(record).snapshots or ()) - forgotten - kept
+            (forgotten if record.verb == "forget" else kept).update(marked)
+            continue
         taken = SnapshotFacts.read(record)
+        forgotten.update(set(taken.forgotten or ()) - kept)
         name = taken.snapshot or ""
-        if not name or (there and name not in there) or seen == _MOST:
+        # Earlier versions gave a snapshot's file another name when they pinned it.
+        gone = there and name not in there and name not in kept
+        if not name or gone or name in forgotten or seen == _MOST:
             continue
         seen += 1
         words = [ago(int(record.time * 1e9)), taken.kind or "", taken.label or ""]

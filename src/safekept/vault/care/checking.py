@@ -1,6 +1,6 @@
 """Is the vault whole? Structure always; every byte, or a share of the packs, on request.
 
-The structure: every index, snapshot and key file opens; every pack that an index names exists with
+The structure: every index, snapshot, mark and key file opens; every pack that an index names exists with
 exactly the size that its blobs need; every directory can be read, and every blob that a file needs
 is in the index. `read_data` reads packs whole: name, header, index and every blob must agree.
 Nothing is changed, and no lock is needed beyond a shared one.
@@ -20,6 +20,7 @@ from ..format.blobs import Buffer, PackEntry, blob_id
 from ..format.compression import BadCompression, decompress_many
 from ..format.crypto import Unauthentic
 from ..format.pack import BadPack, encode_header, pack_size, read_header
+from ..marks import mark_place, read_marks
 from ..repo.keys import BadKeyFile, read_key_files
 from ..repo.lock_file import read_locks
 from ..snapshots import list_snapshots
@@ -121,6 +122,9 @@ def check(
     for name, reason in unreadable.items():
         text = f"Snapshot {name[:8]} cannot be read: {reason}"
         report.add("snapshot-unreadable", stored_name(FileKind.SNAPSHOT, name), text)
+    for name, reason in read_marks(repository).damaged.items():
+        text = f"Mark {name[:8]} cannot be read: {reason}; it may have kept a snapshot from going"
+        report.add("mark-unreadable", mark_place(name), text)
     _check_keys(repository, report)
     _check_locks(repository, report)
     _check_indexes(repository, report)

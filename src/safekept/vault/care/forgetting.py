@@ -1,15 +1,13 @@
-"""Forgetting, bringing back, pinning: a snapshot's tags written anew, and never a moment without it.
+"""Forgetting, bringing back, pinning: a mark beside the snapshot, whose file and id stay as they are.
 
-Forgetting deletes nothing: a tag hides the snapshot, and `unforget` brings it back until a prune takes
-it for good after its grace period. Every change here writes the new snapshot file durably before it
-deletes the old one, under an exclusive lock. A process that is killed in between leaves two files of
-one snapshot; a listing shows the one that keeps more, and the next change here clears the other away.
-The id that people see does not change: `original` carries it.
+Forgetting deletes nothing: a mark hides the snapshot, and `unforget` brings it back until a prune takes
+it for good after its grace period. Marks are written under an exclusive lock: no prune runs meanwhile.
+Earlier versions rewrote the snapshot with other tags; what a killed one left beside it is cleared away.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,26 +17,19 @@ from safekept.core.next_step import NextStep
 
 from ..errors import NoSuchSnapshot, VaultDamaged, VaultLocked
 from ..format.snapshot import Snapshot
+from ..marks import Mark, read_marks, write_mark
 from ..repo.locks import Lock
 from ..snapshots import list_snapshots, one_of_each, public_id
 from ..storage.base import FileKind, NotStored
-from ..tags import (
-    FORGOTTEN,
-    PIN,
-    forgotten_at,
-    forgotten_tag,
-    is_pinned,
-    pin_tag,
-    pinned_until,
-    proven_tag,
-    with_tag,
-    without_tag,
-)
+from ..tags import FORGOTTEN, PIN, PROVEN, forgotten_at, is_pinned, moment_text, pin_tag, pinned_until
 from .policy import Policy
 from .retention import DEFAULT_POLICIES, ForgetPlan, plan_forget, states_in
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository
+
+#: What is said of a snapshot: the name of a mark and its value; None takes it away.
+Said = dict[str, str | None]
 
 
 class SnapshotPinned(SafekeptError):
@@ -73,25 +64,23 @@ def forget(
     listener: Listener = silent,
 ) -> list[Snapshot]:
     """Hide these from now on; they stay restorable until pruned. SnapshotPinned where one is pinned."""
-    current = _current(repository, snapshots, lock)
-    pinned = [snapshot for snapshot in current if is_pinned(snapshot, now_ns)]
+    current = _Current(repository, snapshots, lock)
+    pinned = [snapshot for snapshot in current.chosen if is_pinned(snapshot, now_ns)]
     if pinned:
         raise SnapshotPinned.of(pinned)
-    tag = forgotten_tag(now_ns)
 
-    def change(snapshot: Snapshot) -> Snapshot:
+    def say(snapshot: Snapshot) -> Said:
         # Forgotten twice is forgotten at the first time: the grace period does not start again.
-        return snapshot if forgotten_at(snapshot) is not None else with_tag(snapshot, tag)
+        return {} if forgotten_at(snapshot) is not None else {FORGOTTEN: moment_text(now_ns)}
 
-    return _change(repository, current, lock, change, listener)
+    return current.mark(say, listener)
 
 
 def unforget(
     repository: Repository, snapshots: Iterable[Snapshot], lock: Lock, *, listener: Listener = silent
 ) -> list[Snapshot]:
     """Bring forgotten ones back; those that are not forgotten stay as they are."""
-    current = _current(repository, snapshots, lock)
-    return _change(repository, current, lock, lambda one: without_tag(one, FORGOTTEN), listener)
+    return _Current(repository, snapshots, lock).mark(_called_back, listener)
 
 
 def pin(
@@ -106,18 +95,22 @@ def pin(
 
     A forgotten one is brought back by it. ValueError where `until` is no day.
     """
-    tag = pin_tag(until)
-    current = _current(repository, snapshots, lock)
-    return _change(
-        repository, current, lock, lambda one: with_tag(without_tag(one, FORGOTTEN), tag), listener
-    )
+    pin_tag(until)
+
+    def say(snapshot: Snapshot) -> Said:
+        pinned: Said = {} if pinned_until(snapshot) == until else {PIN: until}
+        return {**pinned, **_called_back(snapshot)}
+
+    return _Current(repository, snapshots, lock).mark(say, listener)
 
 
 def unpin(
     repository: Repository, snapshots: Iterable[Snapshot], lock: Lock, *, listener: Listener = silent
 ) -> list[Snapshot]:
-    current = _current(repository, snapshots, lock)
-    return _change(repository, current, lock, lambda one: without_tag(one, PIN), listener)
+    def say(snapshot: Snapshot) -> Said:
+        return {} if pinned_until(snapshot) is None else {PIN: None}
+
+    return _Current(repository, snapshots, lock).mark(say, listener)
 
 
 def mark_proven(
@@ -129,9 +122,12 @@ def mark_proven(
     listener: Listener = silent,
 ) -> list[Snapshot]:
     """Say of these that a drill restored them whole: the last one proven good never goes by itself."""
-    tag = proven_tag(now_ns)
-    current = _current(repository, snapshots, lock)
-    return _change(repository, current, lock, lambda one: with_tag(one, tag), listener)
+    proven: Said = {PROVEN: moment_text(now_ns)}
+    return _Current(repository, snapshots, lock).mark(lambda snapshot: proven, listener)
+
+
+def _called_back(snapshot: Snapshot) -> Said:
+    return {} if forgotten_at(snapshot) is None else {FORGOTTEN: None}
 
 
 def forget_by_policy(
@@ -167,7 +163,7 @@ def forget_by_policy(
 
 
 def settle(repository: Repository, lock: Lock) -> list[str]:
-    """Delete what killed rewrites left beside a snapshot; the names of the files that went."""
+    """Delete what killed rewrites of earlier versions left beside a snapshot; the files that went."""
     return [file.id for file in _settled(repository, lock)[1]]
 
 
@@ -187,51 +183,44 @@ def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[S
     return found, left
 
 
-def rewrite(repository: Repository, snapshot: Snapshot, changed: Snapshot, lock: Lock) -> Snapshot:
-    """Put a changed snapshot in the place of the stored one; the new one is durable before the old goes."""
-    _require_exclusive(lock)
-    lock.prove()
-    new = repository.save_snapshot(dataclasses.replace(changed, original=public_id(snapshot)))
-    if new.id != snapshot.id:
-        lock.prove()
-        repository.delete_snapshot(snapshot.id)
-    return dataclasses.replace(new, public=snapshot.public)
+class _Current:
+    """The same snapshots as they are now that we hold the lock: somebody may have marked them meanwhile."""
 
+    def __init__(self, repository: Repository, snapshots: Iterable[Snapshot], lock: Lock) -> None:
+        _require_exclusive(lock)
+        repository.require_writable()
+        self._repository, self._lock = repository, lock
+        self._marks = read_marks(repository)
+        there = self._marks.on(_settled(repository, lock)[0])
+        known = {one.id: one for one in there} | {public_id(one): one for one in there}
+        found = {}
+        for snapshot in snapshots:
+            now = known.get(public_id(snapshot)) or known.get(snapshot.id)
+            if now is None:
+                raise NoSuchSnapshot(
+                    f"Snapshot {snapshot.short_id} is no longer in the vault",
+                    kept="No snapshot was changed",
+                    next_steps=(NextStep("snapshot list", before="See those that are:"),),
+                )
+            found[now.id] = now
+        self.chosen = list(found.values())
 
-def _current(repository: Repository, snapshots: Iterable[Snapshot], lock: Lock) -> list[Snapshot]:
-    """The same snapshots as they are now that we hold the lock: somebody may have changed their tags."""
-    _require_exclusive(lock)
-    repository.require_writable()
-    known = {public_id(snapshot): snapshot for snapshot in _settled(repository, lock)[0]}
-    found = {}
-    for snapshot in snapshots:
-        now = known.get(public_id(snapshot)) or known.get(snapshot.id)
-        if now is None:
-            raise NoSuchSnapshot(
-                f"Snapshot {snapshot.short_id} is no longer in the vault",
-                kept="No snapshot was changed",
-                next_steps=(NextStep("snapshot list", before="See those that are:"),),
-            )
-        found[now.id] = now
-    return list(found.values())
+    def mark(self, say: Callable[[Snapshot], Said], listener: Listener) -> list[Snapshot]:
+        """Store what is to be said of each; the snapshots with it."""
+        for number, snapshot in enumerate(self.chosen):
+            listener(Event("marks", number, len(self.chosen), "snapshots", path=snapshot.short_id))
+            for name, value in say(snapshot).items():
+                self._lock.prove()
+                self._write(public_id(snapshot), name, value)
+        return self._marks.on(self.chosen)
 
-
-def _change(
-    repository: Repository,
-    snapshots: list[Snapshot],
-    lock: Lock,
-    change: Callable[[Snapshot], Snapshot],
-    listener: Listener,
-) -> list[Snapshot]:
-    done = []
-    for number, snapshot in enumerate(snapshots):
-        listener(Event("tags", number, len(snapshots), "snapshots", path=snapshot.short_id))
-        changed = change(snapshot)
-        same = changed.tags == snapshot.tags
-        done.append(snapshot if same else rewrite(repository, snapshot, changed, lock))
-    return done
+    def _write(self, snapshot: str, name: str, value: str | None) -> None:
+        standing = self._marks.newest.get((snapshot, name))
+        # A clock that was set back must not make the new mark the older one.
+        moment = max(time.time_ns(), standing.time_ns + 1 if standing is not None else 0)
+        self._marks.add(write_mark(self._repository, Mark(snapshot, name, value, moment)))
 
 
 def _require_exclusive(lock: Lock) -> None:
     if not lock.exclusive:
-        raise ValueError("tags are rewritten under an exclusive lock only")
+        raise ValueError("snapshots are marked under an exclusive lock only")

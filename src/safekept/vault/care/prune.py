@@ -2,7 +2,7 @@
 
 Under an exclusive lock, in an order in which a kill at any moment loses nothing:
 
-1. snapshot files past their grace, and packs that no index names;
+1. snapshot files past their grace, their marks before them, and packs that no index names;
 2. used blobs of wasteful packs into new packs, these into new index files;
 3. index files without the packs that go; the old index files are deleted;
 4. the packs themselves.
@@ -21,6 +21,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.trash import GRACE
 
+from ..marks import delete_mark
 from ..repo.locks import Lock
 from ..storage.base import FileKind
 from .index_merge import merge_indexes, shrink_indexes
@@ -83,6 +84,11 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
     for name in plan.leftovers:
         lock.prove()
         repository.delete_snapshot(name)
+    # Marks first: a prune that is killed in between leaves a snapshot that nobody forgot, never a mark that
+    # would hide what `restic rewrite` made of it.
+    for name in plan.marks:
+        lock.prove()
+        delete_mark(repository, name)
     for snapshot in plan.snapshots:
         lock.prove()
         repository.delete_snapshot(snapshot.id)
@@ -169,7 +175,7 @@ def _delete(
 
 
 def _basis(repository: Repository) -> frozenset[str]:
-    kinds = (FileKind.SNAPSHOT, FileKind.INDEX)
+    kinds = (FileKind.SNAPSHOT, FileKind.INDEX, FileKind.MARK)
     return frozenset(name for kind in kinds for name, _ in repository.storage.list(kind))
 
 

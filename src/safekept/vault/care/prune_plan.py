@@ -19,6 +19,7 @@ from safekept.core.trash import GRACE
 from ..errors import VaultDamaged
 from ..format.blobs import BlobKind, PackEntry
 from ..format.snapshot import Snapshot
+from ..marks import mark_place, read_marks
 from ..read.references import used_blobs
 from ..repo import index as index_file
 from ..repo.index import Index
@@ -69,6 +70,7 @@ class PrunePlan:
     snapshots: list[Snapshot] = field(default_factory=list)  # past their grace: to be deleted
     waiting: list[Snapshot] = field(default_factory=list)  # forgotten, but still in their grace
     leftovers: list[str] = field(default_factory=list)  # files that killed rewrites left
+    marks: list[str] = field(default_factory=list)  # marks that mean nothing once those are gone
     grace_waived: bool = False  # the disk is nearly full
     delete: dict[bytes, int] = field(default_factory=dict)  # packs that nobody needs, with their sizes
     unindexed: dict[bytes, int] = field(default_factory=dict)  # packs that no index names
@@ -84,7 +86,7 @@ class PrunePlan:
     bytes_used: int = 0
     bytes_repacked: int = 0  # how much has to be written anew
     bytes_freed: int = 0
-    #: What the plan was made of: it holds only while these are the snapshot and index files.
+    #: What the plan was made of: it holds only while these are the snapshot, mark and index files.
     basis: frozenset[str] = frozenset()
 
     @property
@@ -187,7 +189,7 @@ def _fill(
 
 
 def _sort_out(repository: Repository, plan: PrunePlan) -> tuple[list[Snapshot], list[str]]:
-    """Fill in which snapshot files go; those that stay, and the names of all files."""
+    """Fill in which snapshots and marks go; the snapshots that stay, and the names of all files."""
     files, names = [], []
     for name, _ in repository.storage.list(FileKind.SNAPSHOT):
         names.append(name)
@@ -203,7 +205,17 @@ def _sort_out(repository: Repository, plan: PrunePlan) -> tuple[list[Snapshot], 
             ) from error
         except NotStored:
             continue
+    marks = read_marks(repository)
+    for name, reason in marks.damaged.items():
+        place = mark_place(name)
+        raise PruneRefused.because(
+            f"the mark `{place}` cannot be read, and it may keep a snapshot",
+            f"Bring `{place}` back from a copy of the vault; if there is none, delete that file",
+            file=place,
+            reason=reason,
+        )
     found, left = one_of_each(files)
+    found = marks.on(found)
     plan.leftovers = [file.id for file in left]
     options = plan.options
     grace = options.grace
@@ -224,7 +236,8 @@ def _sort_out(repository: Repository, plan: PrunePlan) -> tuple[list[Snapshot], 
             plan.waiting.append(snapshot)
         else:
             plan.snapshots.append(snapshot)
-    return kept, names
+    plan.marks = marks.over(kept)
+    return kept, [*names, *marks.texts]
 
 
 def _nearly_full(repository: Repository, floor: int) -> bool:

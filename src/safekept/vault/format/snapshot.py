@@ -59,6 +59,9 @@ class Snapshot:
     id: str = ""
     #: Never stored. Set by a listing where `original` is the id of another snapshot that is still there.
     public: str = ""
+    #: Never stored in it. What records beside it say (`pin`, `proven`, `forgotten`), which goes before a tag
+    #: of that name; None: it was taken away. See marks.py.
+    marks: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def short_id(self) -> str:

@@ -1,7 +1,7 @@
 """A mirror of a vault: the same files in another place, which any tool for restic repositories opens there.
 
 Files are immutable and named by their content, so a mirror is the missing ones, copied in an order in
-which the other place is a whole vault at every moment: keys, `config`, packs, index, snapshots. A copy
+which the other place is a whole vault at every moment: keys, `config`, packs, index, marks, snapshots. A copy
 that was cut short is continued by doing it again. No locks are written, nothing is deleted: a credential
 that can only add suffices. What this side does not have any more stays there, and is said.
 
@@ -28,9 +28,24 @@ if TYPE_CHECKING:
     from ..repo.repository import Repository
 
 #: The order of writing. Keys before `config`: where that file stands, the vault opens.
-ORDER = (FileKind.KEY, FileKind.CONFIG, FileKind.PACK, FileKind.INDEX, FileKind.SNAPSHOT)
+#: Marks before snapshots: one that is pinned is never there without its pin.
+ORDER = (
+    FileKind.KEY,
+    FileKind.CONFIG,
+    FileKind.PACK,
+    FileKind.INDEX,
+    FileKind.MARK,
+    FileKind.SNAPSHOT,
+)
 #: Where the copy is to become somebody's own vault, it is none before everything is there.
-CONFIG_LAST = (FileKind.PACK, FileKind.INDEX, FileKind.SNAPSHOT, FileKind.KEY, FileKind.CONFIG)
+CONFIG_LAST = (
+    FileKind.PACK,
+    FileKind.INDEX,
+    FileKind.MARK,
+    FileKind.SNAPSHOT,
+    FileKind.KEY,
+    FileKind.CONFIG,
+)
 #: Seconds without an answer after which one more thread asks, up to so many.
 _PATIENCE, _LOOKERS = 0.2, 4
 
@@ -147,7 +162,14 @@ class _Looking:
         self._found: dict[FileKind, dict[str, int]] = {}
         self._config: bytes | None = None
         # The longest first; `config` beside them.
-        self._waiting = [FileKind.KEY, FileKind.CONFIG, FileKind.INDEX, FileKind.SNAPSHOT, FileKind.PACK]
+        self._waiting = [
+            FileKind.KEY,
+            FileKind.CONFIG,
+            FileKind.MARK,
+            FileKind.INDEX,
+            FileKind.SNAPSHOT,
+            FileKind.PACK,
+        ]
         self._mutex = threading.Lock()
         self._workers = [Worker(self._look, "vault-look")]
 

@@ -17,6 +17,7 @@ from safekept.core.next_step import NextStep
 
 from ..errors import VaultDamaged
 from ..format.snapshot import BadSnapshot, Snapshot
+from ..marks import marks_in, read_marks
 from ..repo.lock_file import Identity, locked_by, read_locks
 from ..repo.sealed_files import load_file
 from ..snapshots import list_snapshots, public_id
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ..repo.repository import Repository
 
 #: What makes data visible goes first.
-_ORDER = (FileKind.SNAPSHOT, FileKind.INDEX, FileKind.PACK, FileKind.KEY)
+_ORDER = (FileKind.SNAPSHOT, FileKind.MARK, FileKind.INDEX, FileKind.PACK, FileKind.KEY)
 
 
 _DAY_NS = 86_400 * 10**9
@@ -96,6 +97,7 @@ def prune_mirror(
     way in.
     """
     named = {pack.hex() for pack in repository.index.packs}
+    over = _marks_over(repository, plan, target)
     going = [
         (kind, name)
         for kind in _ORDER
@@ -103,6 +105,7 @@ def prune_mirror(
         # Lost here and still there: the copy is then the only one.
         if not (kind is FileKind.PACK and name in named)
         and not (kind is FileKind.KEY and name not in removed_keys)
+        and not (kind is FileKind.MARK and name not in over)
     ]
     deleted: dict[str, int] = {}
     for number, (kind, name) in enumerate(going):
@@ -114,6 +117,19 @@ def prune_mirror(
     # What pushes that were cut short left under a temporary name is in no list; a day old, it is nobody's.
     left = len(target.sweep())
     return {**deleted, "temporary": left} if left else deleted
+
+
+def _marks_over(repository: Repository, plan: MirrorPlan, target: Storage) -> set[str]:
+    """Of the marks that only the copy has, those that say nothing of what is left there.
+
+    Where the vault here has lost its marks, the copy keeps what it knows: a pin is never lost by a push.
+    """
+    if not plan.surplus[FileKind.MARK]:
+        return set()
+    marks = marks_in(target, repository.key)
+    for mark in read_marks(repository).newest.values():
+        marks.add(mark)
+    return set(marks.over(list_snapshots(repository)[0]))
 
 
 def _refused(target: Storage, why: str) -> MirrorPruneRefused:

@@ -32,9 +32,19 @@ class FileKind(StrEnum):
     SNAPSHOT = "snapshots"
     INDEX = "index"
     PACK = "data"
+    #: Ours alone: what is said of a snapshot after it was made. restic passes the directory over.
+    MARK = "safekept/marks"
 
 
-DIRECTORIES = (FileKind.KEY, FileKind.LOCK, FileKind.SNAPSHOT, FileKind.INDEX, FileKind.PACK)
+#: Where a vault's files lie; that of marks is made with the first of them.
+DIRECTORIES = (
+    FileKind.KEY,
+    FileKind.LOCK,
+    FileKind.SNAPSHOT,
+    FileKind.INDEX,
+    FileKind.PACK,
+    FileKind.MARK,
+)
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 

@@ -62,6 +62,8 @@ class LocalStorage(Storage):
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             for kind in DIRECTORIES:
+                if kind is FileKind.MARK:
+                    continue
                 os.makedirs(os.path.join(self.path, kind.value), mode=0o700, exist_ok=True)
             fsync_directory(self.path)
             fsync_directory(os.path.dirname(self.path))

@@ -30,7 +30,7 @@ class MemoryStorage(Storage):
             return
         for path, size in found:
             directory, _, name = path.rpartition("/")
-            if directory.split("/")[0] == kind.value and is_name(name) and stored_name(kind, name) == path:
+            if directory.startswith(kind.value) and is_name(name) and stored_name(kind, name) == path:
                 yield name, size
 
     def size(self, kind: FileKind, name: str = "") -> int:
