@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import BAD_SHAPE
 
 from .errors import VaultDamaged
+from .format.go_text import format_time, parse_time
 from .format.snapshot import Snapshot
-from .format.times import format_time, parse_time
 from .repo.sealed_files import load_file, save_file
 from .storage.base import FileKind, NotStored, Storage, stored_name
 

@@ -41,7 +41,8 @@ class Finding:
     """One thing that is not as it should be.
 
     Codes: index-unreadable, snapshot-unreadable, mark-unreadable, key-unreadable, pack-missing,
-    pack-truncated, pack-damaged, pack-not-indexed, blob-damaged, blob-missing, tree-unreadable, index-disagrees;
+    pack-truncated, pack-damaged, pack-not-indexed, blob-damaged, blob-missing, tree-unreadable,
+    index-disagrees;
     as notes: pack-unreferenced, pack-indexed-twice, pack-mixed, lock-left-behind.
     """
 
