@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from safekept.actions.base.context import UserContext
 from safekept.integrations.connecting.carrying_out import carry_out
 from safekept.integrations.connecting.host import HostSettings
-from safekept.integrations.connecting.plan import Plan
-from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
+from safekept.integrations.connecting.plan import Plan, plan_connect, plan_disconnect
 from safekept.integrations.connecting.program import Program
 
 #: Hosts whose hooks are entries in a JSON file, with that file below the user's directory.

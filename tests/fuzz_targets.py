@@ -137,9 +137,8 @@ def manifest_target(directory: str) -> Target:
 
 
 def entries_target(directory: str) -> Target:
-    from safekept.archive.container.limits import Limits
+    from safekept.archive.container.limits import Limits, NameBook, check_target, clean_name
     from safekept.archive.container.manifest import parse_records
-    from safekept.archive.container.names import NameBook, check_target, clean_name
 
     def take(data: bytes) -> None:
         book = NameBook("a.zip", Limits())
@@ -354,8 +353,8 @@ def hook_target(directory: str) -> Target:
 def sftp_target(directory: str) -> Target:
     """What an SFTP server answers, byte for byte."""
     from safekept.core.objects.base import NotThere
+    from safekept.core.objects.sftp.connections import Host
     from safekept.core.objects.sftp.place import SftpObjects
-    from safekept.core.objects.sftp.ssh import Host
 
     answers = os.path.join(directory, "answers")
 

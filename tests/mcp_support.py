@@ -14,7 +14,7 @@ from mcp.types import CallToolResult, ListRootsResult, Root
 
 from checkpoint_support import put
 from homes import tree_facts
-from safekept.integrations.mcp.roots import Roots, fallback_roots
+from safekept.integrations.mcp.caller import Roots, fallback_roots
 from safekept.integrations.mcp.server import make_server
 
 #: Both ways in which a client may speak: the handshake of 2025-11-25, and 2026-07-28 without one.

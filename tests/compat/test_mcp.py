@@ -25,8 +25,7 @@ from homes import differences, make_hermes_home, tree_facts
 from mcp_support import MODES, Agent, Ground, talking
 from safekept.actions.projects.home_points.take import before_home_change
 from safekept.integrations.mcp import tokens
-from safekept.integrations.mcp.caller import Caller
-from safekept.integrations.mcp.roots import client_roots, fallback_roots
+from safekept.integrations.mcp.caller import Caller, client_roots, fallback_roots
 from safekept.integrations.mcp.server import make_server
 from safekept.settings import load_settings
 from safekept.settings.context import context_of

@@ -22,9 +22,9 @@ from conftest import missing_part, program
 from contexts import throwaway
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.install import install, installed, remove
-from safekept.schedule.cadence import Cadence
 from safekept.schedule.hosts import cron, systemd
 from safekept.schedule.hosts.call import Call
+from safekept.schedule.tasks import Cadence
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "src")
 

@@ -19,7 +19,7 @@ from safekept.archive.sealing.errors import (
     GpgMissing,
     IdentityDoesNotFit,
 )
-from safekept.archive.sealing.gpg.packets import read_opening
+from safekept.archive.sealing.gpg.message import read_opening
 from seals import PASSPHRASE, PLAIN, at_terminal, given, keyring, opener, seal_to
 
 pytestmark = pytest.mark.real

@@ -18,7 +18,7 @@ from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest, rollback
 from safekept.checkpoints.take.taking import ProjectGone
 from safekept.integrations import marks
-from safekept.integrations.connecting.hosts.every_host import HOSTS
+from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 from safekept.integrations.helper import client
 from safekept.integrations.hosts import handle

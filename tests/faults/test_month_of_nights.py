@@ -33,9 +33,8 @@ from safekept.actions.vault.opening import open_vault
 from safekept.archive.sealing.age.keys import AgeIdentity
 from safekept.core.objects.errors import refused
 from safekept.core.objects.local import LocalObjects
-from safekept.schedule.cadence import Cadence
-from safekept.schedule.plan import Plan
-from safekept.schedule.power import Power
+from safekept.schedule.machine import Power
+from safekept.schedule.tasks import Cadence, Plan
 from safekept.vault.care.checking import check
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at

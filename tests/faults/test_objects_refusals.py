@@ -129,7 +129,7 @@ def test_the_users_own_ssh_configuration_counts(sftp_server):
 
 
 def test_a_chosen_cipher_stays_the_users_choice(sftp_server):
-    from safekept.core.objects.sftp.ssh import Host, ssh_command
+    from safekept.core.objects.sftp.connections import Host, ssh_command
 
     environment = plain_environment(sftp_server.root)
     free = ssh_command(Host("127.0.0.1", config=sftp_server.ssh_config), environment, 30)

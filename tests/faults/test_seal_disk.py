@@ -250,7 +250,7 @@ def test_a_sealed_archive_that_the_disk_changes_is_never_named(kind, form, gpg, 
 
 
 def test_a_sealed_zip_from_gpg_is_read_in_its_order_with_one_run_for_its_content(gpg, tmp_path, monkeypatch):
-    from safekept.archive.sealing.gpg import stream as gpg_stream
+    from safekept.archive.sealing.gpg import message as gpg_stream
 
     monkeypatch.setattr("safekept.archive.sealing.proven_stream._TAIL", 1 << 20)
     entries = [file(f"z{number:03}", os.urandom(400_000)) for number in range(30, 0, -1)]

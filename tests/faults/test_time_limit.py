@@ -25,8 +25,7 @@ from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.keys.recovery_access import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.archive.sealing.age.keys import AgeIdentity
-from safekept.schedule.plan import Plan
-from safekept.schedule.tasks import Task
+from safekept.schedule.tasks import Plan, Task
 from safekept.vault.care.checking import check
 
 SAMPLE, FULL = 5, 120

@@ -489,7 +489,7 @@ def test_a_schedule_that_fell_silent_and_a_machine_that_slept(here, home, monkey
 
     monkeypatch.setattr("safekept.actions.schedule.armed.why_not_armed", lambda *_: ("", ()))
     slept = 0.0
-    monkeypatch.setattr("safekept.schedule.power.clocks", lambda: (1e9, slept))
+    monkeypatch.setattr("safekept.schedule.machine.clocks", lambda: (1e9, slept))
     path = os.path.join(here.places.data_directory, "schedule", "state.json")
     os.makedirs(os.path.dirname(path))
     write_state(path, State(looked=time.time() - 600))

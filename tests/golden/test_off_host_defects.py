@@ -16,7 +16,7 @@ import pytest
 
 from in_process import spoken
 from safekept.core.objects.errors import PlaceMissing, PlaceRefused
-from safekept.core.objects.sftp.ssh import Host, explain
+from safekept.core.objects.sftp.connections import Host, explain
 
 
 @pytest.fixture

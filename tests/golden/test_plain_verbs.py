@@ -13,7 +13,7 @@ import pytest
 from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
-from safekept.actions.base.time_words import time_of
+from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep, read_step
 from snapshots import take
 

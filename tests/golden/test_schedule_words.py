@@ -27,7 +27,7 @@ def user(tmp_path):
 @pytest.fixture
 def say(monkeypatch, user):
     # The tests themselves are in a hurry.
-    monkeypatch.setattr("safekept.schedule.priority.step_back", lambda: None)
+    monkeypatch.setattr("safekept.schedule.machine.step_back", lambda: None)
     return spoken(monkeypatch, user)
 
 
@@ -215,7 +215,7 @@ def system(tmp_path, monkeypatch, say):
     )
     monkeypatch.setattr("safekept.settings.loading.SYSTEM_PLACES", places)
     monkeypatch.setattr("safekept.settings.loading._home_of", lambda name: str(home))
-    monkeypatch.setattr("safekept.settings.scheduled.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
+    monkeypatch.setattr("safekept.settings.policies.SYSTEM_ARCHIVES", str(tmp_path / "var" / "backups"))
     return tmp_path
 
 

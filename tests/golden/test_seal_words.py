@@ -307,7 +307,7 @@ def test_an_identity_of_the_settings_is_tried_unasked(say, user, monkeypatch):
 
 
 def test_a_kind_of_key_that_is_not_known_names_the_tool_that_knows_it(say, user):
-    from safekept.archive.sealing.age.header import Stanza, make_header
+    from safekept.archive.sealing.age.format import Stanza, make_header
 
     file_key = b"sixteen byte key"
     made = make_header([Stanza("piv-p256", ("abc",), b"x" * 48)], file_key) + bytes(16) + bytes(32)

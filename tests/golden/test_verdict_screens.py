@@ -18,7 +18,7 @@ from safekept.actions.alarms.declined import take_back
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
 from safekept.home.scan import Selection
-from safekept.integrations.connecting.hosts.every_host import HOSTS
+from safekept.integrations.connecting.hosts import HOSTS
 from safekept.vault.storage import FileKind
 from states import State, drilled, empty, made, settled, told
 from transcripts import same_as

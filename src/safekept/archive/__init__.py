@@ -4,10 +4,8 @@ Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limi
 `make_seal` and `Identity` for what only another key shall open.
 """
 
-from .container.limits import HASH_NONE, NO_LIMITS, Limits
-from .container.names import leaves_target
-from .identify import identify
-from .reading import Archive, open_archive
+from .container.limits import HASH_NONE, NO_LIMITS, Limits, leaves_target
+from .reading import Archive, identify, open_archive
 from .sealing.seal import NOBODY, Identity, Seal, make_seal
 from .writing import Written, write_archive
 

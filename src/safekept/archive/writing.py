@@ -17,8 +17,8 @@ from safekept.core.files import sweep_temporaries
 
 from .container.container import SMALL, Container, read_whole, record_of, unreadable
 from .container.lanes import LargeLane
+from .container.limits import beyond_bounds
 from .container.manifest import PREFIX, Record, make_head, readme
-from .container.names import beyond_bounds
 from .container.output import Output, Target
 from .proof import prove
 from .sealing.seal import Seal

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.agents.yaml_nodes import compose, leaves, members
+from safekept.core.agents import compose, leaves, members
 from safekept.core.entries import DatabaseFacts
 
 from .layout.layout import Layout

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from safekept.core.agents.yaml_nodes import compose, members
+from safekept.core.agents import compose, members
 from safekept.core.regular import read_regular
 
 QUICK, FULL, OFF = "quick", "full", "off"

@@ -1,4 +1,4 @@
-"""The same work in this very process, for when no helper answers."""
+"""What the helper answers, in this very process: for when no helper does."""
 
 from __future__ import annotations
 
@@ -21,10 +21,24 @@ def hook_here(host: str, raw: bytes, environment: dict[str, str], directory: str
 
 def short_here(environment: dict[str, str]) -> bytes | None:
     """The line for a prompt; None where there is something to say that is not one line."""
-    from .short import short_line
-
     try:
         place = Place.load(environment)
         return None if place.troubles else short_line(place).encode("utf-8", "surrogateescape")
     except (SafekeptError, OSError):
         return None
+
+
+def short_line(place: Place) -> str:
+    """The line for a prompt, as `safekept status --short` prints it.
+
+    Raises what a home that cannot be named raises.
+    """
+    # A hook needs none of this.
+    from safekept.actions.status.short_status import short_status
+
+    from .connecting.overview import host_statuses
+
+    place.context.locate(existing=False)
+    hours = place.settings.number("status.stale_hours")
+    found = short_status(place.context, hosts=host_statuses(place.context), stale_hours=hours)
+    return f"safekept: {found.text}\n"

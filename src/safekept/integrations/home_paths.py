@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from safekept.core.errors import SafekeptError
 
-from .calls import Call
-from .outcomes import Problem, Uncovered, problem
+from .calls import Call, Problem, Uncovered, problem
 from .places import Place
 
 

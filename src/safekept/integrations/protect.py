@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .calls import Call
+from .calls import Call, Outcome, Problem, Uncovered, problem
 from .marks import all_ended, change_comes, changes_so_far, command_ended, marking
-from .outcomes import Outcome, Problem, Uncovered, problem
 from .places import Place
 
 if TYPE_CHECKING:

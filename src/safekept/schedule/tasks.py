@@ -10,9 +10,92 @@ nothing, and the work is due. Nothing is ever overdue by a moment in the future.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import datetime
+import re
+from dataclasses import dataclass, field, replace
 
-from .cadence import HOUR, Cadence
+# At which moments regular work is due: times of the day where the machine is, or every hour. A moment is
+# a number of seconds since 1970, so that a clock that is put forward or back for the summer changes
+# nothing but the distance of two moments. A time of the day that does not exist that day (03:30 in
+# Athens when summer begins) stands for the moment it would have been; one that exists twice is its
+# first.
+
+HOURLY = "hourly"
+HOUR = 3600.0
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+_AROUND = range(-2, 3)  # days: no zone is further than that from where the date changes
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """Times of the day as (hour, minute); none of them: every hour."""
+
+    times: tuple[tuple[int, int], ...] = ((3, 30),)
+    zone: datetime.tzinfo | None = None  # None: where this machine is
+
+    @classmethod
+    def parse(cls, text: str, zone: datetime.tzinfo | None = None) -> Cadence:
+        """`03:30`, `03:30, 15:30` or `hourly`. ValueError for anything else."""
+        if text.strip() == HOURLY:
+            return cls((), zone)
+        found = []
+        for part in text.split(","):
+            match = _TIME.fullmatch(part.strip())
+            if match is None:
+                raise ValueError(f"not a time of the day: {part.strip()!r}")
+            found.append((int(match[1]), int(match[2])))
+        return cls(tuple(sorted(set(found))), zone)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{hour:02}:{minute:02}" for hour, minute in self.times) or HOURLY
+
+    def next(self, moment: float) -> float:
+        """The first of our moments after that one."""
+        if not self.times:
+            return (moment // HOUR + 1) * HOUR
+        return min(slot for slot in self._around(moment) if slot > moment)
+
+    def latest(self, moment: float) -> float:
+        """The last of our moments that is not after that one."""
+        if not self.times:
+            return moment // HOUR * HOUR
+        return max(slot for slot in self._around(moment) if slot <= moment)
+
+    def _around(self, moment: float) -> list[float]:
+        today = datetime.datetime.fromtimestamp(moment, self.zone).date()
+        days = [today + datetime.timedelta(days=number) for number in _AROUND]
+        return [
+            datetime.datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone).timestamp()
+            for day in days
+            for hour, minute in self.times
+        ]
+
+
+# What is to be done how often: the settings `schedule.*` as plain values.
+
+RUN, LIGHT, WAIT = "run", "light", "wait"
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a person would choose: every night, and a drill now and then."""
+
+    cadence: Cadence = field(default_factory=Cadence)  # snapshot, archive and push
+    homes: tuple[str, ...] = ()  # empty: the home that is meant when nothing else is said
+    archives: str = ""  # the directory of sealed archives
+    keep: int = 14  # how many of them stay
+    #: 0: never, here and below. Rarely: a prune packs anew, and what is packed anew is pushed anew.
+    prune_days: float = 30.0
+    checkpoint_days: float = 7.0
+    small_drill_days: float = 7.0
+    drill_days: float = 91.0
+    time_limit: float = 4 * 3600.0  # seconds for one run; 0: none
+    overdue_hours: float = 48.0  # a home without a good snapshot for so long
+    push_overdue_days: float = 7.0  # a destination that got nothing for so long
+    battery: str = LIGHT  # on battery: everything, the snapshot only, or nothing
+    metered: str = WAIT  # on a metered network: push all the same, or wait
+
 
 SNAPSHOT = "snapshot"
 ARCHIVE = "archive"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .checking import SECRET, BadSetting
 from .loading import SYSTEM_PLACES, SYSTEM_USER, Settings, load_settings
 from .policies import HERMES_CHECKPOINT_KEYS, checkpoint_policy, with_hermes
-from .table import SETTINGS, Setting
+from .table import SECRET, SETTINGS, BadSetting, Setting
 
 __all__ = [
     "HERMES_CHECKPOINT_KEYS",

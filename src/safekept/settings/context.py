@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from safekept.actions.base.context import Caller, Choices, Places, UserContext
+from safekept.core.agents import HomePlace, read_home_places
 
-from .layouts import home_places_on_demand, layouts_on_demand
 from .loading import Settings
-from .scheduled import notify_targets, schedule_plan
+from .policies import notify_targets, schedule_plan
 
 if TYPE_CHECKING:
+    from safekept.home.layout import Layout
     from safekept.vault.repo import Secret
+
+
+# The layouts of this user, read when somebody asks for one: many commands never do.
+
+Value = TypeVar("Value")
+
+
+class OnDemand(Mapping[str, Value]):
+    """As if all of it were read at the start; a bad file is an error at the first use."""
+
+    def __init__(self, load: Callable[[], Mapping[str, Value]]) -> None:
+        self._load = load
+
+    @cached_property
+    def _loaded(self) -> Mapping[str, Value]:
+        return self._load()
+
+    def __getitem__(self, name: str) -> Value:
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+
+def layouts_on_demand(directories: tuple[str, ...]) -> Mapping[str, Layout]:
+    """Those that come with safekept, and those in these directories."""
+
+    def load() -> Mapping[str, Layout]:
+        from safekept.home.layout import load_layouts
+
+        return load_layouts(directories)
+
+    return OnDemand(load)
+
+
+def home_places_on_demand(directories: tuple[str, ...]) -> Mapping[str, HomePlace]:
+    """Where the homes of the same layouts are, and nothing else of them."""
+    return OnDemand(lambda: read_home_places(directories))
+
 
 _LONGEST_ACTOR = 60
 

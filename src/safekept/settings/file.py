@@ -18,8 +18,7 @@ from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
 from safekept.core.regular import read_regular
 
-from .checking import bad, checked, parsed
-from .table import BY_NAME
+from .table import BY_NAME, bad, checked, parsed
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -15,8 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.owner import foreign_owner
 from safekept.core.regular import read_regular
 
-from .checking import bad, checked, parsed
-from .table import SETTINGS
+from .table import SETTINGS, bad, checked, parsed
 
 if TYPE_CHECKING:
     from safekept.actions.offsite.destination import DestinationSetting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,15 @@ from safekept.core.errors import SafekeptError
 from safekept.core.owner import foreign_owner
 from safekept.core.regular import read_regular
 
-from .checking import is_kind, parsed
-from .loading import Settings
-from .table import BY_NAME
+from .loading import SYSTEM_USER, Settings
+from .table import BY_NAME, BadSetting, is_kind, parsed
 
 if TYPE_CHECKING:
+    from safekept.actions.alarms.notify import NotifyTargets
     from safekept.actions.base.context import UserContext
     from safekept.actions.projects.checkpoint import CheckpointPolicy
     from safekept.checkpoints.take import TakeSettings
+    from safekept.schedule.tasks import Plan
 
 
 def with_hermes(settings: Settings, home: str) -> Settings:
@@ -25,7 +27,7 @@ def with_hermes(settings: Settings, home: str) -> Settings:
 
     What is not there or makes no sense is passed over: it is Hermes's file and not ours to refuse.
     """
-    from safekept.core.agents.yaml_nodes import compose, text_at
+    from safekept.core.agents import compose, text_at
 
     try:
         text = read_regular(os.path.join(home, "config.yaml")).decode("utf-8")
@@ -114,3 +116,64 @@ def _hermes_home(context: UserContext, home: str, layout: str) -> str:
     except SafekeptError:
         return ""
     return found if name == "hermes" and foreign_owner(found) is None else ""
+
+
+# The settings `schedule.*` and `notify.*` as the plain values that the actions take.
+
+#: Where the sealed archives of a system timer lie, a directory for each kind of agent.
+SYSTEM_ARCHIVES = "/var/backups"
+
+
+def notify_targets(settings: Settings) -> NotifyTargets | None:
+    """Who is told; None where nobody is set up, which most commands learn without importing anything."""
+    names = ("notify.ping", "notify.ntfy", "notify.webhook", "notify.email", "notify.command")
+    if not any(settings.values[name] for name in names):
+        return None
+    from safekept.actions.alarms.notify import EVENTS, NotifyTargets
+
+    return NotifyTargets(
+        ping=settings.text("notify.ping"),
+        ntfy=settings.text("notify.ntfy"),
+        webhook=settings.text("notify.webhook"),
+        email=settings.texts("notify.email"),
+        sendmail=settings.path("notify.sendmail", "/usr/sbin/sendmail"),
+        command=_words(settings.text("notify.command")),
+        events=settings.texts("notify.events") or EVENTS,
+        deadline=settings.number("notify.deadline"),
+    )
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise BadSetting(
+            f"`notify.command` cannot be taken apart into words: {error}",
+            kept="Nothing was read or changed",
+            next_steps=("Write it as in a shell, with every quotation mark closed",),
+        ) from error
+
+
+def schedule_plan(settings: Settings) -> Plan | None:
+    """What is done how often; None: all of it as the defaults say."""
+    system = SYSTEM_USER in settings.environment
+    if not system and not any(name.startswith("schedule.") for name in settings.given):
+        return None
+    from safekept.schedule.tasks import HOUR, Cadence, Plan
+
+    usual = f"{SYSTEM_ARCHIVES}/{settings.text('layout')}" if system else ""
+    return Plan(
+        cadence=Cadence.parse(settings.text("schedule.at")),
+        homes=settings.texts("schedule.homes"),
+        archives=settings.path("schedule.archives", usual) if settings.text("schedule.archives") else usual,
+        keep=settings.whole("schedule.keep"),
+        prune_days=settings.number("schedule.prune_days"),
+        checkpoint_days=settings.number("schedule.checkpoint_days"),
+        small_drill_days=settings.number("schedule.small_drill_days"),
+        drill_days=settings.number("schedule.drill_days"),
+        time_limit=settings.number("schedule.time_limit") * HOUR,
+        overdue_hours=settings.number("schedule.overdue_hours"),
+        push_overdue_days=settings.number("schedule.push_overdue_days"),
+        battery=settings.text("schedule.battery"),
+        metered=settings.text("schedule.metered"),
+    )

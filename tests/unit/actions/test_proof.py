@@ -14,7 +14,7 @@ from safekept.actions.drill.checks.interpreter import find_python
 from safekept.actions.drill.checks.without_secrets import blanked
 from safekept.actions.drill.source import LocalDamage, choose_small
 from safekept.actions.drill.subject import is_archive
-from safekept.core.agents.yaml_nodes import compose
+from safekept.core.agents import compose
 from safekept.core.entries import Content, Entry, EntryList, EntryLost, Kind, no_content
 from safekept.home.layout.layout import load_layouts
 from snapshots import take

@@ -34,9 +34,8 @@ from safekept.actions.schedule.schedule import (
 from safekept.actions.schedule.steps import ABSENT, DONE, INCOMPLETE, Ended
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning, process_lock
-from safekept.schedule.cadence import Cadence
-from safekept.schedule.plan import Plan
-from safekept.schedule.power import Power
+from safekept.schedule.machine import Power
+from safekept.schedule.tasks import Cadence, Plan
 from web_server import WebServer
 
 UTC = zoneinfo.ZoneInfo("UTC")

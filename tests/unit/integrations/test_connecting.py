@@ -17,8 +17,8 @@ from safekept.actions.hosts.connections import connections
 from safekept.integrations.connecting.carrying_out import carry_out
 from safekept.integrations.connecting.hook_entries import handlers_of
 from safekept.integrations.connecting.host import _words
-from safekept.integrations.connecting.hosts.every_host import HOSTS
-from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.plan import plan_connect, plan_disconnect
 from safekept.integrations.connecting.program import Program, calls_us
 from safekept.integrations.connecting.settings_file import SettingsChanged
 

@@ -11,8 +11,8 @@ import pytest
 from connected import JSON_HOSTS, connect, program_in, read, tree, write
 from contexts import throwaway
 from safekept.actions.hosts.connections import connections
-from safekept.integrations.connecting.hosts.every_host import HOSTS
-from safekept.integrations.connecting.planning import plan_connect, plan_disconnect
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.plan import plan_connect, plan_disconnect
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 
 BAD = {

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safekept.integrations.connecting.json_edit import (
+from safekept.integrations.connecting.json_text import (
+    NotJson,
     add_item,
     add_member,
+    parse,
     remove_item,
     remove_member,
     replace,
 )
-from safekept.integrations.connecting.json_text import NotJson, parse
 
 plain = st.recursive(
     st.none()

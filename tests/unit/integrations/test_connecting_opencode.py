@@ -12,7 +12,7 @@ import pytest
 from conftest import MISSING
 from connected import connect, disconnect, program_in, read
 from contexts import throwaway
-from safekept.integrations.connecting.hosts.every_host import HOSTS
+from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.hosts.event import read_event
 from safekept.integrations.hosts.opencode import HOST as ANSWERING
 

@@ -16,7 +16,7 @@ from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.hosts.connections import connections
 from safekept.actions.status.host_status import HostStatus
 from safekept.actions.status.status import look
-from safekept.integrations.connecting.hosts.every_host import HOSTS
+from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.connecting.overview import host_statuses
 
 

@@ -11,8 +11,8 @@ from contexts import throwaway
 from safekept.actions.hosts.connections import connections
 from safekept.core.files import TEMPORARY_PREFIX
 from safekept.integrations.connecting import carrying_out
-from safekept.integrations.connecting.hosts.every_host import HOSTS
-from safekept.integrations.connecting.planning import plan_connect
+from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.plan import plan_connect
 from safekept.integrations.connecting.program import Program
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone, SettingsNotWritten
 from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - `nobodys` is a fixture

@@ -8,8 +8,8 @@ import pytest
 
 from checkpoint_support import put
 from helper_support import throwaway
-from safekept.integrations.helper import place_cache
-from safekept.integrations.helper.place_cache import PlaceCache
+from safekept.integrations import places as place_cache
+from safekept.integrations.places import PlaceCache
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from checkpoint_support import put
 from safekept.integrations.here import hook_here
 from safekept.integrations.hosts import HOSTS
+from safekept.integrations.hosts.answers import Said
 from safekept.integrations.hosts.commands import named_by
 from safekept.integrations.hosts.event import Event, one_line, reason
 from safekept.integrations.hosts.handling import find_host
-from safekept.integrations.hosts.shown_messages import Said
-from safekept.integrations.hosts.tools import paths_in
+from safekept.integrations.hosts.host import paths_in
 from safekept.integrations.places import Place
 
 

@@ -13,7 +13,7 @@ from contexts import throwaway
 from safekept.checkpoints import project
 from safekept.core.spelling import FLAGS
 from safekept.integrations import entry
-from safekept.integrations.connecting.hosts import every_host as connecting
+from safekept.integrations.connecting import hosts as connecting
 from safekept.integrations.connecting.program import Program
 from safekept.integrations.helper import client
 from safekept.integrations.hermes.plugin import elsewhere, link

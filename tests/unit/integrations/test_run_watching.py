@@ -12,11 +12,9 @@ import pytest
 from checkpoint_support import put
 from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.checkpoints.store.store import Store
-from safekept.integrations.run import sources
-from safekept.integrations.run.relevance import Relevance
-from safekept.integrations.run.rhythm import Rhythm
-from safekept.integrations.run.sources import CannotWatch, Looking, Notifications, best_source
-from safekept.integrations.run.watching import Watch
+from safekept.integrations.run import changes as sources
+from safekept.integrations.run.changes import CannotWatch, Looking, Notifications, Relevance, best_source
+from safekept.integrations.run.watching import Rhythm, Watch
 
 # ── the rhythm ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,8 +256,8 @@ def test_the_real_limit_of_the_system_is_noticed(relevance, place, stop, tmp_pat
     script = (
         "import sys; sys.path[:0] = sys.argv[3:]\n"
         "import threading\n"
-        "from safekept.integrations.run.relevance import Relevance\n"
-        "from safekept.integrations.run.sources import best_source\n"
+        "from safekept.integrations.run.changes import Relevance\n"
+        "from safekept.integrations.run.changes import best_source\n"
         "print(best_source(Relevance(sys.argv[1], sys.argv[2]), threading.Event(), 0.1)[1])\n"
     )
     import sys

@@ -8,7 +8,7 @@ import zoneinfo
 
 import pytest
 
-from safekept.schedule.cadence import Cadence
+from safekept.schedule.tasks import Cadence
 
 DAY, HOUR = 86_400.0, 3600.0
 

@@ -6,9 +6,9 @@ import plistlib
 
 import pytest
 
-from safekept.schedule.cadence import Cadence
 from safekept.schedule.hosts import cron, launchd, systemd
 from safekept.schedule.hosts.call import MARK, Call, NoSchedule
+from safekept.schedule.tasks import Cadence
 
 CALL = Call(("/opt/hold fast", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
 ADA = Call(("/usr/bin/safekept", "schedule", "run", "--quiet"), user="ada", home="/home/ada/.hermes")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from safekept.schedule.power import look, on_battery
+from safekept.schedule.machine import look, on_battery
 
 
 def supply(root, name, **facts):

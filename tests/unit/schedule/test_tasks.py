@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.schedule.cadence import Cadence
-from safekept.schedule.tasks import AHEAD, Past, Task, due_at, overdue_since, seen
+from safekept.schedule.tasks import AHEAD, Cadence, Past, Task, due_at, overdue_since, seen
 
 UTC = zoneinfo.ZoneInfo("UTC")
 CADENCE = Cadence.parse("03:30", UTC)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from safekept import __version__
 from safekept.archive import Seal, Written, write_archive
-from safekept.archive.identify import fingerprint
+from safekept.archive.reading import fingerprint
 from safekept.core.entries import Kind, Remark
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, private_directory

@@ -31,7 +31,7 @@ class OwnArchives:
 
     def head(self, path: str) -> dict[str, object] | None:
         """What the manifest says, or the journal of a sealed one; None for anything not surely ours."""
-        from safekept.archive.identify import identify  # a scan seldom meets a file that asks for it
+        from safekept.archive.reading import identify  # a scan seldom meets a file that asks for it
 
         return identify(path, lambda fingerprint: self._sealed.get(fingerprint))
 

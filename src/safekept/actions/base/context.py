@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from safekept.core.agents.homes import Findable, HomePlace, locate_home, named_home, recognise_home
+from safekept.core.agents import Findable, HomePlace, locate_home, named_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal
 from safekept.core.owner import foreign_owner
@@ -18,7 +18,7 @@ from safekept.core.owner import foreign_owner
 if TYPE_CHECKING:
     from safekept.core.owner import Owner
     from safekept.home.layout import Layout
-    from safekept.schedule.plan import Plan
+    from safekept.schedule.tasks import Plan
     from safekept.vault.repo import Secret
 
     from ..alarms.notify import NotifyTargets

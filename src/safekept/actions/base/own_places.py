@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.core.agents.homes import HomeUnknown, locate_home, recognise_home
+from safekept.core.agents import HomeUnknown, locate_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.address import is_address
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from safekept import __version__
-from safekept.core.agents.homes import recognise_home
+from safekept.core.agents import recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import free_bytes

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener
 from safekept.schedule import tasks
-from safekept.schedule.cadence import Cadence
-from safekept.schedule.plan import DAY
 from safekept.schedule.state import State, StepNote
-from safekept.schedule.tasks import Past, Task, overdue_since
+from safekept.schedule.tasks import DAY, Cadence, Past, Task, overdue_since
 
 from ..alarms.alarms import DESTINATION, DRILL, OVERDUE, Alarm, end_alarms, open_alarms, raise_alarm
 from ..alarms.notify import Notice, notify

@@ -22,10 +22,9 @@ from safekept.core.events import Event, Listener
 from safekept.core.files import private_directory
 from safekept.core.journal import Record, new_id
 from safekept.schedule import tasks
-from safekept.schedule.plan import LIGHT, WAIT, Plan
-from safekept.schedule.power import Power, clocks
+from safekept.schedule.machine import Power, clocks
 from safekept.schedule.state import RunNote, StepNote, read_state, write_state
-from safekept.schedule.tasks import Task, due_at, seen
+from safekept.schedule.tasks import LIGHT, WAIT, Plan, Task, due_at, seen
 
 from ..base.context import UserContext
 from ..base.record import error_facts, record

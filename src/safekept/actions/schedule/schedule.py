@@ -15,7 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.locks import process_lock
 from safekept.core.processes.process import process_alive
-from safekept.schedule.power import Power, look
+from safekept.schedule.machine import Power, look
 from safekept.schedule.state import RunNote, read_state
 from safekept.schedule.tasks import Past, Task, due_at, seen
 

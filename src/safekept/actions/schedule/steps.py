@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from safekept.core.events import Listener, silent
 from safekept.home.scan import Selection
 from safekept.schedule import tasks
-from safekept.schedule.plan import Plan
-from safekept.schedule.tasks import Task
+from safekept.schedule.tasks import Plan, Task
 
 from ..base.context import HomeRef, UserContext
 from ..offsite.destination import VAULT
@@ -72,7 +71,7 @@ class Ended:
 
 def tasks_of(context: UserContext, plan: Plan, request: RunRequest) -> list[Task]:
     """Everything that is to be done regularly, in the order in which it is done."""
-    from safekept.schedule.plan import DAY
+    from safekept.schedule.tasks import DAY
 
     from ..projects.project import checkpoint_directory
 

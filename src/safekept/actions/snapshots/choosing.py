@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep
 from safekept.vault.errors import NoSuchSnapshot
 from safekept.vault.snapshots import is_number, pick
 from safekept.vault.tags import QUICK
 
-from ..base.time_words import time_of
 from .listing import SHORT, UNDO_POINTS, Listed, Listing
 
 

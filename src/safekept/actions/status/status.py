@@ -11,7 +11,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from safekept.core.agents.homes import recognise_home
+from safekept.core.agents import recognise_home
 from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent

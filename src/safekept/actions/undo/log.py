@@ -12,13 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from safekept.core.ages import time_of
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal, Record, parse_line
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from ..base.operations.facts import AnyFacts
-from ..base.time_words import time_of
 from .operation import Operation, operation_of
 
 #: Ids that are remembered: the lines of one operation are never so far apart.

@@ -9,9 +9,8 @@ from safekept.core.next_step import NextStep
 
 from ..container.handle import Handle
 from ..errors import NOTHING_CHANGED
-from .age.armor import BEGIN
-from .age.file import AgeFile
-from .age.header import FAMILY, Header, NotAHeader, Stanza
+from .age.file import BEGIN, AgeFile
+from .age.format import FAMILY, Header, NotAHeader, Stanza
 from .age.keys import AgeIdentity, Passphrase, parse_identity
 from .age.ssh_keys import KINDS, SshIdentity, default_files
 from .age.ssh_private import BEGIN_OPENSSH, BEGIN_RSA, load_private

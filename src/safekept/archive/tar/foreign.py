@@ -11,9 +11,8 @@ from functools import partial
 
 from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
 
-from ..container.limits import Budget
+from ..container.limits import Budget, NameBook, check_target, clean_name, leaves_target
 from ..container.manifest import PREFIX
-from ..container.names import NameBook, check_target, clean_name, leaves_target
 from ..errors import damaged, too_large, unsafe
 from .parser import KINDS, TarMember
 

@@ -16,7 +16,7 @@ from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
 from safekept.core.next_step import NextStep
 
 from ..container.handle import Handle
-from ..container.limits import HASH_ALL, Budget, Limits
+from ..container.limits import HASH_ALL, Budget, Limits, NameBook, check_target, clean_name, leaves_target
 from ..container.manifest import (
     ENTRIES,
     FORMAT,
@@ -28,13 +28,11 @@ from ..container.manifest import (
     parse_head,
     parse_records,
 )
-from ..container.names import NameBook, check_target, clean_name, leaves_target
 from ..errors import NOTHING_CHANGED, ArchiveDamaged, ArchiveUnknown, damaged, too_large
 from .foreign import ForeignListing
 from .parser import KINDS, Feed, TarMember, TarParser
-from .records import member_header
+from .records import Trailer, member_header, read_trailer
 from .streams import frames, unpacked
-from .trailer import Trailer, read_trailer
 
 
 class TarReader:

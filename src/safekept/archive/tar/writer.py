@@ -21,8 +21,7 @@ from ..container.container import Container, unreadable
 from ..container.lanes import Batch
 from ..container.manifest import ENTRIES, FORMAT, HEAD, README, Record
 from ..container.output import Target
-from .records import END_OF_ARCHIVE, member_header, padding
-from .trailer import make_trailer
+from .records import END_OF_ARCHIVE, make_trailer, member_header, padding
 
 FRAME = 4 << 20
 

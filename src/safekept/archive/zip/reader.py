@@ -15,7 +15,7 @@ from functools import partial
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 
 from ..container.handle import Handle
-from ..container.limits import HASH_ALL, Budget, Limits
+from ..container.limits import HASH_ALL, Budget, Limits, NameBook, check_target, clean_name, leaves_target
 from ..container.manifest import (
     ENTRIES,
     HEAD,
@@ -27,7 +27,6 @@ from ..container.manifest import (
     parse_head,
     parse_records,
 )
-from ..container.names import NameBook, check_target, clean_name, leaves_target
 from ..errors import damaged, has_password, unsafe, unsupported
 from .content import MemberContent, seconds_of
 from .directory import Directory, Member, refuse_overlaps

@@ -80,8 +80,8 @@ def _local(url: str) -> ObjectStore:
 
 
 def _sftp(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
+    from .sftp.connections import Host
     from .sftp.place import SftpObjects
-    from .sftp.ssh import Host
 
     user, host, port, path = _parts(url)
     # ssh takes what begins with a dash for an option.
@@ -148,8 +148,7 @@ def _rclone(url: str, environment: Mapping[str, str], options: Options) -> Objec
 
 def _patient(place: ObjectStore, options: Options, limited: bool = False) -> ObjectStore:
     """With retries, and with the rate limit where the place does not keep it itself."""
-    from .rate import Rate
-    from .retry import PatientObjects, RetryPatience
+    from .retry import PatientObjects, Rate, RetryPatience
 
     return PatientObjects(place, RetryPatience(options.patience), Rate(0 if limited else options.rate_limit))
 

@@ -18,13 +18,15 @@ Failures are those of `errors.py`. What may be tried again was tried again befor
 
 from __future__ import annotations
 
+import secrets
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from ..files import TEMPORARY_PREFIX
+from .errors import PlaceRefused
 
 #: What can be written: bytes, or a file opened for reading, which is taken from where it stands to its end.
 Content = bytes | bytearray | memoryview | BinaryIO
@@ -140,7 +142,6 @@ class ObjectStore(ABC):
 
     def below(self, prefix: str) -> ObjectStore:
         """The same place, seen from a directory in it; closing the view does not close the place."""
-        from .below import Below
 
         return Below(self, prefix)
 
@@ -179,3 +180,108 @@ def checked_prefix(prefix: str) -> str:
     if prefix and not (prefix.endswith("/") and valid_name(prefix[:-1])):
         raise ValueError(f"not a directory of objects: {prefix!r}")
     return prefix
+
+
+# A view of a place from a directory in it: one destination holds several vaults and the archives.
+
+
+class Below(ObjectStore):
+    """Names are those of the place without the prefix; the root that can be missing is that of the place."""
+
+    def __init__(self, place: ObjectStore, prefix: str) -> None:
+        self.place = place
+        self.prefix = checked_prefix(prefix if prefix.endswith("/") else f"{prefix}/")
+        self.lanes = place.lanes
+
+    @property
+    def location(self) -> str:
+        place, at, server = self.place.location.partition(" at ")
+        return f"{place.rstrip('/')}/{self.prefix.rstrip('/')}{at}{server}"
+
+    def present(self) -> bool:
+        return self.place.present()
+
+    def create(self) -> None:
+        self.place.create()
+
+    def list(self, prefix: str = "") -> Iterator[Stored]:
+        start = len(self.prefix)
+        for stored in self.place.list(self.prefix + checked_prefix(prefix)):
+            yield Stored(stored.name[start:], stored.size, stored.modified)
+
+    def directories(self, prefix: str = "") -> Iterator[str]:
+        yield from self.place.directories(self.prefix + checked_prefix(prefix))
+
+    def size(self, name: str) -> int:
+        try:
+            return self.place.size(self.prefix + checked(name))
+        except NotThere:
+            raise NotThere(name) from None
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        try:
+            return self.place.read(self.prefix + checked(name), offset, length)
+        except NotThere:
+            raise NotThere(name) from None
+
+    def stream(self, name: str, offset: int = 0) -> Iterator[bytes]:
+        try:
+            yield from self.place.stream(self.prefix + checked(name), offset)
+        except NotThere:
+            raise NotThere(name) from None
+
+    def write(self, name: str, content: Content, *, replace: bool = False) -> None:
+        try:
+            self.place.write(self.prefix + checked(name), content, replace=replace)
+        except Taken:
+            raise Taken(name) from None
+
+    def delete(self, name: str) -> None:
+        self.place.delete(self.prefix + checked(name))
+
+    def probe(self) -> Abilities:
+        return self.place.probe()
+
+    def room(self) -> tuple[int, int] | None:
+        return self.place.room()
+
+    def sweep(self, older_than: float = 86_400.0) -> Sequence[str]:
+        return self.place.sweep(older_than)
+
+
+# Finding out what a credential may do by doing it, with one small object.
+
+#: Names of probes start like this; one that could not be deleted stays.
+PROBE = "safekept-probe-"
+
+
+def probe_name() -> str:
+    return PROBE + secrets.token_hex(6)
+
+
+def probe_by_doing(
+    place: ObjectStore, *, versioning: bool | None, again: Callable[[str], None] | None = None
+) -> Abilities:
+    """Write, replace and delete. `again` writes under a taken name without looking first, where that goes."""
+    name = probe_name()
+    place.write(name, b"safekept")
+    once: bool | None = False
+    if again is not None:
+        try:
+            again(name)
+        except Taken:
+            once = True
+        except PlaceRefused:
+            once = None
+    overwrite = allowed(lambda: place.write(name, b"safekept again", replace=True))
+    delete = allowed(lambda: place.delete(name))
+    return Abilities(True, overwrite, delete, versioning, once, left="" if delete else name)
+
+
+def allowed(work: Callable[[], None]) -> bool:
+    """Whether something is not refused."""
+    try:
+        work()
+    except PlaceRefused:
+        return False
+    return True

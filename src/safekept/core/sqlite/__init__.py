@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .fold import DatabaseDamaged
     from .format import HEADER, SIDECARS, is_database
     from .holders import Holder
-    from .restore import DatabaseHeld, DatabaseLocked, restore_into
-    from .watch import Watch, watching
+    from .restore import DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 
 __getattr__ = doors(
     __name__,
@@ -25,7 +24,6 @@ __getattr__ = doors(
         "fold": "DatabaseDamaged",
         "format": "HEADER SIDECARS is_database",
         "holders": "Holder",
-        "restore": "DatabaseHeld DatabaseLocked restore_into",
-        "watch": "Watch watching",
+        "restore": "DatabaseHeld DatabaseLocked Watch restore_into watching",
     },
 )

@@ -82,9 +82,9 @@ def capture_here(
     """The same in this process, which must have no other handle on the database."""
     import sqlite3
 
-    from .hold.backup import through_backup
     from .hold.live import Live
     from .hold.pin import pin
+    from .hold.through_sqlite import through_backup
 
     try:
         pinned = pin(path, name, options.scratch, options.deadline, listener)

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
-from safekept.core.agents.homes import locate_home, recognise_home
+from safekept.core.agents import locate_home, recognise_home
 from safekept.core.entries import Entry, Remark
 from safekept.core.events import Event
 from safekept.core.owner import Line, become, raised_from, said_of

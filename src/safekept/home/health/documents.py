@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from safekept.core.agents.yaml_nodes import compose, members
+from safekept.core.agents import compose, members
 from safekept.core.regular import read_start
 
 from ..census import LARGEST, count_document

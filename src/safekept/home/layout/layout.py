@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from safekept.core.agents.homes import COMMON, SHIPPED
+from safekept.core.agents import COMMON, SHIPPED
 from safekept.core.sqlite.lean import Recipe
 
 from .layout_file import read_layout

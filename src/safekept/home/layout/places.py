@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from safekept.core.agents.homes import locate_home
+from safekept.core.agents import locate_home
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from safekept.core.agents.yaml_nodes import compose, text_at
+from safekept.core.agents import compose, text_at
 from safekept.core.entries import Outcome, Remark
 from safekept.core.regular import read_regular
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .json_edit import add_item, add_member, remove_item, remove_member, replace, written
-from .json_text import Node, parse
+from .json_text import Node, add_item, add_member, parse, remove_item, remove_member, replace, written
 
 Handler = Mapping[str, object]
 Ours = Callable[[Handler], bool]

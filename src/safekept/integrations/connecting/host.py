@@ -11,8 +11,7 @@ from typing import Protocol
 from safekept.actions.base.context import UserContext
 
 from .hook_entries import Handler, NotHooks, Wanted, our_handlers, put_in, take_out
-from .json_edit import written
-from .json_text import NotJson
+from .json_text import NotJson, written
 from .program import Program, calls_us, split_line
 from .settings_file import Unfit
 

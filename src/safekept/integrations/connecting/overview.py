@@ -23,7 +23,7 @@ from safekept.actions.status.host_status import (
 from safekept.core.spelling import shown
 
 from .host import HostFile, HostSettings
-from .hosts.every_host import HOSTS
+from .hosts import HOSTS
 from .program import Program, runs
 from .settings_file import Unfit, read_settings
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from safekept.actions.base.context import UserContext
+from safekept.actions.hosts.connections import Connection, connection_of, read_copy
+from safekept.core.next_step import NextStep
 from safekept.core.spelling import shown
 
-from .settings_file import SettingsFile
+from .host import HostFile, HostSettings
+from .program import Program
+from .settings_file import (
+    SettingsFile,
+    SettingsLeftAlone,
+    Unfit,
+    check_writable,
+    digest,
+    missing_directories,
+    read_settings,
+)
 
 _NOWHERE = "/dev/null"
 
@@ -79,3 +92,119 @@ class Plan:
 
     def diff(self) -> str:
         return "\n".join(filter(None, (edit.diff() for edit in self.edits)))
+
+
+# From a host and its files to a plan: what connecting or disconnecting would change, and what it keeps.
+# Nothing is written here. A file that cannot be edited safely ends the plan with what a person can do.
+
+
+def plan_connect(context: UserContext, host: HostSettings, program: Program, scope: str = "") -> Plan:
+    """What connecting would change; nothing where everything is as it should be."""
+    place = host.files(context, scope)[-1].path
+    record = connection_of(context, host.name, scope, place)
+    edits: list[Edit] = []
+    directories = list(record.directories) if record else []
+    for one in host.files(context, scope):
+        try:
+            file = read_settings(one.path)
+            after = one.put(file.content, program)
+            if after != file.content:
+                check_writable(file)
+            base = _base(context, record, one, file)
+        except Unfit as unfit:
+            raise _left_alone(host, one, program, unfit) from None
+        directories += [path for path in missing_directories(file.target) if path not in directories]
+        edits.append(Edit(file, after, base, one.new_mode, in_full=host.in_full(one.path)))
+    return Plan(
+        host.name,
+        scope,
+        place,
+        program.hook(host.name),
+        tuple(edits),
+        host.notes(context, scope),
+        directories=tuple(directories),
+    )
+
+
+def plan_disconnect(context: UserContext, host: HostSettings, scope: str = "") -> Plan:
+    """What disconnecting would change: the file as it was, or without our entries where others wrote."""
+    place = host.files(context, scope)[-1].path
+    record = connection_of(context, host.name, scope, place)
+    edits: list[Edit] = []
+    for one in reversed(host.files(context, scope)):  # what calls the rest goes first
+        try:
+            file = read_settings(one.path)
+            if file.content is None or not _has_ours(one, file.content, record):
+                continue
+            after = _as_before(context, record, one, file)
+            if after != file.content:
+                check_writable(file)
+        except Unfit as unfit:
+            raise _not_taken_out(host, one, unfit) from None
+        kept = record.file(one.path) if record else None
+        known = kept is not None and kept.left == digest(file.content)
+        edits.append(Edit(file, after, after, one.new_mode, known, host.in_full(one.path)))
+    command = record.command if record else ()
+    directories = record.directories if record else ()
+    left = tuple(host.leftovers(scope))
+    return Plan(host.name, scope, place, command, tuple(edits), (), False, directories, left)
+
+
+def _has_ours(one: HostFile, content: bytes, record: Connection | None) -> bool:
+    """Whether there is anything to take out. A file that nobody can read has nothing where none was put."""
+    try:
+        return bool(one.commands(content))
+    except Unfit:
+        if record is None and b"safekept" not in content:
+            return False
+        raise
+
+
+def _base(context: UserContext, record: Connection | None, one: HostFile, file: SettingsFile) -> bytes | None:
+    """The file as it was before us: what disconnecting brings back while nobody else writes to it."""
+    if file.content is None:
+        return None
+    if not one.commands(file.content):
+        return file.content
+    return _as_before(context, record, one, file)
+
+
+def _as_before(
+    context: UserContext, record: Connection | None, one: HostFile, file: SettingsFile
+) -> bytes | None:
+    content = file.content
+    assert content is not None
+    kept = record.file(one.path) if record else None
+    copy = read_copy(context, kept.copy) if kept else None
+    known = kept is not None and (copy is not None or not kept.copy)
+    if known and kept is not None and digest(content) == kept.left:
+        return copy
+    return one.take(content, copy)
+
+
+def _left_alone(host: HostSettings, one: HostFile, program: Program, unfit: Unfit) -> SettingsLeftAlone:
+    return SettingsLeftAlone(
+        f"`{shown(one.path)}` {unfit}",
+        kept="The file is as it was; nothing was changed",
+        next_steps=(
+            NextStep(
+                "connect", before=f"Put these lines into it yourself, then look whether {host.title} calls:"
+            ),
+            NextStep("connect", (host.name,), before="Or mend the file and run", after=" again"),
+        ),
+        path=one.path,
+        lines=one.lines(program),
+    )
+
+
+def _not_taken_out(host: HostSettings, one: HostFile, unfit: Unfit) -> SettingsLeftAlone:
+    return SettingsLeftAlone(
+        f"`{shown(one.path)}` {unfit}",
+        kept="The file is as it was; nothing was changed",
+        next_steps=(
+            f"Take out yourself what calls `hook {host.name}`",
+            NextStep("connect", (host.name, "--remove"), before="Or mend the file and run", after=" again"),
+        ),
+        path=one.path,
+        lines="",
+    )

@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from ..calls import Call
-from ..places import Place
-from .place_cache import PlaceCache
+from ..places import Place, PlaceCache
 
 Answer = tuple[dict[str, str], bytes]
 
@@ -66,7 +65,7 @@ def _chat(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 
 def _short(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
-    from ..short import short_line
+    from ..here import short_line
 
     if place.troubles:
         raise place.troubles[0]

@@ -17,12 +17,53 @@ from collections.abc import Mapping
 
 from safekept.core.locks import process_lock
 
-from .client import SOCKET, counts, peer, private_directory
+from ..places import PlaceCache
+from .client import MAX_BODY, MAX_HEADER, SOCKET, counts, packed, peer, private_directory, unpacked
 from .code import CodeWatch
-from .frames import BadFrame, read_frame, send_frame
 from .later import LaterWork
-from .place_cache import PlaceCache
 from .requests import answer
+
+# The helper's side of the wire: what others send is bounded, and waited for with a deadline.
+
+
+class BadFrame(Exception):
+    """Not what a client of ours sends; the text is for the answer."""
+
+
+def read_frame(connection: socket.socket, seconds: float) -> tuple[dict[str, str], bytes]:
+    """One request. BadFrame where it is none; OSError where the sender went away or is too slow."""
+    ends = time.monotonic() + seconds
+    lengths = _exactly(connection, 8, ends)
+    head, body = int.from_bytes(lengths[:4], "big"), int.from_bytes(lengths[4:], "big")
+    if head > MAX_HEADER or body > MAX_BODY:
+        raise BadFrame(f"a request of {head + body:,} bytes is too large")
+    try:
+        header = unpacked(_exactly(connection, head, ends))
+    except ValueError as error:
+        raise BadFrame(str(error)) from None
+    return header, _exactly(connection, body, ends)
+
+
+def send_frame(connection: socket.socket, header: dict[str, str], body: bytes = b"") -> None:
+    """One answer. What could not be part of a header loses its zero bytes."""
+    clean = {key: value.replace("\0", " ") for key, value in header.items()}
+    connection.sendall(packed({"safekept": "1", **clean}, body))
+
+
+def _exactly(connection: socket.socket, count: int, ends: float) -> bytes:
+    parts: list[bytes] = []
+    while count:
+        left = ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request did not come whole in time")
+        connection.settimeout(left)
+        part = connection.recv(min(count, 1 << 20))
+        if not part:
+            raise ConnectionError("the sender went away")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
 
 IDLE_SECONDS = 1800.0
 #: How often it looks whether it is still wanted.

@@ -10,6 +10,6 @@ from __future__ import annotations
 
 from .answers import Answer
 from .handling import handle
-from .names import HOSTS
+from .host import HOSTS
 
 __all__ = ["HOSTS", "Answer", "handle"]

@@ -11,8 +11,7 @@ from __future__ import annotations
 from ..calls import Call
 from .answers import SILENT, Answer, as_json, with_context
 from .event import Event, fit_path
-from .host import Host, agent_of
-from .tools import Tools
+from .host import Host, Tools, agent_of
 
 #: Whatever these print may be read by the model.
 _INTO_CONTEXT = frozenset(

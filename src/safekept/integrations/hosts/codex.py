@@ -13,8 +13,7 @@ from ..calls import Call
 from . import claude_code
 from .answers import SILENT, Answer, as_json, with_context
 from .event import Event
-from .host import Host
-from .tools import Tools
+from .host import Host, Tools
 
 #: Their output is context for the model, or (PermissionRequest) decides about a permission.
 _UNANSWERED = frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart", "PermissionRequest"})

@@ -18,8 +18,7 @@ from dataclasses import replace
 from ..calls import Call
 from .answers import Answer, to_stderr
 from .event import Event, fit_path, reason
-from .host import Host
-from .tools import Tools
+from .host import Host, Tools
 
 KINDS = {
     "preToolUse": "before",

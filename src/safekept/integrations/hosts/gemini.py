@@ -11,8 +11,7 @@ from dataclasses import replace
 from ..calls import Call
 from .answers import Answer, as_json, with_context
 from .event import Event, fit_path
-from .host import Host
-from .tools import PATH_KEYS, Tools
+from .host import PATH_KEYS, Host, Tools
 
 #: These take no `systemMessage`; it is ignored or asks for a retry.
 _MUTE = frozenset({"BeforeModel", "AfterModel", "BeforeToolSelection"})

@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..calls import Call
-from .answers import SILENT, Answer, sentences, spoken
+from .answers import SILENT, Answer, Said, sentences, spoken
 from .event import LARGEST, Event, Unreadable, read_event
-from .names import HOSTS
-from .shown_messages import Said
+from .host import HOSTS
 
 if TYPE_CHECKING:
     from ..places import Place

@@ -17,8 +17,7 @@ from ..hermes.plugin.places import MEANS_NOTHING, in_words, skill
 from ..hermes.plugin.tools import Touch, reason, touched
 from .answers import Answer, as_json, to_stderr
 from .event import Event, fit_path
-from .host import Host
-from .tools import Tools
+from .host import Host, Tools
 
 KINDS = {
     "pre_tool_call": "before",

@@ -13,8 +13,7 @@ from dataclasses import replace
 from ..calls import Call
 from .answers import SILENT, Answer, as_json
 from .event import Event, fit_path
-from .host import Host
-from .tools import Tools
+from .host import Host, Tools
 
 KINDS = {
     "tool.execute.before": "before",

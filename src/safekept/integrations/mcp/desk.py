@@ -22,8 +22,7 @@ from safekept.core.events import Event
 from safekept.core.next_step import NextStep
 
 from .answers import ToolAnswer, refused
-from .caller import Caller
-from .roots import Roots, client_roots
+from .caller import Caller, Roots, client_roots
 from .tokens import Confirmations
 
 #: Seconds between two reports of progress.

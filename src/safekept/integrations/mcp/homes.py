@@ -11,7 +11,7 @@ from safekept.core.spelling import shown
 
 from .answers import ToolAnswer, clipped
 from .caller import Caller
-from .fingerprints import of_restore
+from .tokens import of_restore
 
 if TYPE_CHECKING:
     from safekept.actions.restoring.restore import PreparedRestore, Restored

@@ -12,7 +12,7 @@ from safekept.core.spelling import shown
 
 from .answers import ToolAnswer, clipped
 from .caller import Caller
-from .fingerprints import of_rollback
+from .tokens import of_rollback
 
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points, Target

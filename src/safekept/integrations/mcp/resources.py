@@ -23,9 +23,8 @@ from safekept.core.spelling import shown
 
 from . import projects
 from .answers import ToolAnswer
-from .caller import Caller
+from .caller import Caller, Roots
 from .desk import Desk, as_json
-from .roots import Roots
 
 _JSON, _DIFF = "application/json", "text/x-diff"
 _ASKED = "roots"

@@ -19,9 +19,9 @@ from pydantic import Field
 from safekept import __version__
 
 from . import homes, projects, undoing
+from .caller import Roots
 from .desk import Desk, asked_roots
 from .resources import TimelineServer
-from .roots import Roots
 
 INSTRUCTIONS = """safekept keeps checkpoints of projects and snapshots of the agent's home.
 Use list_checkpoints and diff to see what changed, roll_back to undo changes in a project, and restore to

@@ -11,8 +11,8 @@ from safekept.core.spelling import shown
 
 from .answers import ToolAnswer
 from .caller import Caller
-from .fingerprints import of_undo
 from .projects import rollback_plan, rolled_back
+from .tokens import of_undo
 
 if TYPE_CHECKING:
     from safekept.actions.undo.changes import Change

@@ -47,7 +47,7 @@ def _watch(request: Mapping[str, object], stop: threading.Event, told: threading
     from safekept.settings.context import context_of
     from safekept.settings.policies import policy_from
 
-    from .relevance import Relevance
+    from .changes import Relevance
     from .watching import Watch
 
     def listener(event: Event) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 
-from ..cadence import Cadence
+from ..tasks import Cadence
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"

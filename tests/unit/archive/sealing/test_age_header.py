@@ -4,14 +4,14 @@ import base64
 
 import pytest
 
-from safekept.archive.sealing.age import bech32
-from safekept.archive.sealing.age.header import NotAHeader, Stanza, make_header, parse_header
+from safekept.archive.sealing.age.format import NotAHeader, Stanza, make_header, parse_header
 from safekept.archive.sealing.age.keys import (
     AgeIdentity,
     Passphrase,
     parse_identity,
     parse_recipient,
     share_of,
+    to_bech32,
 )
 
 KEY = b"sixteen byte key"
@@ -102,11 +102,11 @@ def test_keys_are_read_as_others_write_them_and_no_other_kind_passes_for_one():
     with pytest.raises(ValueError, match="capitals"):
         parse_recipient("age1" + str(identity.recipient)[4:].upper())
     with pytest.raises(ValueError, match="does not know"):
-        parse_recipient(bech32.encode("age1yubikey", bytes(33)))
+        parse_recipient(to_bech32("age1yubikey", bytes(33)))
     with pytest.raises(ValueError, match="does not know"):
-        parse_recipient(bech32.encode("age", bytes(31)))
+        parse_recipient(to_bech32("age", bytes(31)))
     with pytest.raises(ValueError, match="does not know"):
-        parse_identity(bech32.encode("age", bytes(32)))
+        parse_identity(to_bech32("age", bytes(32)))
     assert "AGE-SECRET" not in repr(identity)
 
 

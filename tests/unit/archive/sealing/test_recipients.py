@@ -11,7 +11,7 @@ from safekept.archive.sealing.age.output import sealed_bytes
 from safekept.archive.sealing.age.ssh_keys import parse_public
 from safekept.archive.sealing.errors import BadIdentity, BadRecipient, RecipientsMixed, RecipientsUnreadable
 from safekept.archive.sealing.identities import load_identities
-from safekept.archive.sealing.recipients import parse_recipients
+from safekept.archive.sealing.seal import parse_recipients
 from seals import PASSPHRASE, PLAIN, opener
 
 ME = AgeIdentity.generate()

@@ -9,8 +9,7 @@ import pytest
 from safekept.core.objects import Taken
 from safekept.core.objects.errors import PlaceRefused, PlaceUnreachable, refused, unreachable
 from safekept.core.objects.memory import MemoryObjects
-from safekept.core.objects.rate import Rate
-from safekept.core.objects.retry import PatientObjects, RetryPatience
+from safekept.core.objects.retry import PatientObjects, Rate, RetryPatience
 
 
 class Clock:

@@ -9,8 +9,7 @@ import os
 from safekept.core.objects.s3.answers import understood
 from safekept.core.objects.s3.client import S3Client
 from safekept.core.objects.s3.credentials import S3Access
-from safekept.core.objects.s3.parts import Parts, fill_buffer, remaining
-from safekept.core.objects.s3.reading import LastRead
+from safekept.core.objects.s3.transfer import LastRead, Parts, fill_buffer, remaining
 
 
 def test_the_etag_of_parts_is_that_of_s3():

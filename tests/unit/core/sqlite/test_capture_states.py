@@ -21,10 +21,10 @@ from safekept.core.sqlite import CaptureOptions, is_database, verify
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.hold import locks as sqlite_locks
 from safekept.core.sqlite.hold import pin as sqlite_pin
-from safekept.core.sqlite.hold.backup import through_backup
 from safekept.core.sqlite.hold.live import NotLive
 from safekept.core.sqlite.hold.pin import pin
 from safekept.core.sqlite.hold.rest import settled
+from safekept.core.sqlite.hold.through_sqlite import through_backup
 
 ROWS = 2000
 COUNT = {"rows": "SELECT count(*) FROM item", "absent": "SELECT count(*) FROM nowhere"}
@@ -569,7 +569,7 @@ def test_where_there_are_no_locks_to_take_sqlite_itself_holds_the_database(
 def test_the_backup_of_a_pinned_source_does_not_begin_anew_with_every_commit(home, tmp_path, monkeypatch):
     make(home / "x.db", rows=20_000)
     (tmp_path / "s").mkdir()
-    monkeypatch.setattr("safekept.core.sqlite.hold.backup._STEP", 10)
+    monkeypatch.setattr("safekept.core.sqlite.hold.through_sqlite._STEP", 10)
     left: list[int] = []
     with held(home / "x.db", "SELECT 1 FROM item") as writer:
         pinned = pin(str(home / "x.db"), "x.db", str(tmp_path / "s"), 5.0, lambda event: None)

@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable
 
-from safekept.core.agents.yaml_nodes import compose
+from safekept.core.agents import compose
 from safekept.core.sqlite import is_database
 from safekept.home.layout import BadPattern, Matcher, parse_pattern
 

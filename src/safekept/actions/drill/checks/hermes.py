@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from safekept.core.agents.yaml_nodes import compose, members
+from safekept.core.agents import compose, members
 from safekept.core.events import Event, Listener
 from safekept.core.sqlite.check import count as ask
 from safekept.core.sqlite.format import connect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from safekept.core.agents.yaml_nodes import compose
+from safekept.core.agents import compose
 
 _SECRET_KEY = re.compile(r"key|token|secret|passw|credential|bearer|cookie|auth", re.IGNORECASE)
 

@@ -11,8 +11,67 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from . import bech32
-from .header import FILE_KEY, NotAHeader, Stanza, derived, padded, unpadded
+from .format import FILE_KEY, NotAHeader, Stanza, derived, padded, unpadded
+
+# Bech32 (BIP 173), as age uses it for its keys: text with a checksum, without the length limit.
+
+_LETTERS = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_GENERATORS = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+_CHECK = 6
+
+
+def to_bech32(prefix: str, data: bytes) -> str:
+    """Text for these bytes, lower case."""
+    values = _regroup(data, 8, 5, pad=True)
+    check = _checksum([*_expanded(prefix), *values, *([0] * _CHECK)]) ^ 1
+    values += [check >> 5 * (_CHECK - 1 - place) & 31 for place in range(_CHECK)]
+    return prefix + "1" + "".join(_LETTERS[value] for value in values)
+
+
+def from_bech32(text: str) -> tuple[str, bytes]:
+    """Prefix and bytes; ValueError says what is wrong, without repeating the text."""
+    if text.lower() != text and text.upper() != text:
+        raise ValueError("it mixes capitals and small letters")
+    prefix, one, rest = text.lower().rpartition("1")
+    if not one or not prefix or len(rest) < _CHECK or any(letter not in _LETTERS for letter in rest):
+        raise ValueError("it has letters that no such key has")
+    values = [_LETTERS.index(letter) for letter in rest]
+    if _checksum([*_expanded(prefix), *values]) != 1:
+        raise ValueError("its checksum is wrong, so a letter is wrong or missing")
+    return prefix, bytes(_regroup(values[:-_CHECK], 5, 8, pad=False))
+
+
+def _expanded(prefix: str) -> list[int]:
+    return [ord(letter) >> 5 for letter in prefix] + [0] + [ord(letter) & 31 for letter in prefix]
+
+
+def _checksum(values: list[int]) -> int:
+    state = 1
+    for value in values:
+        top = state >> 25
+        state = (state & 0x1FFFFFF) << 5 ^ value
+        for place, generator in enumerate(_GENERATORS):
+            if top >> place & 1:
+                state ^= generator
+    return state
+
+
+def _regroup(data: bytes | list[int], width: int, into: int, *, pad: bool) -> list[int]:
+    held = bits = 0
+    found = []
+    for value in data:
+        held = held << width | value
+        bits += width
+        while bits >= into:
+            bits -= into
+            found.append(held >> bits & (1 << into) - 1)
+    if pad:
+        if bits:
+            found.append(held << into - bits & (1 << into) - 1)
+    elif bits >= width or held & (1 << bits) - 1:
+        raise ValueError("its end is not one")
+    return found
+
 
 PUBLIC, PRIVATE = "age", "age-secret-key-"
 _X25519 = b"age-encryption.org/v1/X25519"
@@ -59,7 +118,7 @@ class AgeRecipient:
     public: bytes
 
     def __str__(self) -> str:
-        return bech32.encode(PUBLIC, self.public)
+        return to_bech32(PUBLIC, self.public)
 
     def wrap(self, file_key: bytes) -> Stanza:
         once = X25519PrivateKey.generate()
@@ -83,7 +142,7 @@ class AgeIdentity:
 
     @property
     def text(self) -> str:
-        return bech32.encode(PRIVATE, self.private).upper()
+        return to_bech32(PRIVATE, self.private).upper()
 
     @property
     def recipient(self) -> AgeRecipient:
@@ -104,14 +163,14 @@ class AgeIdentity:
 
 def parse_recipient(text: str) -> AgeRecipient:
     """ValueError says what is wrong."""
-    prefix, data = bech32.decode(text)
+    prefix, data = from_bech32(text)
     if prefix != PUBLIC or len(data) != 32:
         raise ValueError("it is a kind of age key that safekept does not know")
     return AgeRecipient(data)
 
 
 def parse_identity(text: str) -> AgeIdentity:
-    prefix, data = bech32.decode(text)
+    prefix, data = from_bech32(text)
     if prefix != PRIVATE or len(data) != 32:
         raise ValueError("it is a kind of age key that safekept does not know")
     return AgeIdentity(data)

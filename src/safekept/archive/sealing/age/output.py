@@ -15,8 +15,7 @@ from ...container.handle import Handle
 from ...container.output import Output
 from ...errors import damaged
 from .file import AgeFile
-from .header import FILE_KEY, Stanza, make_header
-from .payload import CHUNK, NONCE, Payload
+from .format import CHUNK, FILE_KEY, NONCE, Payload, Stanza, make_header
 
 if TYPE_CHECKING:
     from safekept.core.errors import SafekeptError

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .header import FILE_KEY, NotAHeader, Stanza, derived, unpadded
+from .format import FILE_KEY, NotAHeader, Stanza, derived, unpadded
 from .keys import agreed, share_of, unwrapped, wrapped
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from ...errors import NOTHING_WRITTEN, damaged
 from ..errors import gpg_failed
 from ..proven_stream import Proof, ProvenHandle
 from .keys import GpgKey
-from .packets import FOR_KEY, FOR_PASSPHRASE, LIMIT, NotAMessage, Opening, read_opening
+from .message import FOR_KEY, FOR_PASSPHRASE, LIMIT, GpgStream, NotAMessage, Opening, read_opening
 from .program import PIPE, WITH_PASSPHRASE, WITHOUT_KEYS, Gpg
-from .stream import GpgStream
 
 _STRONG = (
     "--cipher-algo=AES256",

@@ -59,8 +59,8 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
         return 0
     from safekept.actions.alarms.declined import take_back
     from safekept.integrations.connecting.carrying_out import carry_out
-    from safekept.integrations.connecting.hosts.every_host import host_named, scope_of
-    from safekept.integrations.connecting.planning import plan_connect
+    from safekept.integrations.connecting.hosts import host_named, scope_of
+    from safekept.integrations.connecting.plan import plan_connect
     from safekept.integrations.connecting.program import this_program
     from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 

@@ -16,8 +16,8 @@ def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, 
     from safekept.actions.alarms.declined import decline
     from safekept.actions.hosts.connections import connection_of
     from safekept.integrations.connecting.carrying_out import carry_out
-    from safekept.integrations.connecting.hosts.every_host import host_named, scope_of
-    from safekept.integrations.connecting.planning import plan_disconnect
+    from safekept.integrations.connecting.hosts import host_named, scope_of
+    from safekept.integrations.connecting.plan import plan_disconnect
 
     chosen = host_named(host)
     where = scope_of(context, chosen, project, home)

@@ -12,7 +12,7 @@ import sys
 
 import click
 
-from safekept.integrations.hosts.names import HOSTS
+from safekept.integrations.hosts.host import HOSTS
 
 
 @click.command("hook", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

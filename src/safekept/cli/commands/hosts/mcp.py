@@ -51,7 +51,7 @@ def command(roots: tuple[str, ...]) -> int:
             kept="No server was started",
             next_steps=("Install it beside safekept: `pip install 'safekept[mcp]'`",),
         ) from error
-    from safekept.integrations.mcp.roots import fallback_roots
+    from safekept.integrations.mcp.caller import fallback_roots
     from safekept.integrations.mcp.server import run_server
 
     if sys.stdin.isatty():

@@ -177,8 +177,8 @@ def add_command(
     NAME`, takes the first copy there.
     """
     from safekept.actions.offsite.destination import parse_destination
-    from safekept.settings.checking import bad
     from safekept.settings.file import add_destination, settings_path
+    from safekept.settings.table import bad
 
     settings, context, console = start(as_json)
     place = place_argument(url)

@@ -46,7 +46,7 @@ def split(words: tuple[str, ...], home: str) -> tuple[str, tuple[str, ...]]:
 def _is_snapshot(word: str, home: str) -> bool:
     import time
 
-    from safekept.actions.base.time_words import time_of
+    from safekept.core.ages import time_of
 
     if word == "latest" or word.isdecimal() or _ID.fullmatch(word) or time_of(word, time.time()) is not None:
         return True

@@ -110,7 +110,7 @@ def _consent(
 
 def _call(settings: Settings, context: UserContext, user_name: str, home: str, layout: str) -> Call:
     from safekept.schedule.hosts.call import Call
-    from safekept.schedule.plan import Plan
+    from safekept.schedule.tasks import Plan
 
     if user_name and os.geteuid() == 0:
         _refuse_program_of_another(_program(settings)[0], sys.executable, os.path.dirname(__file__))

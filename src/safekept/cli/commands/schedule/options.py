@@ -44,7 +44,7 @@ def begin(
     as_json: bool, system: bool, user_name: str, home: str = ""
 ) -> tuple[Settings, UserContext, Console]:
     """What every command does first; with `--system` everything of safekept's is the system's."""
-    from safekept.schedule.plan import Plan
+    from safekept.schedule.tasks import Plan
 
     from ...main import program
 

@@ -43,7 +43,7 @@ def command(
     """
     from safekept.actions.schedule.schedule import plan_due, run_due
     from safekept.core.locks import AlreadyRunning
-    from safekept.schedule.priority import step_back
+    from safekept.schedule.machine import step_back
 
     settings, context, console = begin(as_json, system, user_name, home)
     context = context.changed(actor="schedule")

@@ -18,9 +18,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ...errors import SafekeptError
-from ..base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
+from ..base import (
+    CHUNK,
+    Abilities,
+    Content,
+    NotThere,
+    ObjectStore,
+    Stored,
+    Taken,
+    checked,
+    checked_prefix,
+    probe_by_doing,
+)
 from ..errors import PlaceMissing, unreachable, wrong
-from ..probing import probe_by_doing
 from .answers import explained, not_there, shown, without_secrets
 from .process import Answered, HelperLost, RcloneHelper
 

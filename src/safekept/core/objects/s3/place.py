@@ -15,14 +15,23 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
 from ...errors import SafekeptError
-from ..base import Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
+from ..base import (
+    Abilities,
+    Content,
+    NotThere,
+    ObjectStore,
+    Stored,
+    Taken,
+    allowed,
+    checked,
+    checked_prefix,
+    probe_name,
+)
 from ..errors import PlaceRefused, wrong
-from ..probing import allowed, probe_name
 from .answers import Refused, explained, understood
 from .client import S3Client
 from .credentials import S3Access, no_keys
-from .parts import Parts, fill_buffer, remaining
-from .reading import LastRead, begin, fetch, skipping
+from .transfer import LastRead, Parts, begin, fetch, fill_buffer, remaining, skipping
 
 _T = TypeVar("_T")
 _Versions = list[str | None]

@@ -29,14 +29,13 @@ from ..base import (
     Taken,
     checked,
     checked_prefix,
+    probe_by_doing,
 )
 from ..errors import PlaceMissing, refused, unreachable, wrong
-from ..probing import probe_by_doing
 from .channel import Channel, Endless, Lost, Refusal
+from .connections import Host, Pool, explain, ssh_command
 from .listing import is_directory, make_directories, walk
-from .pool import Pool
 from .refusal import explain_refusal, filesystem
-from .ssh import Host, explain, ssh_command
 from .transfer import fill, read_range
 from .wire import OPEN_NEW, OPEN_READ, Garbled, Packet, Status, mode_only, number, text
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ...entries import Outcome
 from ..descriptors import Descriptors
 from ..format import BUSY, CANTOPEN, LOCKED, READONLY, connect, error_code
-from .patience import Patience
+from .locks import Patience
 from .pinned import Pinned
 
 if TYPE_CHECKING:

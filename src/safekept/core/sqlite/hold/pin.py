@@ -20,12 +20,12 @@ from ..descriptors import Descriptors
 from ..fold import DatabaseDamaged, fold
 from ..format import CORRUPT, NOTADB, error_code, is_database, page_size_of, uses_wal
 from . import locks
-from .borrowed import Borrowed
 from .live import Live, NotLive
-from .patience import Patience
+from .locks import Patience
 from .pinned import Pinned, Raw, Spooled
 from .rest import AtRest, InPlace, log_size, old_enough, quiet_for, settled
 from .spool import NoSpoolRoom, Spool
+from .through_sqlite import Borrowed
 
 #: A database at rest is copied first when it is no larger than this, or was written so lately that its
 #: owner may be between closing and opening: then a newcomer costs a second try, not the file.

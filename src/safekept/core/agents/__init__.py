@@ -1,1 +1,0 @@
-"""What every floor may know of an agent: where its home is, and how its settings are read."""
