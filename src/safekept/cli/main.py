@@ -25,6 +25,7 @@ from .groups import LazyGroup
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 COMMANDS = {
+    "setup": ("safekept.cli.commands.setup.setup", "Protect this machine, with at most four questions."),
     "status": ("safekept.cli.commands.status.status", "Am I protected? (Also `safekept` alone.)"),
     "backup": ("safekept.cli.commands.archives.backup", "Carry a home away in one file."),
     "import": (
@@ -35,6 +36,10 @@ COMMANDS = {
     "restore": (
         "safekept.cli.commands.restoring.restore",
         "Bring a home, or one path of it, back from a snapshot.",
+    ),
+    "uninstall": (
+        "safekept.cli.commands.setup.uninstall",
+        "Take back what setup did; what is stored stays.",
     ),
     "settings": ("safekept.cli.commands.setup.settings", "See, explain and change what you set."),
     "history": (
@@ -83,12 +88,12 @@ COMMANDS = {
 }
 #: What `--help` shows, by what a person wants; the rest is for programs.
 SECTIONS = {
-    "Protect": ("snapshot", "backup", "guard", "schedule", "settings"),
+    "Protect": ("setup", "snapshot", "backup", "guard", "schedule", "settings"),
     "Go back": ("restore", "rollback", "undo", "history", "sessions", "import"),
     "Prove": ("status", "drill", "doctor", "log", "notify"),
     "Elsewhere": ("push", "pull", "destinations", "rebuild", "fleet", "vault"),
     "Agents": ("connect", "run", "mcp", "checkpoint"),
-    "To begin": ("demo",),
+    "To begin and to end": ("demo", "uninstall"),
 }
 #: What people type for it.
 FORMER = {
@@ -116,6 +121,7 @@ FORMER = {
 #: Commands that may carry gigabytes through memory, a piece at a time.
 _HEAVY = frozenset(
     {
+        "setup",
         "backup",
         "import",
         "snapshot",

@@ -39,7 +39,7 @@ def _status(context: UserContext, host: HostSettings, known: tuple[Connection, .
     recorded = {one.scope: one.place for one in own}
     places = []
     for scope in dict.fromkeys([host.scope(context), *recorded]):
-        found = _place(context, host, scope, recorded.get(scope, ""))
+        found = place_status(context, host, scope, recorded.get(scope, ""))
         if found is not None:
             places.append(found)
     return HostStatus(
@@ -76,11 +76,13 @@ def _unconnected(
     return tuple(
         UnconnectedProfile(shown(os.path.basename(scope)), host.option(context, scope))
         for scope in host.profiles(context)
-        if scope not in known and _used(scope) > recent and _place(context, host, scope, "") is None
+        if scope not in known and _used(scope) > recent and place_status(context, host, scope, "") is None
     )
 
 
-def _place(context: UserContext, host: HostSettings, scope: str, recorded: str) -> ConnectionStatus | None:
+def place_status(
+    context: UserContext, host: HostSettings, scope: str, recorded: str
+) -> ConnectionStatus | None:
     """The entries of one place; None where there are none and nobody expects any."""
     if scope and not os.path.isdir(scope):
         return None  # a project that is gone misses nothing

@@ -67,6 +67,15 @@ class PassphraseMismatch(SafekeptError):
         )
 
 
+def easy_passphrase() -> str:
+    """A new passphrase that can be read aloud and typed from paper: 76 bits in six groups of four letters."""
+    import secrets
+
+    first, second = "bdfghjklmnprstvwz", "aeiou"
+    groups = ("".join(secrets.choice(first) + secrets.choice(second) for _ in range(2)) for _ in range(6))
+    return "-".join(groups)
+
+
 def check_strength(secret: Secret) -> None:
     """Refuse a new passphrase that would be guessed in an afternoon."""
     if len(secret.text) < SHORTEST:

@@ -182,7 +182,7 @@ def add_command(
 
     settings, context, console = start(as_json)
     place = place_argument(url)
-    fields: dict[str, object] = {"name": name or _name_for(place), "url": place}
+    fields: dict[str, object] = {"name": name or name_for(place), "url": place}
     given = {"takes": list(takes), "keep": keep, "unsealed": unsealed, "same_disk": same_disk}
     fields |= {key: value for key, value in given.items() if value not in (None, [], False)}
     for option in options:
@@ -232,7 +232,11 @@ def add_command(
     return 0
 
 
-def _name_for(place: str) -> str:
+#: What people call a directory for this on any disk.
+_NO_NAME = ("safekept", "backup", "backups")
+
+
+def name_for(place: str) -> str:
     """A short name for a place: the host, the bucket, the remote, or the last part of a path."""
     import re
 
@@ -242,7 +246,9 @@ def _name_for(place: str) -> str:
     elif colon and scheme == "rclone":
         word = rest.partition(":")[0]
     else:
-        word = place.removeprefix("file:").rstrip("/").rpartition("/")[2]
+        *above, word = place.removeprefix("file:").rstrip("/").split("/")
+        if word in _NO_NAME and above and above[-1]:
+            word = above[-1]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-._")[:40] or "copy"
 
 

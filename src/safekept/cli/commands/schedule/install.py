@@ -71,7 +71,7 @@ def command(
 
     settings, context, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)
-    call = _call(settings, context, user_name, home, layout)
+    call = schedule_call(settings, context, user_name, home, layout)
     chosen = host or find_host(machine, system=system)
     plan = plan_installation(machine, chosen, call, os.getuid())
     plan.notes.extend(_left_behind(settings))
@@ -108,7 +108,10 @@ def _consent(
     consent(console, False, "This would be installed", console.command(*words))
 
 
-def _call(settings: Settings, context: UserContext, user_name: str, home: str, layout: str) -> Call:
+def schedule_call(
+    settings: Settings, context: UserContext, user_name: str = "", home: str = "", layout: str = ""
+) -> Call:
+    """What a host is asked to run, how often, and in which surroundings."""
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.tasks import Plan
 

@@ -1,0 +1,189 @@
+"""Everything that protects a machine, one step after the other, each by the action that does it alone.
+
+A step that fails does not take the others with it: what could be done is done, what could not is listed,
+and the verdict at the end says what it means. The kit comes last, because it names the copies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.next_step import NextStep, Step
+from safekept.home.scan import Selection
+from safekept.vault.repo import Secret
+
+from ..base.context import UserContext
+from ..offsite.destination import VAULT
+from .survey import AgentPlace, FoundHome
+
+DONE, INCOMPLETE, FAILED, ALREADY, LEFT_OUT = "done", "incomplete", "failed", "already", "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class SetupStep:
+    """One thing that was done, or was not, and why."""
+
+    name: str  # vault, passphrase, connect, updates, snapshot, push, proof, schedule, kit
+    state: str
+    text: str
+    seconds: float = 0.0
+    error: SafekeptError | None = None
+    next_steps: tuple[Step, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return self.state in (DONE, ALREADY, LEFT_OUT)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "step": self.name,
+            "state": self.state,
+            "text": self.text,
+            "seconds": round(self.seconds, 3),
+            "error": self.error.as_dict() if self.error else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What is to be done. What is there already is not asked for again."""
+
+    passphrase: Secret | None = None
+    homes: tuple[FoundHome, ...] = ()  # of which a snapshot is taken
+    prove: tuple[FoundHome, ...] = ()
+    push: tuple[str, ...] = ()  # names of destinations
+    connect: tuple[AgentPlace, ...] = ()
+    #: Has updates of agents run between a snapshot and a check; says how. None: not wanted, or not needed.
+    guard_updates: Callable[[], str] | None = None
+    #: Has the host wake us; says when and how. None: not wanted, or there already.
+    install_schedule: Callable[[], str] | None = None
+    kit: str | None = None  # a directory or a name; "": the user's home directory; None: no kit
+    selection: Selection = field(default_factory=Selection)  # what the settings leave out
+    deadline: float = 30.0
+
+
+Told = Callable[[SetupStep], None]
+
+
+def set_up(
+    context: UserContext, wishes: Wishes, tell: Told = lambda step: None, listener: Listener = silent
+) -> list[SetupStep]:
+    """Do all of it. Raises only where no vault can be made or opened: without one nothing else helps."""
+    found: list[SetupStep] = []
+    for step in _steps(context, wishes, listener):
+        found.append(step)
+        tell(step)
+    return found
+
+
+def _steps(context: UserContext, wishes: Wishes, listener: Listener) -> Iterator[SetupStep]:
+    yield from _vault(context, wishes, listener)
+    # Before the snapshot: a machine that is rebuilt from it knows that it was connected.
+    for agent in wishes.connect:
+        yield _tried("connect", partial(_connected, agent))
+    if wishes.guard_updates is not None:
+        yield _tried("updates", wishes.guard_updates)
+    if wishes.install_schedule is not None:
+        yield _tried("schedule", wishes.install_schedule)
+    for home in wishes.homes:
+        yield _tried("snapshot", partial(_snapshot, context, home, wishes, listener))
+    for name in wishes.push:
+        yield _tried("push", partial(_push, context, name, listener))
+    for home in wishes.prove:
+        yield _tried("proof", partial(_prove, context, home, listener))
+    if wishes.kit is not None:
+        yield _tried("kit", partial(_kit, context, wishes.kit, listener))
+
+
+class _Incomplete(Exception):
+    """It was done, and something was missing."""
+
+    def __init__(self, text: str, next_steps: Iterable[Step] = ()) -> None:
+        super().__init__(text)
+        self.next_steps = tuple(next_steps)
+
+
+def _tried(name: str, act: Callable[[], str]) -> SetupStep:
+    began = time.monotonic()
+    try:
+        return SetupStep(name, DONE, act(), time.monotonic() - began)
+    except _Incomplete as gap:
+        return SetupStep(name, INCOMPLETE, str(gap), time.monotonic() - began, None, gap.next_steps)
+    except SafekeptError as error:
+        seconds = time.monotonic() - began
+        return SetupStep(name, FAILED, error.what, seconds, error, tuple(error.next_steps))
+
+
+def _vault(context: UserContext, wishes: Wishes, listener: Listener) -> Iterator[SetupStep]:
+    from ..vault.keys.keys import add_passphrase
+    from ..vault.opening import initialise, open_vault, vault_exists
+
+    there, began = vault_exists(context), time.monotonic()
+    if not there:
+        initialise(context, listener=listener).close()
+        yield SetupStep("vault", DONE, f"made in {context.places.vault}", time.monotonic() - began)
+    if wishes.passphrase is not None:
+        began = time.monotonic()
+        with open_vault(context, listener=listener) as repository:
+            add_passphrase(context, repository, wishes.passphrase, recovery=True)
+        text = "opens your copies when this machine is gone"
+        yield SetupStep("passphrase", DONE, text, time.monotonic() - began)
+
+
+def _connected(agent: AgentPlace) -> str:
+    agent.connect()
+    return agent.name
+
+
+def _snapshot(context: UserContext, home: FoundHome, wishes: Wishes, listener: Listener) -> str:
+    from ..snapshots.create import SnapshotRequest, create_snapshot
+
+    request = SnapshotRequest(home.place, selection=wishes.selection, deadline=wishes.deadline)
+    taken = create_snapshot(context, request, listener)
+    text = f"{taken.id[:8]} of {home.place.home}, {taken.files:,} files"
+    if not taken.complete:
+        step = NextStep("snapshot show", (taken.id[:8],), before="See what is missing:")
+        raise _Incomplete(f"{text}, not everything", (step,))
+    return text
+
+
+def _push(context: UserContext, name: str, listener: Listener) -> str:
+    from ..offsite.push import DONE as PUSHED
+    from ..offsite.push import PushRequest, push
+
+    pushed = push(context, PushRequest(name), listener)
+    if pushed.absence is not None:
+        raise pushed.absence
+    if pushed.state != PUSHED:
+        raise _Incomplete(f"{name}, not everything", (NextStep("push", (name,), before="Try again:"),))
+    return f"{name}, {pushed.place}"
+
+
+def _prove(context: UserContext, home: FoundHome, listener: Listener) -> str:
+    from ..drill.drill import DrillRequest, drill
+
+    drilled = drill(context, DrillRequest(home=home.place.home, layout=home.place.layout.name), listener)
+    receipt = drilled.receipt
+    if not receipt.ok:
+        failed = ", ".join(row.check for row in receipt.failed)
+        raise _Incomplete(f"a restore of {home.place.home} did NOT pass: {failed}", drilled.next_steps)
+    return f"{receipt.files:,} files of {home.place.home} restored and checked"
+
+
+def _kit(context: UserContext, output: str, listener: Listener) -> str:
+    from ..vault.keys.kit import write_kit
+    from ..vault.opening import open_vault
+
+    with open_vault(context, listener=listener) as repository:
+        text, _ = write_kit(context, repository, output)
+    return text
+
+
+def vault_destinations(context: UserContext) -> tuple[str, ...]:
+    """The destinations that take the vault, by name."""
+    return tuple(one.name for one in context.choices.destinations if VAULT in one.takes)

@@ -1,0 +1,165 @@
+"""What is on this machine: agents' homes and their profiles, what is kept of them, and what is missing.
+
+Nothing is changed by looking. What an agent's settings say is filled in by a face, as for `status`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from safekept.core.agents.homes import recognise_home
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
+
+from ..base.context import HomeRef, UserContext
+from ..base.own_places import known_homes
+from ..status.host_status import HostStatus
+from ..status.status import Status, look
+from ..status.vault_status import NONE
+
+
+class NoHomeFound(SafekeptError):
+    code = "no-home-found"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHome:
+    """One agent's home, with the profiles in it."""
+
+    place: HomeRef
+    profiles: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "home": self.place.home,
+            "layout": self.place.layout.name,
+            "title": self.place.layout.title,
+            "profiles": list(self.profiles),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlace:
+    """One agent, or one profile of it, that can be made to call safekept."""
+
+    host: str
+    title: str
+    profile: str  # "" for an agent without profiles, and for the usual one
+    scope: str
+    connected: bool
+    connect: Callable[[], object]
+    disconnect: Callable[[], object]
+
+    @property
+    def name(self) -> str:
+        return f"{self.title} ({self.profile})" if self.profile else self.title
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "profile": self.profile or None,
+            "scope": self.scope or None,
+            "connected": self.connected,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that `setup` starts from."""
+
+    homes: tuple[FoundHome, ...]
+    agents: tuple[AgentPlace, ...]
+    status: Status
+
+    @property
+    def has_vault(self) -> bool:
+        return self.status.vault.state != NONE
+
+    @property
+    def second_way(self) -> str:
+        """What opens the vault when this machine is gone; "" where nothing does."""
+        return self.status.vault.second_way if self.has_vault else ""
+
+    @property
+    def unconnected(self) -> tuple[AgentPlace, ...]:
+        return tuple(one for one in self.agents if not one.connected)
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether a schedule is installed and the host would really start it."""
+        return bool(self.status.schedule.installed) and not self.status.schedule.trouble
+
+    @property
+    def unkept(self) -> tuple[FoundHome, ...]:
+        """Homes without a whole snapshot."""
+        kept = {one.home for one in self.status.homes if one.whole is not None}
+        return tuple(one for one in self.homes if one.place.home not in kept)
+
+    @property
+    def unproven(self) -> tuple[FoundHome, ...]:
+        """Homes of which no restore was ever proven, or of which the last proof failed."""
+        known = {one.home: one for one in self.status.homes}
+        found = ((one, known.get(one.place.home)) for one in self.homes)
+        return tuple(
+            one
+            for one, status in found
+            if status is None or status.proof is None or (status.drill is not None and not status.drill.ok)
+        )
+
+    @property
+    def unpushed(self) -> tuple[str, ...]:
+        """Destinations that have nothing yet."""
+        return tuple(one.name for one in self.status.destinations if not one.last)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "homes": [one.as_dict() for one in self.homes],
+            "agents": [one.as_dict() for one in self.agents],
+        }
+
+
+def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHome, ...]:
+    """Every home of an agent on this machine; with `named`, those. NoHomeFound where there is none."""
+    paths = [os.path.realpath(os.path.expanduser(one)) for one in named] or known_homes(context)
+    found: dict[str, FoundHome] = {}
+    for path in dict.fromkeys(paths):
+        if named or (os.path.isdir(path) and recognise_home(path, context.home_places)):
+            place = context.locate(path)
+            found[place.home] = FoundHome(place, _profiles(place))
+    if not found:
+        raise NoHomeFound(
+            "no agent's home was found on this machine",
+            kept="Nothing was changed",
+            next_steps=(
+                "Start your agent once, so that it makes its home; then run this again",
+                NextStep("setup", ("--home", "PATH"), before="Or name the directory:"),
+            ),
+            looked=paths,
+        )
+    return tuple(found.values())
+
+
+def _profiles(place: HomeRef) -> tuple[str, ...]:
+    if not place.layout.profiles:
+        return ()
+    above = os.path.join(place.home, place.layout.profiles)
+    try:
+        return tuple(
+            name
+            for name in sorted(os.listdir(above))
+            if not name.startswith(".") and os.path.isdir(os.path.join(above, name))
+        )
+    except OSError:
+        return ()
+
+
+def survey(
+    context: UserContext,
+    homes: tuple[FoundHome, ...],
+    agents: tuple[AgentPlace, ...],
+    hosts: tuple[HostStatus, ...],
+) -> Survey:
+    """Look at everything; `agents` and `hosts` are what a face found in the settings of agents."""
+    return Survey(homes, agents, look(context, hosts=hosts))

@@ -1,0 +1,269 @@
+"""What `setup` asks: at most four things, each with a good default, and none that is answered already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import click
+
+from safekept.actions.base.context import UserContext
+from safekept.actions.offsite.destination import parse_destination
+from safekept.actions.offsite.destinations import Examined, examine_destination
+from safekept.actions.setup.survey import Survey
+from safekept.core.errors import SafekeptError
+from safekept.vault.repo import Secret
+
+from ...console import Console, at_words, path_text, screen_width, size_text
+from ...options import place_argument
+from ..offsite.destinations import name_for
+
+#: How often somebody may try again before the question counts as answered with its default.
+_TRIES = 3
+_INDENT = 8
+NOWHERE, NO = "nowhere yet", "no"
+#: `user@host:path`, as scp takes it.
+_SCP = re.compile(r"([\w.-]+@[\w.-]+):(?!//)(.*)", re.DOTALL)
+
+
+class PlaceNotUsable(SafekeptError):
+    code = "place-not-usable"
+
+
+@dataclass(slots=True)
+class Answers:
+    """What a person said, or options did."""
+
+    passphrase: Secret | None = None
+    generated: str = ""  # the one that we made, to be shown once
+    destination: Mapping[str, object] = field(default_factory=dict)  # as in the settings; empty: nowhere yet
+    connect: bool = False
+    at: str = ""  # "": no schedule
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Which questions are left."""
+
+    passphrase: bool
+    destination: bool
+    connect: bool
+    schedule: bool
+
+    @property
+    def count(self) -> int:
+        return sum((self.passphrase, self.destination, self.connect, self.schedule))
+
+
+def needs_of(found: Survey, *, can_schedule: bool, updates: bool) -> Needs:
+    """What is missing of what a person has to decide. `updates`: those of an agent could be guarded."""
+    return Needs(
+        not found.second_way,
+        not found.status.destinations,
+        bool(found.unconnected) or updates,
+        can_schedule and not found.scheduled,
+    )
+
+
+def from_options(
+    console: Console,
+    context: UserContext,
+    needs: Needs,
+    secret: Secret | None,
+    destination: str,
+    *,
+    same_disk: bool,
+    connect: bool | None,
+    at: str,
+) -> tuple[Answers, Needs]:
+    """What options answer, and the questions that they leave."""
+    answers = Answers(passphrase=secret)
+    if destination:
+        answers.destination = tried_place(console, context, destination, same_disk=same_disk)[0]
+    if connect is not None:
+        answers.connect = connect
+    if at and at.lower() != NO:
+        answers.at = checked_time(at)
+    left = Needs(
+        needs.passphrase and secret is None,
+        needs.destination and not destination,
+        needs.connect and connect is None,
+        needs.schedule and not at,
+    )
+    return answers, left
+
+
+class Questions:
+    """Asks at a terminal; the caller has made sure that there is one."""
+
+    def __init__(self, console: Console, context: UserContext, needs: Needs, answers: Answers) -> None:
+        self.console, self.context, self.needs, self.answers = console, context, needs, answers
+
+    def ask(self, found: Survey, usual_time: str, *, updates: bool) -> None:
+        if self.needs.passphrase:
+            self._passphrase()
+        if self.needs.destination:
+            self._destination()
+        if self.needs.connect:
+            self._connect(found, updates)
+        if self.needs.schedule:
+            self._schedule(usual_time)
+        self.console.line()
+
+    def _title(self, text: str, *lines: str) -> None:
+        self.answers.asked += 1
+        self.console.line()
+        self.console.line(f"{self.answers.asked} of {self.needs.count}  {text}", bold=True)
+        for line in lines:
+            self.console.line(at_words(" " * _INDENT + line, _INDENT, screen_width()))
+
+    def _prompt(self, text: str, default: str = "", *, hidden: bool = False) -> str:
+        shown = f" [{default}]" if default and not hidden else ""
+        found = click.prompt(
+            f"{' ' * _INDENT}{text}{shown}", default=default, show_default=False, hide_input=hidden, err=True
+        )
+        return str(found).strip()
+
+    def _passphrase(self) -> None:
+        from safekept.actions.vault.keys.passphrase import check_strength, easy_passphrase, secret_from_text
+
+        offered = easy_passphrase()
+        self._title(
+            "Recovery passphrase",
+            "It opens your copies when this machine is gone. Nobody can reset it.",
+            "Type one of your own, or press Enter to take this one:",
+            "",
+            f"    {offered}",
+            "",
+        )
+        for _ in range(_TRIES):
+            typed = self._prompt("Passphrase (not shown)", hidden=True)
+            if not typed:
+                self.answers.generated = offered
+                self.answers.passphrase = secret_from_text(offered, "The passphrase")
+                self._said("Taken. Write it down now, and keep it away from this machine.")
+                return
+            try:
+                secret = secret_from_text(typed, "What was typed")
+                check_strength(secret)
+            except SafekeptError as error:
+                self._said(f"{error.what}. Once more:")
+                continue
+            if self._prompt("The same again", hidden=True) == typed:
+                self.answers.passphrase = secret
+                return
+            self._said("That was not the same. Once more:")
+        raise click.Abort
+
+    def _destination(self) -> None:
+        self._title(
+            "Where does the second copy go?",
+            "A disk         /media/usb/safekept",
+            "A server       sftp://user@host/path",
+            "A bucket       s3://bucket/path, or rclone:remote:path",
+        )
+        for _ in range(_TRIES):
+            typed = self._prompt("Place", NOWHERE)
+            if typed in (NOWHERE, NO, "none", "nowhere"):
+                break
+            try:
+                fields, tried = tried_place(self.console, self.context, typed)
+            except SafekeptError as error:
+                self._said(f"That does not work: {error.what}")
+                self._said("Name another place, or press Enter for none yet:")
+                continue
+            self.answers.destination = fields
+            self._said(place_words(tried))
+            return
+        self._said("No second copy yet: what is kept here would be lost with this machine.")
+
+    def _connect(self, found: Survey, updates: bool) -> None:
+        names = ", ".join(one.name for one in found.unconnected)
+        more = "`hermes update` will take a snapshot first." if updates else ""
+        self._title(
+            "Connect the agents, so that you can undo what they change?",
+            *((f"{names}.",) if names else ()),
+            *((more,) if more else ()),
+        )
+        self.answers.connect = click.confirm(f"{' ' * _INDENT}Connect", default=True, err=True)
+
+    def _schedule(self, usual: str) -> None:
+        self._title(
+            "Every night: a snapshot, the second copy, and checks. At what time?",
+            f"`{NO}` for never.",
+        )
+        for _ in range(_TRIES):
+            typed = self._prompt("Time", usual)
+            if typed.lower() in (NO, "never", "n"):
+                return
+            try:
+                self.answers.at = checked_time(typed)
+                return
+            except SafekeptError as error:
+                self._said(f"{error.what}. Once more:")
+        raise click.Abort
+
+    def _said(self, text: str) -> None:
+        self.console.line(at_words(" " * _INDENT + text, _INDENT, screen_width()))
+
+
+def tried_place(
+    console: Console, context: UserContext, word: str, *, same_disk: bool = False
+) -> tuple[dict[str, object], Examined]:
+    """A place as it was typed, tried out: what goes into the settings. Raises where it cannot be used."""
+    place = place_argument(_as_address(word))
+    fields: dict[str, object] = {"name": name_for(place), "url": place}
+    if same_disk:
+        fields["same_disk"] = True
+    try:
+        setting = parse_destination(fields)
+    except ValueError as error:
+        raise _unusable(str(error)) from error
+    tried = context.changed(destinations=(*context.choices.destinations, setting))
+    examined = examine_destination(tried, setting.name, console.listener())
+    console.finish()
+    if examined.error is not None:
+        raise examined.error
+    if examined.state == "failed":
+        raise _unusable(examined.reason)
+    return fields, examined
+
+
+def _unusable(why: str) -> PlaceNotUsable:
+    return PlaceNotUsable(
+        why,
+        kept="Nothing was written there, or into the settings",
+        next_steps=("Name another place: a directory, `sftp://`, `s3://` or `rclone:`",),
+    )
+
+
+def _as_address(word: str) -> str:
+    """`user@host:path`, as people type it for scp, is a server by SSH."""
+    found = _SCP.fullmatch(word)
+    if found is None:
+        return word
+    host, path = found.groups()
+    return f"sftp://{host}{path}" if path.startswith("/") else f"sftp://{host}/~/{path}"
+
+
+def place_words(tried: Examined) -> str:
+    """How a place did, in one sentence."""
+    speed = f", {size_text(tried.write_speed)}/s" if tried.write_speed else ""
+    if tried.state == "absent":
+        return f"{path_text(tried.place)} answers; the first copy makes the directory."
+    return f"{path_text(tried.place)} works{speed}."
+
+
+def checked_time(text: str) -> str:
+    """A time as the schedule takes it; an error that says what it should be."""
+    from safekept.schedule.cadence import Cadence
+    from safekept.settings.checking import bad
+
+    step = "Write it as `03:30`, as `03:30, 15:30` or as `hourly`"
+    try:
+        Cadence.parse(text)
+    except ValueError as error:
+        raise bad(f"`{text}` is no time for the schedule ({error}). {step}", step) from error
+    return text

@@ -1,0 +1,226 @@
+"""From answers to a protected machine: saves what was decided, has every step done, ends with the verdict.
+
+`setup` and `rebuild` end in the same way, so that both leave a machine that `doctor` has nothing against.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from safekept.actions.alarms.declined import decline, take_back
+from safekept.actions.base.context import UserContext
+from safekept.actions.setup.steps import DONE, SetupStep, Wishes, set_up, vault_destinations
+from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener
+from safekept.home.scan import Selection
+from safekept.integrations.connecting.agents import agents_here
+from safekept.integrations.connecting.overview import host_statuses
+from safekept.integrations.connecting.program import Program, this_program
+from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper
+from safekept.settings import Settings, load_settings
+
+from ...console import Console
+from ...options import context_from
+from ...words.setup import show_end, tell_step
+from ..schedule.install import schedule_call
+from ..schedule.options import machine_of
+from .answers import Answers, Needs
+
+if TYPE_CHECKING:
+    from safekept.actions.doctor.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """What this machine can do for us."""
+
+    program: Program  # how safekept is called from anywhere
+    no_host: SafekeptError | None  # why nothing can wake us; None: something can
+    updates: bool  # updates of Hermes could be guarded, and are not yet
+
+    @property
+    def can_schedule(self) -> bool:
+        return self.no_host is None
+
+
+def looked(
+    settings: Settings, context: UserContext, homes: Sequence[str] = ()
+) -> tuple[Survey, MachineFacts]:
+    """What is on this machine, and what it can do."""
+    from safekept.actions.schedule.host import NoHost, find_host
+
+    found = find_homes(context, homes)
+    program = this_program(settings.environment)
+    agents = agents_here(context, program)
+    if homes:
+        agents = tuple(one for one in agents if not one.scope or _in_one_of(one.scope, found))
+    no_host: SafekeptError | None = None
+    try:
+        find_host(machine_of(settings), system=False)
+    except NoHost as error:
+        no_host = error
+    wrapper = look_at_wrapper(context) if any(one.host == "hermes" for one in agents) else None
+    updates = wrapper is not None and not wrapper.installed and not wrapper.reason
+    seen = survey(context, found, agents, host_statuses(context))
+    return seen, MachineFacts(program, no_host, updates)
+
+
+def _in_one_of(scope: str, homes: Sequence[FoundHome]) -> bool:
+    return any(scope == one.place.home or scope.startswith(one.place.home + "/") for one in homes)
+
+
+class Protecting:
+    """One machine on its way."""
+
+    def __init__(
+        self, console: Console, settings: Settings, context: UserContext, found: Survey, machine: MachineFacts
+    ) -> None:
+        self.console, self.settings, self.context = console, settings, context
+        self.found, self.machine = found, machine
+        self._listener: Listener | None = None
+        self._connected: list[str] = []  # agents, until something else was done: one line for all of them
+
+    # -- what was decided ------------------------------------------------------------------
+
+    def save(self, answers: Answers, needs: Needs) -> None:
+        """Into the settings goes what the next run must know too; a no is remembered as one."""
+        from safekept.settings.file import add_destination, set_value
+
+        directory = self.settings.config_directory
+        if answers.destination:
+            add_destination(directory, answers.destination)
+        if answers.at and answers.at != self.settings.text("schedule.at"):
+            set_value(directory, "schedule.at", answers.at)
+        if answers.at and len(self.found.homes) > 1 and not self.settings.texts("schedule.homes"):
+            set_value(directory, "schedule.homes", [one.place.home for one in self.found.homes])
+        self._reload()
+        if needs.schedule:
+            (take_back if answers.at else decline)(self.context, ("no-schedule",))
+        if needs.connect and not answers.connect:
+            hosts = {one.host for one in self.found.unconnected}
+            kinds = ("not-connected", "profile-not-connected")
+            decline(self.context, [f"{kind}:{host}" for host in sorted(hosts) for kind in kinds])
+
+    def _reload(self) -> None:
+        self.settings = load_settings(self.settings.environment)
+        self.context = context_from(self.settings, can_ask=self.console.can_ask())
+
+    # -- doing it --------------------------------------------------------------------------
+
+    def carry_out(self, answers: Answers, kit: str = "") -> int:
+        """Every step that is still missing, then the verdict; the exit code."""
+        wishes = self._wishes(answers, kit)
+        steps = set_up(self.context, wishes, self._tell, self._listen)
+        self.console.finish()
+        return self._end(answers, steps)
+
+    def _wishes(self, answers: Answers, kit: str) -> Wishes:
+        found, context = self.found, self.context
+        connect = found.unconnected if answers.connect else ()
+        changed = bool(connect or answers.passphrase or answers.destination or not found.has_vault)
+        # What was connected belongs into the newest snapshot, and everything new into every copy.
+        homes = found.homes if changed else found.unkept
+        push = vault_destinations(context) if homes or changed else found.unpushed
+        fresh = not found.status.vault.kit or bool(answers.destination)
+        return Wishes(
+            passphrase=answers.passphrase,
+            homes=homes,
+            prove=found.unproven,
+            push=push,
+            connect=connect,
+            guard_updates=self._guard if answers.connect and self.machine.updates else None,
+            install_schedule=self._install if answers.at else None,
+            kit=os.path.abspath(os.path.expanduser(kit)) if kit else ("" if fresh else None),
+            selection=Selection(
+                include=self.settings.texts("backup.include"), exclude=self.settings.texts("backup.exclude")
+            ),
+            deadline=self.settings.number("database.deadline"),
+        )
+
+    def _guard(self) -> str:
+        return guard_updates(self.context, self.machine.program.words)
+
+    def _install(self) -> str:
+        """Have the host wake us. Where several homes are kept, the settings name them."""
+        from safekept.actions.schedule.host import find_host, plan_installation
+        from safekept.actions.schedule.install import install
+
+        machine = machine_of(self.settings)
+        named = [one.place.home for one in self.found.homes]
+        home = named[0] if len(named) == 1 and not self._is_usual(named[0]) else ""
+        call = schedule_call(self.settings, self.context, home=home)
+        plan = plan_installation(machine, find_host(machine, system=False), call, os.getuid())
+        install(self.context, plan, machine.run)
+        return f"every night at {self.settings.text('schedule.at')}, by {plan.host}"
+
+    def _is_usual(self, home: str) -> bool:
+        try:
+            return self.context.locate(existing=False).home == home
+        except SafekeptError:
+            return False
+
+    # -- words -----------------------------------------------------------------------------
+
+    def _listen(self, event: Event) -> None:
+        if event.text and not self.console.step(event.text).startswith("Note: "):
+            return  # each step has a line of its own
+        if self._listener is None:
+            self._listener = self.console.listener()
+        self._listener(event)
+
+    def _tell(self, step: SetupStep) -> None:
+        self.console.finish()
+        self._listener = None
+        if step.name == "connect" and step.good:
+            self._connected.append(step.text)
+            return
+        if self._connected:
+            together = SetupStep("connect", DONE, ", ".join(self._connected))
+            tell_step(self.console, self.settings.user_home, together)
+            self._connected = []
+        tell_step(self.console, self.settings.user_home, step)
+
+    def _end(self, answers: Answers, steps: Sequence[SetupStep]) -> int:
+        from safekept.actions.status.status import look
+
+        examined = self._examined()
+        self.console.finish()
+        status = look(
+            self.context,
+            stale_hours=self.settings.number("status.stale_hours"),
+            hosts=host_statuses(self.context),
+        )
+        self.console.document(
+            {
+                "dry_run": False,
+                **self.found.as_dict(),
+                "steps": [step.as_dict() for step in steps],
+                "asked": answers.asked,
+                "findings": [one.as_dict() for one in examined.findings],
+                "verdict": status.verdict.as_dict(),
+            }
+        )
+        show_end(
+            self.console, self.settings.user_home, status, steps, self.machine.no_host, answers.generated
+        )
+        return 0 if all(step.good for step in steps) else 3
+
+    def _examined(self) -> Diagnosis:
+        """What the doctor says; the verdict counts it."""
+        from safekept.actions.doctor.case import DoctorRequest
+        from safekept.actions.doctor.diagnosis import examine
+
+        recipients = self.settings.values.get("backup.seal")
+        request = DoctorRequest(
+            config_directory=self.settings.config_directory,
+            recipients=tuple(map(str, recipients)) if isinstance(recipients, list) else (),
+            passphrase_command=self.settings.text("vault.passphrase_command"),
+            stale_hours=self.settings.number("status.stale_hours"),
+            deadline=self.settings.number("database.deadline"),
+            hosts=host_statuses(self.context),
+        )
+        return examine(self.context, request, self._listen)

@@ -1,0 +1,132 @@
+"""`safekept setup`: everything that protects this machine, in one go and with at most four questions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.core.next_step import NextStep
+
+from ...console import Console
+from ...options import start
+from ..vault.options import new_passphrase, passphrase_options
+
+if TYPE_CHECKING:
+    from safekept.actions.setup.survey import Survey
+    from safekept.vault.repo import Secret
+
+    from .answers import Needs
+
+
+@click.command("setup")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: what the options say, else the defaults.")
+@passphrase_options
+@click.option(
+    "--destination",
+    metavar="PLACE",
+    default="",
+    help="Where the second copy goes: a directory, sftp://, s3:// or rclone:; default: nowhere yet.",
+)
+@click.option("--same-disk", is_flag=True, help="Yes, that directory lies on the same disk; I mean it.")
+@click.option(
+    "--connect/--no-connect",
+    default=None,
+    help="Connect the agents and profiles that are here, or leave them alone; default: connect.",
+)
+@click.option("--at", metavar="TIME", default="", help="When it runs every night; `no` for never.")
+@click.option("--kit", metavar="PATH", default="", help="Where the kit goes; default: your home directory.")
+@click.option(
+    "--home", "homes", metavar="PATH", multiple=True, help="Only this home; may be repeated; default: all."
+)
+@click.option("--dry-run", is_flag=True, help="Show what is here and what would be done; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    yes: bool,
+    passphrase_fd: int | None,
+    passphrase_file: str,
+    passphrase_command: str,
+    destination: str,
+    same_disk: bool,
+    connect: bool | None,
+    at: str,
+    kit: str,
+    homes: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Protect this machine: find every agent's home, ask at most four things, and do the rest.
+
+    A recovery passphrase, a place for the second copy, the agents to connect, and a time. Then: a vault,
+    the connections, a snapshot of each home, the second copy, a restore that proves it, every night from
+    now on, and last the kit, a page that opens the vault on a bare machine. It ends with the verdict of
+    `safekept status`. Run it again at any time: what is there stays, and only what is missing is
+    offered. `safekept uninstall` is its mirror. Exit code 3: a step did not work, and is listed.
+    """
+    from ...words.setup import show_found, show_plan
+    from .answers import Questions, from_options, needs_of
+    from .protecting import Protecting, looked
+
+    settings, context, console = start(as_json)
+    found, machine = looked(settings, context, homes)
+    needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
+    show_found(console, settings.user_home, found)
+    if dry_run:
+        console.document({"dry_run": True, **found.as_dict(), "missing": _missing(found, needs)})
+        show_plan(console, found, needs, machine.no_host, updates=machine.updates)
+        return 0
+    secret: Secret | None = None
+    if needs.passphrase and (passphrase_file or passphrase_command or passphrase_fd is not None):
+        secret = new_passphrase(
+            console, passphrase_command, passphrase_file, passphrase_fd, "Recovery passphrase"
+        )
+    answers, left = from_options(
+        console, context, needs, secret, destination, same_disk=same_disk, connect=connect, at=at
+    )
+    if at and answers.at and machine.no_host is not None:
+        raise machine.no_host
+    if left.count and not yes:
+        _require_person(console, left)
+        Questions(console, context, left, answers).ask(
+            found, settings.text("schedule.at"), updates=machine.updates
+        )
+    elif left.count:
+        if left.passphrase:
+            from safekept.actions.vault.keys.passphrase import NoPassphrase
+
+            raise NoPassphrase.given()
+        answers.connect = answers.connect or left.connect
+        answers.at = answers.at or (settings.text("schedule.at") if left.schedule else "")
+    work = Protecting(console, settings, context, found, machine)
+    work.save(answers, needs)
+    return work.carry_out(answers, kit)
+
+
+def _missing(found: Survey, needs: Needs) -> dict[str, object]:
+    return {
+        "passphrase": needs.passphrase,
+        "destination": needs.destination,
+        "connect": [one.as_dict() for one in found.unconnected],
+        "schedule": needs.schedule,
+        "snapshot": [one.place.home for one in found.unkept],
+        "proof": [one.place.home for one in found.unproven],
+    }
+
+
+def _require_person(console: Console, left: Needs) -> None:
+    if console.can_ask():
+        return
+    many = "a question" if left.count == 1 else f"{left.count} questions"
+    raise ConsentNeeded(
+        f"setup has {many} to ask, and there is no terminal to ask at",
+        kept="Nothing was changed",
+        next_steps=(
+            NextStep("setup", ("--dry-run",), before="See what it would do:"),
+            NextStep(
+                "setup",
+                ("--yes", "--passphrase-file", "FILE", "--destination", "PLACE"),
+                before="Answer by options:",
+            ),
+        ),
+    )

@@ -1,0 +1,205 @@
+"""`safekept uninstall`: the mirror of `setup`; what calls safekept goes, what it keeps stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from safekept.actions.base.consent import ConsentNeeded
+from safekept.core.next_step import NextStep
+
+from ...console import Console, path_text
+from ...options import start
+from ...screen import Screen
+
+if TYPE_CHECKING:
+    from safekept.actions.schedule.install import Installed
+    from safekept.actions.setup.remaining import Remaining
+    from safekept.actions.setup.survey import AgentPlace
+    from safekept.integrations.hermes.update_wrapper import UpdateWrapper
+
+#: What a person types to have the stores deleted, too.
+WORD = "delete"
+
+
+@click.command("uninstall")
+@click.option("--stores", is_flag=True, help="Also delete every store: vault, key, checkpoints, settings.")
+@click.option("--word", metavar="WORD", default="", help=f"With --stores and no terminal: `{WORD}`.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; does not answer for --stores.")
+@click.option("--dry-run", is_flag=True, help="Show what would go and what would stay; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Take back what `safekept setup` did: connections, schedule, the wrapper of updates.
+
+    The settings of your agents come back byte for byte, or lose only our entries where others wrote to
+    them since. Snapshots, checkpoints, key and settings stay where they are, and are listed; with
+    --stores they are deleted for good, after a typed word. Copies in destinations are never touched.
+    Exit code 3: something could not be taken back, and is listed.
+    """
+    from safekept.actions.schedule.host import find_leftovers
+    from safekept.actions.schedule.install import installed
+    from safekept.actions.setup.remaining import remove_stores, what_remains
+    from safekept.actions.setup.take_back import take_back_setup
+    from safekept.integrations.connecting.agents import connected_here
+    from safekept.integrations.connecting.program import this_program
+    from safekept.integrations.hermes.update_wrapper import look_at_wrapper, remove_wrapper
+
+    from ..schedule.options import machine_of
+
+    settings, context, console = start(as_json)
+    machine = machine_of(settings)
+    program = this_program(settings.environment)
+    agents = connected_here(context, program, console.notes())
+    schedule = installed(context) or find_leftovers(machine, "", os.getuid())
+    wrapper = look_at_wrapper(context)
+    wrapper = wrapper if wrapper is not None and wrapper.installed else None
+    staying = what_remains(context, settings.config_directory)
+    going = [one for one in staying if stores and one.store]
+    words = Words(Screen(console, settings.user_home))
+    words.plan(agents, schedule, wrapper, going)
+    if dry_run:
+        left = [one for one in staying if one not in going]
+        console.document({"dry_run": True, **_document(agents, schedule, wrapper, going, left)})
+        words.remains(left, program.words)
+        console.line("Dry run. Nothing was changed")
+        return 0
+    nothing = not (agents or schedule or wrapper or going)
+    if not nothing:
+        _consent(console, yes=yes, stores=bool(going), word=word)
+    undo_wrapper = partial(remove_wrapper, context) if wrapper is not None else None
+    done = take_back_setup(context, agents, schedule, machine.run, undo_wrapper, console.notes())
+    _stop_helper()
+    if going and done.problems:
+        going = []  # what is still called must not lose what it writes to
+    elif going:
+        remove_stores(context, settings.config_directory)
+    left = what_remains(context, settings.config_directory)
+    console.document(
+        {
+            "dry_run": False,
+            **_document(agents, schedule, wrapper, going, left),
+            "problems": [error.as_dict() for error in done.problems],
+            "remarks": done.remarks,
+        }
+    )
+    for problem in done.problems:
+        console.error_beside(problem)
+    words.done(nothing=nothing, problems=bool(done.problems), agents=agents)
+    for remark in done.remarks:
+        console.fact("Note", path_text(remark))
+    words.remains(left, program.words)
+    return 0 if done.whole else 3
+
+
+def _document(
+    agents: Sequence[AgentPlace],
+    schedule: Installed | None,
+    wrapper: UpdateWrapper | None,
+    going: Sequence[Remaining],
+    left: Sequence[Remaining],
+) -> dict[str, object]:
+    return {
+        "disconnected": [one.as_dict() for one in agents],
+        "schedule": schedule.host if schedule else None,
+        "wrapper": wrapper.path if wrapper else None,
+        "deleted": [one.as_dict() for one in going],
+        "remains": [one.as_dict() for one in left],
+    }
+
+
+def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:
+    """A yes for what comes back with one command; a typed word for what does not."""
+    if stores:
+        if word == WORD:
+            return
+        if not console.can_ask():
+            raise ConsentNeeded(
+                "deleting every snapshot and checkpoint on this machine needs your consent",
+                kept="Nothing was changed",
+                next_steps=(
+                    NextStep("uninstall", ("--stores", "--dry-run"), before="See what would go:"),
+                    NextStep("uninstall", ("--stores", "--word", WORD), before="Agree to it:"),
+                ),
+            )
+        console.finish()
+        typed = click.prompt(f"This cannot be undone. Type `{WORD}` to delete them", default="", err=True)
+        if str(typed).strip() != WORD:
+            raise click.Abort
+        return
+    if yes:
+        return
+    if not console.can_ask():
+        raise ConsentNeeded(
+            "taking safekept out of your agents' settings needs your consent",
+            kept="Nothing was changed",
+            next_steps=(
+                NextStep("uninstall", ("--dry-run",), before="See what would go:"),
+                NextStep("uninstall", ("--yes",), before="Agree to it:"),
+            ),
+        )
+    if not console.ask("Take this back?"):
+        raise click.Abort
+
+
+def _stop_helper() -> None:
+    """The process that answers hooks has nobody left to answer; what it has begun is finished first."""
+    from safekept.integrations.helper import client
+
+    directory = client.helper_directory(dict(os.environ))
+    client.ask(directory, client.request("stop", {}), b"", 5.0)
+
+
+class Words:
+    """What goes, and what stays."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen, self.console = screen, screen.console
+
+    def plan(
+        self,
+        agents: Sequence[AgentPlace],
+        schedule: Installed | None,
+        wrapper: UpdateWrapper | None,
+        going: Sequence[Remaining],
+    ) -> None:
+        if not (agents or schedule or wrapper or going):
+            return
+        self.console.line("To be taken back", bold=True)
+        if agents:
+            names = ", ".join(f"{one.name}" for one in agents)
+            self.screen.fact("Connected", path_text(names))
+        if schedule is not None:
+            where = "lines in your crontab" if schedule.table else ", ".join(schedule.files)
+            self.screen.fact("Schedule", f"{schedule.host}: {path_text(where)}")
+        if wrapper is not None:
+            was = f"; what was there comes back from {wrapper.aside}" if wrapper.aside else ""
+            self.screen.fact("Updates", path_text(f"{wrapper.path}{was}"))
+        if going:
+            self.console.line("To be deleted, for good", bold=True, fg="red")
+            for one in going:
+                self.screen.fact("Delete", path_text(f"{one.path} ({one.what})"))
+
+    def done(self, *, nothing: bool, problems: bool, agents: Sequence[AgentPlace]) -> None:
+        if nothing:
+            self.console.heading("Nothing on this machine calls safekept; nothing was changed")
+        elif problems:
+            self.console.heading("Not everything could be taken back", good=False)
+        else:
+            self.console.heading("Done: nothing on this machine calls safekept any more")
+        if agents and not problems:
+            self.screen.fact("Your part", "Restart your agents: until then they still have the plugin loaded")
+
+    def remains(self, left: Sequence[Remaining], program: Sequence[str]) -> None:
+        for number, one in enumerate(left):
+            text = f"{self.screen.path(one.path)} ({one.what})"
+            self.screen.fact("Stays" if number == 0 else "", text)
+        if any(one.store for one in left):
+            delete = NextStep("uninstall", ("--stores",), before="Delete what is on this machine:")
+            self.screen.fact("", delete)
+        where = self.screen.path(program[0])
+        how = "delete the checkout, or `pipx uninstall safekept`"
+        self.screen.fact("Program", f"{where}; remove it as you installed it ({how})")

@@ -1,0 +1,144 @@
+"""Words of `setup` and `uninstall`: what is here, each step in a line, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from safekept.actions.setup.steps import SetupStep
+from safekept.actions.setup.survey import Survey
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
+
+from ..console import Console, path_text
+from ..screen import Screen, folded
+from ..status.screen import show_verdict
+
+if TYPE_CHECKING:
+    from safekept.actions.status.status import Status
+
+    from ..commands.setup.answers import Needs
+
+_LABELS = {
+    "vault": "Vault",
+    "passphrase": "Passphrase",
+    "connect": "Connected",
+    "updates": "Updates",
+    "schedule": "Schedule",
+    "snapshot": "Snapshot",
+    "push": "Copied to",
+    "proof": "Proven",
+    "kit": "Kit",
+}
+
+
+def show_found(console: Console, user_home: str, found: Survey) -> None:
+    """The homes, and what is there already."""
+    screen = Screen(console, user_home)
+    console.line("Found on this machine", bold=True)
+    for one in found.homes:
+        count = len(one.profiles)
+        many = f", {count} profile{'' if count == 1 else 's'}: {', '.join(one.profiles)}" if count else ""
+        text = f"{one.place.layout.title} in {screen.path(one.place.home)}{path_text(many)}"
+        for number, line in enumerate(folded(text, 2, 4, screen.columns)):
+            console.line(f"{'    ' if number else '  '}{line}")
+    for label, text in _there(screen, found):
+        screen.fact(label, text)
+
+
+def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:
+    """What needs no question any more."""
+    status, lines = found.status, []
+    if found.has_vault:
+        opened = {"passphrase": "a recovery passphrase opens it too", "kit": "its kit is kept elsewhere"}
+        more = opened.get(found.second_way, "")
+        lines.append(("Vault", screen.path(status.vault.place) + (f"; {more}" if more else "")))
+    for place in status.destinations:
+        lines.append(("Copy", f"{path_text(place.name)} ({path_text(place.url)})"))
+    connected = [one.name for one in found.agents if one.connected]
+    if connected:
+        lines.append(("Connected", path_text(", ".join(connected))))
+    if status.schedule.installed:
+        trouble = f"; {status.schedule.trouble}" if status.schedule.trouble else ""
+        lines.append(("Schedule", f"installed with {status.schedule.installed}{trouble}"))
+    return lines
+
+
+def show_plan(
+    console: Console, found: Survey, needs: Needs, no_host: SafekeptError | None, *, updates: bool
+) -> None:
+    """What a run would ask and do."""
+    asks = [
+        text
+        for wanted, text in (
+            (needs.passphrase, "a recovery passphrase"),
+            (needs.destination, "a place for the second copy"),
+            (needs.connect, "whether to connect the agents"),
+            (needs.schedule, "when to run every night"),
+        )
+        if wanted
+    ]
+    console.line("Dry run. Would do:", bold=True)
+    screen = Screen(console)
+    if asks:
+        screen.fact("Ask", ", ".join(asks))
+    if found.unconnected:
+        screen.fact("Connect", path_text(", ".join(one.name for one in found.unconnected)))
+    if updates:
+        screen.fact("Updates", "`hermes update` takes a snapshot first")
+    if found.unkept:
+        screen.fact("Snapshot", path_text(", ".join(one.place.home for one in found.unkept)))
+    if found.unproven:
+        screen.fact("Prove", path_text(", ".join(one.place.home for one in found.unproven)))
+    if no_host is not None:
+        _show_no_host(console, no_host)
+    if not (asks or found.unkept or found.unproven):
+        console.line("  Nothing is missing")
+
+
+def tell_step(console: Console, user_home: str, step: SetupStep) -> None:
+    """One line for each thing that was done; a few more where it did not work."""
+    screen = Screen(console, user_home)
+    if step.good:
+        screen.fact(_LABELS.get(step.name, step.name), path_text(step.text))
+        return
+    console.line(f"  {_LABELS.get(step.name, step.name):<11}did not work", fg="yellow")
+    screen.fact("", path_text(step.text))
+    for one in step.next_steps:
+        screen.fact("", one)
+
+
+def show_end(
+    console: Console,
+    user_home: str,
+    status: Status,
+    steps: Sequence[SetupStep],
+    no_host: SafekeptError | None,
+    generated: str = "",
+) -> None:
+    """The verdict, and what only a person can do now."""
+    if console.as_json:
+        return
+    screen = Screen(console, user_home)
+    console.line()
+    show_verdict(screen, status)
+    if no_host is not None and not status.schedule.installed:
+        _show_no_host(console, no_host)
+    kit = next((step.text for step in steps if step.name == "kit" and step.good), "")
+    if kit:
+        text = f"Print {screen.path(kit)} and keep it elsewhere: it holds the key, and opens everything"
+        screen.fact("Your part", text)
+    if any(step.name == "connect" and step.good for step in steps):
+        screen.fact("" if kit else "Your part", "Restart your agents: they load safekept when they start")
+    if generated:
+        screen.fact("" if kit else "Your part", f"Write down the passphrase: {generated}")
+    screen.fact("Any time", NextStep("", after=" says how it stands"))
+    screen.fact("", NextStep("uninstall", after=" takes it all away again"))
+
+
+def _show_no_host(console: Console, no_host: SafekeptError) -> None:
+    """Nothing here can start us by itself: what then."""
+    screen = Screen(console)
+    screen.fact("Schedule", f"none: {no_host.what}")
+    for step in no_host.next_steps:
+        screen.fact("", step)

@@ -1,0 +1,94 @@
+"""Every agent on this machine and every profile of one, each with the way to connect and to disconnect it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from safekept.actions.alarms.declined import take_back
+from safekept.actions.base.context import UserContext
+from safekept.actions.hosts.connections import connections
+from safekept.actions.setup.survey import AgentPlace
+from safekept.actions.status.host_status import SWITCHED_OFF
+from safekept.core.events import Listener, silent
+from safekept.core.spelling import shown
+
+from .carrying_out import carry_out
+from .host import HostSettings
+from .hosts.every_host import HOSTS
+from .overview import place_status
+from .planning import plan_connect, plan_disconnect
+from .program import Program
+
+
+def agents_here(
+    context: UserContext, program: Program, listener: Listener = silent
+) -> tuple[AgentPlace, ...]:
+    """Those that are used here; a program that nobody ever started has no settings to write into."""
+    recorded = {(one.host, one.scope): one.place for one in connections(context)}
+    found = []
+    for host in HOSTS.values():
+        if not host.found(context):
+            continue
+        usual = host.scope(context)
+        for scope in (usual, *host.profiles(context)):
+            status = place_status(context, host, scope, recorded.get((host.name, scope), ""))
+            # Who switched it off in the agent's own settings meant it.
+            connected = status is not None and status.trouble in ("", SWITCHED_OFF)
+            found.append(_agent(context, host, scope, _profile(scope), connected, program, listener))
+    return tuple(found)
+
+
+def connected_here(
+    context: UserContext, program: Program, listener: Listener = silent
+) -> tuple[AgentPlace, ...]:
+    """Every place with something of ours in it, those in projects and those that are broken too."""
+    places = {(one.host, one.scope): one.connected for one in agents_here(context, program)}
+    for one in connections(context):
+        places[one.host, one.scope] = True
+    for name, host in HOSTS.items():
+        for scope in (host.scope(context), *host.profiles(context)):
+            if not places.get((name, scope)) and place_status(context, host, scope, "") is not None:
+                places[name, scope] = True
+    return tuple(
+        _agent(context, HOSTS[name], scope, _profile(scope), True, program, listener)
+        for (name, scope), connected in places.items()
+        if connected and name in HOSTS
+    )
+
+
+def _profile(scope: str) -> str:
+    """The name of a profile; "" for the home around profiles, and for what has none."""
+    return shown(os.path.basename(scope)) if os.path.basename(os.path.dirname(scope)) == "profiles" else ""
+
+
+def _agent(
+    context: UserContext,
+    host: HostSettings,
+    scope: str,
+    profile: str,
+    connected: bool,
+    program: Program,
+    listener: Listener,
+) -> AgentPlace:
+    return AgentPlace(
+        host.name,
+        host.title,
+        profile,
+        scope,
+        connected,
+        partial(_connect, context, host, scope, program, listener),
+        partial(_disconnect, context, host, scope, listener),
+    )
+
+
+def _connect(
+    context: UserContext, host: HostSettings, scope: str, program: Program, listener: Listener
+) -> None:
+    host.check(context, scope)
+    carry_out(context, plan_connect(context, host, program, scope), listener)
+    take_back(context, (f"not-connected:{host.name}", f"profile-not-connected:{host.name}"))
+
+
+def _disconnect(context: UserContext, host: HostSettings, scope: str, listener: Listener) -> None:
+    carry_out(context, plan_disconnect(context, host, scope), listener)

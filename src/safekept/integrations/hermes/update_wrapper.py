@@ -1,0 +1,148 @@
+"""A plain `hermes update` between a snapshot and a check: a small script where the shell finds `hermes`.
+
+Hermes has no hook for its own update, and loads no plugins for it. So the command in the user's own
+directory of programs is put aside, and a script takes its place that hands everything on as it is, but
+runs `update` under `safekept guard`. Where `hermes` lies elsewhere, the script goes before it on the PATH.
+Taking it away renames the command back: the same file, or the same link, as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+
+from safekept.actions.base.context import UserContext
+from safekept.core.errors import SafekeptError
+from safekept.core.files import durable_write
+from safekept.core.next_step import NextStep
+from safekept.core.regular import read_start
+
+NAME = "hermes"
+_MARK = b"# Written by safekept:"
+#: What the command that was there is called meanwhile.
+_ASIDE = ".before-safekept"
+
+
+class UpdateNotGuarded(SafekeptError):
+    code = "update-not-guarded"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWrapper:
+    """Where the script is or would be, and what it hands on to."""
+
+    path: str
+    program: str  # what it starts
+    aside: str = ""  # where the command that was there went; "": there was none
+    installed: bool = False
+    reason: str = ""  # why it cannot be there
+
+
+def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
+    """How it stands; None where there is no `hermes` to wrap."""
+    search = context.caller.environment.get("PATH")
+    found = shutil.which(NAME, path=search)
+    if not found:
+        return None
+    found = os.path.abspath(found)
+    aside = found + _ASIDE
+    if _is_ours(found):
+        kept = aside if os.path.lexists(aside) else ""
+        return UpdateWrapper(found, "", kept, installed=True)
+    own = os.path.join(context.places.user_home, ".local", "bin")
+    if _below(found, context.places.user_home) and _may_change(found):
+        program = os.path.join(os.path.dirname(found), os.readlink(found)) if os.path.islink(found) else aside
+        return UpdateWrapper(found, os.path.normpath(program), aside)
+    path = os.path.join(own, NAME)
+    if os.path.isdir(own) and _comes_first(own, os.path.dirname(found), search) and not os.path.lexists(path):
+        return UpdateWrapper(path, found)
+    return UpdateWrapper(
+        "", found, reason=f"{found} is not yours to change, and nothing of yours comes before it on the PATH"
+    )
+
+
+def guard_updates(context: UserContext, words: tuple[str, ...]) -> str:
+    """Put the script in place; where it is, in words. `words`: how safekept is called."""
+    wrapper = look_at_wrapper(context)
+    if wrapper is None or wrapper.reason:
+        raise UpdateNotGuarded(
+            f"`hermes update` is not guarded: {wrapper.reason if wrapper else 'there is no `hermes`'}",
+            kept="Nothing was changed",
+            next_steps=(NextStep("guard", ("--", NAME, "update"), before="Update with:"),),
+        )
+    if not wrapper.installed:
+        _install(wrapper, words)
+    return f"`hermes update` takes a snapshot first and looks for losses after (by {wrapper.path})"
+
+
+def remove_wrapper(context: UserContext) -> list[str]:
+    """Take it away and put back what was there; the paths that changed."""
+    wrapper = look_at_wrapper(context)
+    if wrapper is None or not wrapper.installed:
+        return []
+    if wrapper.aside:
+        os.rename(wrapper.aside, wrapper.path)
+    else:
+        os.unlink(wrapper.path)
+    return [wrapper.path]
+
+
+def _install(wrapper: UpdateWrapper, words: tuple[str, ...]) -> None:
+    text = _script(wrapper.program, words)
+    try:
+        if not wrapper.aside:
+            durable_write(wrapper.path, text, 0o755)
+            return
+        new = wrapper.path + ".new-by-safekept"
+        durable_write(new, text, 0o755)
+        # A second name first: at every moment there is a `hermes` to call.
+        if os.path.lexists(wrapper.aside):
+            os.unlink(wrapper.aside)
+        os.link(wrapper.path, wrapper.aside, follow_symlinks=False)
+        os.rename(new, wrapper.path)
+    except OSError as error:
+        raise UpdateNotGuarded(
+            f"`{wrapper.path}` could not be written: {error.strerror or error}",
+            kept="The command `hermes` is as it was",
+            next_steps=(NextStep("guard", ("--", NAME, "update"), before="Update with:"),),
+            path=wrapper.path,
+        ) from error
+
+
+def _script(program: str, words: tuple[str, ...]) -> bytes:
+    start, call = shlex.quote(program), shlex.join(words)
+    return (
+        "#!/bin/sh\n"
+        f"{_MARK.decode()} `hermes update` runs between a snapshot and a check. `safekept uninstall` takes\n"
+        "# this away; everything else goes to Hermes as it is.\n"
+        'case "$1" in -p|--profile) word=$3 ;; *) word=$1 ;; esac\n'
+        f'if [ "$word" = update ] && [ -z "$SAFEKEPT_GUARDS" ] && [ -x {shlex.quote(words[0])} ]; then\n'
+        '  case " $* " in\n'
+        '    *" --check "*|*" --help "*|*" -h "*) ;;\n'
+        f'    *) SAFEKEPT_GUARDS=1; export SAFEKEPT_GUARDS; exec {call} guard -- {start} "$@" ;;\n'
+        "  esac\n"
+        "fi\n"
+        f'exec {start} "$@"\n'
+    ).encode("utf-8", "surrogateescape")
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        return _MARK in read_start(path, 4096)
+    except OSError:
+        return False
+
+
+def _below(path: str, directory: str) -> bool:
+    return os.path.realpath(os.path.dirname(path)).startswith(os.path.realpath(directory).rstrip("/") + "/")
+
+
+def _may_change(path: str) -> bool:
+    return os.lstat(path).st_uid == os.geteuid() and os.access(os.path.dirname(path), os.W_OK)
+
+
+def _comes_first(one: str, other: str, search: str | None) -> bool:
+    places = [os.path.abspath(place) for place in (search or os.defpath).split(os.pathsep) if place]
+    return one in places and other in places and places.index(one) < places.index(other)
