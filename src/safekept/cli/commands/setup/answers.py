@@ -80,7 +80,7 @@ def from_options(
 ) -> tuple[Answers, Needs]:
     """What options answer, and the questions that they leave."""
     answers = Answers(passphrase=secret)
-    if destination:
+    if destination and not _is_saved(context, destination):
         answers.destination = tried_place(console, context, destination, same_disk=same_disk)[0]
     if connect is not None:
         answers.connect = connect
@@ -229,6 +229,13 @@ def tried_place(
     if examined.state == "failed":
         raise _unusable(examined.reason)
     return fields, examined
+
+
+def _is_saved(context: UserContext, word: str) -> bool:
+    """Whether that place, or a destination of that name, is in the settings already."""
+    place = place_argument(_as_address(word))
+    saved = {url for one in context.choices.destinations for url in (one.name, one.url)}
+    return bool({word, place, f"file:{place}"} & saved)
 
 
 def _unusable(why: str) -> PlaceNotUsable:

@@ -77,7 +77,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
         going = []  # what is still called must not lose what it writes to
     elif going:
         remove_stores(context, settings.config_directory)
-    left = what_remains(context, settings.config_directory)
+    left = [one for one in staying if one not in going]
     console.document(
         {
             "dry_run": False,

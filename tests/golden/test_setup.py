@@ -1,0 +1,217 @@
+"""`setup` and `uninstall` without a person: all of it done, nothing for the doctor to say, all taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from first_hour import Newcomer, files_of, running_cron
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cron(tmp_path_factory):
+    with running_cron(tmp_path_factory.mktemp("cron")):
+        yield
+
+
+def newcomer(directory):
+    """A user with one profile, and a program called `hermes` of his own that says what it was asked."""
+    machine = Newcomer(directory, profiles=("coder",))
+    path = os.path.join(machine.own, "hermes")
+    with open(path, "w", encoding="ascii") as file:
+        file.write('#!/bin/sh\necho "hermes did: $*"\n')
+    os.chmod(path, 0o755)
+    return machine
+
+
+@pytest.fixture
+def new(tmp_path):
+    return newcomer(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """A machine that is set up, for tests that only look; and what `setup` said."""
+    machine = newcomer(tmp_path_factory.mktemp("ready"))
+    return machine, set_up(machine)
+
+
+def set_up(machine, *more):
+    place = os.path.join(machine.place, "usb")
+    done = machine.run(
+        *("setup", "--yes", "--passphrase-file", machine.secret, "--destination", place, "--same-disk"),
+        *("--at", "04:10", "--json", *more),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_script_sets_up_a_machine_and_the_doctor_has_nothing_to_say(ready):
+    machine, document = ready
+    assert document["verdict"]["level"] == "machine-lost" and document["findings"] == []
+    steps = [(one["step"], one["state"]) for one in document["steps"]]
+    assert steps == [
+        ("vault", "done"),
+        ("passphrase", "done"),
+        ("connect", "done"),
+        ("connect", "done"),
+        ("updates", "done"),
+        ("schedule", "done"),
+        ("snapshot", "done"),
+        ("push", "done"),
+        ("proof", "done"),
+        ("kit", "done"),
+    ]
+    assert "10 4 * * *" in machine.crontab()
+    doctor = machine.run("doctor")
+    assert (doctor.returncode, doctor.stdout) == (0, "Nothing to do\nProtected if the machine is lost\n")
+
+
+def test_a_second_run_shows_what_is_there_and_changes_nothing(ready):
+    machine, _ = ready
+    before = files_of(machine.user, os.path.join(machine.user, ".cache")), machine.crontab()
+    again = machine.run("setup")  # nothing is missing, so nobody has to be asked
+    assert again.returncode == 0, again.stderr
+    assert "a recovery passphrase opens it too" in again.stdout
+    assert "Connected  Hermes, Hermes (coder)" in again.stdout
+    assert "Protected if the machine is lost" in again.stdout
+    after = files_of(machine.user, os.path.join(machine.user, ".cache")), machine.crontab()
+    assert {name for name in after[0] if after[0][name] != before[0].get(name)} <= {
+        ".local/share/safekept/doctor.json"
+    }
+    assert after[1] == before[1]
+
+
+def test_a_plain_update_of_hermes_is_guarded_and_everything_else_goes_through(ready):
+    machine, _ = ready
+    hermes = os.path.join(machine.own, "hermes")
+
+    def call(*words):
+        done = subprocess.run([hermes, *words], env=machine.environment, capture_output=True, text=True)
+        return done.stdout
+
+    # The program called `safekept` here does nothing: whoever goes through it says nothing of Hermes's.
+    assert call("update") == "" and call("-p", "coder", "update", "--yes") == ""
+    assert call("update", "--check") == "hermes did: update --check\n"
+    assert call("chat", "update") == "hermes did: chat update\n"
+    os.chmod(os.path.join(machine.programs, "safekept"), 0o644)
+    assert call("update") == "hermes did: update\n", "without safekept Hermes is as it was"
+    os.chmod(os.path.join(machine.programs, "safekept"), 0o755)
+
+
+def test_uninstall_leaves_every_file_as_it_was_and_names_what_stays(new):
+    with open(new.table, "w", encoding="utf-8") as file:
+        file.write("5 5 * * * /bin/true\n")
+    set_up(new)
+    a_profile_that_came_later_is_all_that_is_offered(new)
+    assert new.run("uninstall", "--dry-run").stdout.endswith("Dry run. Nothing was changed\n")
+    assert "safekept" in new.crontab()
+    done = new.run("uninstall", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "Hermes, Hermes (coder), Hermes (late)" in done.stdout
+    stores = [os.path.join(new.user, *way) for way in ((".local", "share"), (".config",), (".cache",))]
+    after = files_of(new.user, *stores)
+    kits = [name for name in after if name.startswith("safekept-kit-")]
+    assert len(kits) == 2 and all(name in done.stdout for name in kits)
+    other = newcomer(os.path.join(new.place, "other"))
+    later(other)
+    assert {name: fact for name, fact in after.items() if name not in kits} == files_of(other.user)
+    assert new.crontab() == "5 5 * * * /bin/true\n"
+    for place in ("share/safekept/vault", "config/safekept/vault.key", "usb"):
+        assert place in done.stdout
+    again = new.run("uninstall", "--yes")
+    assert again.returncode == 0 and "Nothing on this machine calls safekept" in again.stdout
+    assert set_up(new)["verdict"]["level"] == "machine-lost", "it begins again where it was left"
+
+
+def later(machine):
+    place = os.path.join(machine.home, "profiles", "late")
+    os.makedirs(place)
+    with open(os.path.join(place, "config.yaml"), "w", encoding="ascii") as file:
+        file.write("model: x\n")
+
+
+def a_profile_that_came_later_is_all_that_is_offered(machine):
+    later(machine)
+    plan = json.loads(machine.run("setup", "--dry-run", "--json").stdout)["missing"]
+    assert [one["profile"] for one in plan["connect"]] == ["late"]
+    assert not plan["passphrase"] and not plan["destination"] and not plan["schedule"]
+    document = json.loads(machine.run("setup", "--yes", "--json").stdout)
+    assert [one["step"] for one in document["steps"]] == ["connect", "snapshot", "push"]
+    assert document["verdict"]["level"] == "machine-lost" and document["findings"] == []
+
+
+def test_a_no_is_remembered_and_stores_go_only_with_the_typed_word(new):
+    before = files_of(new.user)
+    words = ("setup", "--yes", "--passphrase-file", new.secret, "--no-connect", "--at", "no")
+    done = new.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "Protected on this machine" in done.stdout and "destinations add" in done.stdout
+    assert new.crontab() == "" and not os.path.exists(os.path.join(new.home, "plugins", "safekept"))
+    vault = os.path.join(new.user, ".local", "share", "safekept", "vault")
+    refused = new.run("uninstall", "--stores", "--yes")
+    assert refused.returncode == 1 and os.path.isdir(vault)
+    assert "uninstall --stores --word delete" in refused.stderr
+    thesis = os.path.join(vault, "thesis.txt")
+    with open(thesis, "w", encoding="ascii") as file:
+        file.write("mine")
+    refused = new.run("uninstall", "--stores", "--word", "delete")
+    assert refused.returncode == 1 and "thesis.txt" in refused.stderr and os.path.isdir(vault)
+    os.unlink(thesis)
+    done = new.run("uninstall", "--stores", "--word", "delete", "--json")
+    assert done.returncode == 0, done.stderr
+    assert {one["what"] for one in json.loads(done.stdout)["remains"]} == {"a kit, with the key"}
+    left = {name: fact for name, fact in files_of(new.user).items() if not name.startswith("safekept-kit-")}
+    assert left.keys() - before.keys() <= {".local/share", ".config", ".cache"}
+    assert {name: fact for name, fact in left.items() if name in before} == before
+
+
+def test_where_nothing_can_wake_it_that_is_said_and_what_then(new):
+    os.unlink(os.path.join(new.programs, "crontab"))
+    path = f"{new.programs}:{new.own}:{only_these(new.place, 'git', 'sh', 'env')}"
+    seen = new.run("setup", "--dry-run", PATH=path)
+    assert seen.returncode == 0, seen.stderr
+    assert "none: neither systemd nor cron is there to wake safekept" in seen.stdout
+    assert "Install cron and run the command again" in seen.stdout
+    assert "schedule run --quiet" in seen.stdout and "when to run every night" not in seen.stdout
+    refused = new.run("setup", "--yes", "--passphrase-file", new.secret, "--at", "03:30", PATH=path)
+    assert refused.returncode == 1 and "no-schedule-host" in refused.stderr
+
+
+def test_without_a_terminal_it_asks_nobody_and_changes_nothing(new):
+    before = files_of(new.user)
+    refused = new.run("setup")
+    assert refused.returncode == 1 and files_of(new.user) == before
+    assert "setup has 4 questions to ask, and there is no terminal to ask at" in refused.stderr
+    assert "setup --yes --passphrase-file FILE --destination PLACE" in refused.stderr
+    refused = new.run("setup", "--yes")
+    assert refused.returncode == 2 and "no passphrase was given" in refused.stderr
+    assert files_of(new.user) == before
+
+
+def test_a_place_that_does_not_work_is_refused_before_anything_is_done(new):
+    before = files_of(new.user)
+    place = os.path.join(new.home, "copies")
+    refused = new.run("setup", "--yes", "--passphrase-file", new.secret, "--destination", place)
+    assert refused.returncode != 0 and "inside the home" in refused.stderr
+    assert files_of(new.user) == before
+
+
+def test_no_agent_at_all_is_said(new):
+    os.rename(new.home, new.home + "-elsewhere")
+    refused = new.run("setup", "--yes")
+    assert refused.returncode == 1 and "no agent's home was found on this machine" in refused.stderr
+
+
+def only_these(directory, *names):
+    """A directory with these programs of the system and no others."""
+    import shutil
+
+    place = os.path.join(directory, "few")
+    os.makedirs(place, exist_ok=True)
+    for name in names:
+        os.symlink(str(shutil.which(name)), os.path.join(place, name))
+    return place
