@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from safekept.core.agents.homes import recognise_home
+from safekept.core.agents import recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 

@@ -15,9 +15,9 @@ from safekept.core.spelling import shown
 
 from .carrying_out import carry_out
 from .host import HostSettings
-from .hosts.every_host import HOSTS
+from .hosts import HOSTS
 from .overview import place_status
-from .planning import plan_connect, plan_disconnect
+from .plan import plan_connect, plan_disconnect
 from .program import Program
 
 

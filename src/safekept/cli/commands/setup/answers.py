@@ -265,8 +265,8 @@ def place_words(tried: Examined) -> str:
 
 def checked_time(text: str) -> str:
     """A time as the schedule takes it; an error that says what it should be."""
-    from safekept.schedule.cadence import Cadence
-    from safekept.settings.checking import bad
+    from safekept.schedule.tasks import Cadence
+    from safekept.settings.table import bad
 
     step = "Write it as `03:30`, as `03:30, 15:30` or as `hourly`"
     try:
