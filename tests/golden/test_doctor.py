@@ -28,6 +28,7 @@ from safekept.actions.drill.receipts import PASSED, Receipt, Row, save_receipt
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.status.status import look
 from safekept.core.journal import Record, new_id
+from safekept.core.next_step import step_text, step_texts
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.lock_file import LockFile
 from safekept.vault.storage.base import FileKind
@@ -121,7 +122,7 @@ def found(here, code, **request):
 
 
 def commands(finding):
-    return re.findall(r"`([^`]*)`", "\n".join(finding.fix))
+    return re.findall(r"`([^`]*)`", "\n".join(step_texts(finding.fix)))
 
 
 def test_a_damaged_database_of_a_profile_is_advised_for_that_profile(here, home):
@@ -225,7 +226,7 @@ def test_an_alarm_does_not_advise_a_database_that_nobody_verified(here, home):
     alarm = Alarm(home=home, kind="loss", text="messages 40 → 2", restore=(command,), pinned=first)
     raise_alarm(here, alarm)
     (one,) = found(here, "alarm-loss")
-    assert one.fix[0] == (
+    assert step_text(one.fix[0]) == (
         f"state.db was not verified in {first[:8]}; "
         f"prove it before you restore it: `safekept drill {first[:8]}`"
     )
@@ -466,9 +467,8 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
     put(os.path.join(home, "old.zip"), big)
     hermes, loose = sorted(found(here, "other-copies"), key=lambda one: "Hermes" not in one.text)
     assert hermes.text == f"copies that Hermes made take 1.05 MB in {home}"
-    assert hermes.fix[0].startswith(
-        "1 of them is not in the vault yet; take them in first: `safekept snapshot adopt`"
-    )
+    first = "1 of them is not in the vault yet; take them in first: `safekept snapshot adopt`"
+    assert step_text(hermes.fix[0]).startswith(first)
     assert "rm" not in " ".join(commands(hermes)), "nothing may go that is not in the vault"
     assert loose.text == f"2 older copies of files take 2.1 MB in {home}"
     assert commands(loose)[0] == "safekept snapshot" and commands(loose)[1].startswith("rm ")
@@ -591,7 +591,7 @@ def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(her
     assert one.evidence[-1] == "no verified generation of it is known" and first not in str(one)
     # Nothing of a vault that does not open can be restored to prove it: opening it comes first.
     assert "not-proven" not in codes
-    assert not any("`safekept drill" in step for each in diagnosis.findings for step in each.fix)
+    assert not any("`safekept drill" in step for each in diagnosis.findings for step in step_texts(each.fix))
 
 
 def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch):

@@ -15,4 +15,4 @@ class BesideConsole(Console):
     """The same words, beside the result of somebody else."""
 
     def line(self, text: Step = "", **style: Any) -> None:
-        click.echo(styled(self.runnable(harmless(self.step(text))), **style), err=True)
+        click.echo(styled(harmless(self.step(text)), **style), err=True)

@@ -131,7 +131,7 @@ class Console:
     def line(self, text: Step = "", **style: Any) -> None:
         """A line of the result, for a person."""
         if not self.as_json:
-            click.echo(styled(self.runnable(harmless(self.step(text))), **style))
+            click.echo(styled(harmless(self.step(text)), **style))
 
     def fact(self, label: str, text: Step) -> None:
         """An aligned line: `  Files      412`; at a terminal, broken at words."""
@@ -147,17 +147,11 @@ class Console:
     def say(self, text: Step) -> None:
         """A line beside the result: to stderr."""
         self.finish()
-        click.echo(self.runnable(harmless(self.step(text))), err=True)
+        click.echo(harmless(self.step(text)), err=True)
 
     def command(self, *words: str) -> str:
         """A command line that runs as printed, from any directory."""
         return " ".join([self.program, *(path_argument(word) for word in words)])
-
-    def runnable(self, text: str) -> str:
-        """The same text with every printed command starting with the launcher that was called."""
-        if self.program == "safekept":
-            return text
-        return re.sub(r"(?<=`)safekept(?= )", lambda _: self.program, text)
 
     # -- questions -------------------------------------------------------------------------
 
@@ -195,9 +189,10 @@ class Console:
             click.echo(document_text({"error": {"code": "usage", "what": error.format_message()}}))
             return
         click.echo(f"{styled('error', fg='red', bold=True)}: usage", err=True)
-        click.echo(self.runnable(f"  {error.format_message()}\n"), err=True)
+        click.echo(f"  {error.format_message()}\n", err=True)
         click.echo("  kept  Nothing was read or changed", err=True)
-        click.echo(self.runnable(f"  next  See `{command} --help`"), err=True)
+        see = NextStep(command.partition(" ")[2], ("--help",), before="See")
+        click.echo(f"  next  {self.step(see)}", err=True)
 
     # -- progress --------------------------------------------------------------------------
 

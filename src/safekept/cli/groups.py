@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from safekept.core.next_step import today
-from safekept.core.spelling import shell_line
+from safekept.core.next_step import named, today
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -63,11 +62,16 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _missing(self, ctx: click.Context, words: list[str]) -> str:
-        meant = "" if ctx.parent else shell_line(today(words))
+        meant = [] if ctx.parent else list(today(words))
         if not meant:
-            meant = self.former.get(words[0], "") or self._close(words[0])
-        hint = f" Did you mean: `{ctx.command_path} {meant}`?" if meant else ""
-        return f"There is no command `{words[0]}`.{hint}"
+            meant = (self.former.get(words[0], "") or self._close(words[0])).split()
+        missing = f"There is no command `{words[0]}`."
+        if not meant:
+            return missing
+        from .main import program
+
+        group = ctx.command_path.split()[1:]
+        return named([*group, *meant], f"{missing} Did you mean:", "?").text(program())
 
     def _close(self, word: str, likeness: float = 0.6) -> str:
         from difflib import get_close_matches

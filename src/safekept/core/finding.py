@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .next_step import Step, commands_of
+
 NOT_PROTECTED, PARTLY, THIS_MACHINE, MACHINE_LOST = (
     "not-protected",
     "partly",
@@ -57,7 +59,7 @@ class Finding:
     level: str  # a rung of the ladder below the highest, or NOTE
     text: str  # one sentence, a fact
     evidence: tuple[str, ...] = ()
-    fix: tuple[str, ...] = ()  # as in an error: sentences, or commands in backticks that run as printed
+    fix: tuple[Step, ...] = ()  # as in an error: sentences, and commands of ours
     repair: Repair | None = None
     home: str = ""
     alarm: bool = False  # something is lost or broken already: act now
@@ -82,6 +84,7 @@ class Finding:
             "text": self.text,
             "evidence": list(self.evidence),
             "fix": list(self.fix),
+            "commands": commands_of(self.fix),
             "repair": self.repair.as_dict() if self.repair else None,
             "home": self.home or None,
             "declinable": self.declinable or None,

@@ -8,7 +8,7 @@ one place, so a path with spaces in it is printed in a way that runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .spelling import shell_line, shell_words
@@ -71,6 +71,21 @@ def step_text(step: Step, program: str = PROGRAM) -> str:
 def step_texts(steps: Iterable[Step], program: str = PROGRAM) -> list[str]:
     """Steps as a face prints them."""
     return [step_text(step, program) for step in steps]
+
+
+def spelled(document: Mapping[str, object], program: str = PROGRAM) -> dict[str, object]:
+    """A document with every step in it as text, for whoever writes it without us."""
+    found = _spelled(document, program)
+    assert isinstance(found, dict)
+    return found
+
+
+def _spelled(value: object, program: str) -> object:
+    if isinstance(value, NextStep):
+        return value.text(program)
+    if isinstance(value, Mapping):
+        return {str(name): _spelled(one, program) for name, one in value.items()}
+    return [_spelled(one, program) for one in value] if isinstance(value, list | tuple) else value
 
 
 def commands_of(steps: Iterable[Step]) -> list[dict[str, object]]:

@@ -20,6 +20,7 @@ from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.vault_status import OPEN, SHUT, LastCheck, VaultStatus
 from safekept.actions.status.verdict import Verdict, judge
 from safekept.actions.vault.keys.keys import GENERATED, ListedKey
+from safekept.core.next_step import step_texts
 from safekept.home.landing.recovery import Leftover
 
 NOW = 1_800_000_000.0
@@ -78,6 +79,11 @@ def codes(found: Verdict) -> list[str]:
     return [one.code for one in found.reasons if one.code != "no-copy-elsewhere"]
 
 
+def steps(found: Verdict) -> tuple[str, ...]:
+    """What to do next, as a face prints it."""
+    return tuple(step_texts(found.next))
+
+
 def changed(**changes: object) -> HomeStatus:
     return dataclasses.replace(HOME, **changes)  # type: ignore[arg-type]
 
@@ -110,12 +116,12 @@ def test_what_is_well_is_protected_on_this_machine(name):
     found = verdict(PROTECTED[name])
     assert (found.level, found.exit_code, codes(found)) == ("this-machine", 0, [])
     assert found.text == "Protected on this machine: the last snapshot is 60 min old"
-    assert found.next == ("Name a place off this machine, then push: `safekept destinations add PLACE`",)
+    assert steps(found) == ("Name a place off this machine, then push: `safekept destinations add PLACE`",)
 
 
 def test_a_copy_elsewhere_that_can_be_opened_is_the_highest_rung():
     found = verdict(destinations=(NAS,))
-    assert (found.level, found.exit_code, found.reasons, found.next) == ("machine-lost", 0, (), ())
+    assert (found.level, found.exit_code, found.reasons, steps(found)) == ("machine-lost", 0, (), ())
     assert found.text == "Protected if the machine is lost: the last snapshot is 60 min old"
 
 
@@ -169,7 +175,7 @@ def test_what_is_missing_or_old_is_not_green(code):
     word, level = ("Not", "not-protected") if code in NOTHING_KEPT else ("Partly", "partly")
     assert (found.level, found.exit_code, found.alarm) == (level, 3, False)
     assert code in codes(found) and found.reasons[0].code == code
-    assert (found.text, found.next[0]) == (f"{word} protected: {text}", step)
+    assert (found.text, steps(found)[0]) == (f"{word} protected: {text}", step)
 
 
 def test_a_proof_that_is_too_old_counts_as_none():
@@ -218,20 +224,20 @@ def test_what_is_lost_or_would_be_is_an_alarm(code):
         True,
     )
     assert codes(found) == [code]
-    assert (found.text, found.next[0]) == (f"ALARM, {rung}: {text}", step)
+    assert (found.text, steps(found)[0]) == (f"ALARM, {rung}: {text}", step)
 
 
 def test_advice_never_names_a_generation_that_was_not_verified():
     bad = dataclasses.replace(LAST, databases="damaged")
     found = verdict(changed(last=bad, verified=None, damaged={"state.db": ""}))
-    assert found.next == ("`safekept doctor`",)
+    assert steps(found) == ("`safekept doctor`",)
     found = verdict(changed(last=bad, damaged={"state.db": "", "kanban.db": "c" * 64}))
-    assert found.next == ("`safekept snapshot restore cccccccc kanban.db`",)
+    assert steps(found) == ("`safekept snapshot restore cccccccc kanban.db`",)
 
 
 def test_commands_name_a_home_that_is_not_the_default_one():
     found = verdict(changed(default=False, home="/h/o'clock", last=None))
-    assert found.next == ("`safekept snapshot --home '/h/o'\"'\"'clock'`",)
+    assert steps(found) == ("`safekept snapshot --home '/h/o'\"'\"'clock'`",)
 
 
 def test_another_home_that_is_gone_is_no_reason():
@@ -239,9 +245,9 @@ def test_another_home_that_is_gone_is_no_reason():
 
 
 def test_a_vault_that_is_shut_comes_with_its_own_advice():
-    error = {"code": "wrong-key", "what": "The key does not fit", "next": ["Use the right one"]}
-    found = verdict(vault=VaultStatus("/v", SHUT, error))
-    assert (found.exit_code, found.text, found.next) == (
+    error = {"code": "wrong-key", "what": "The key does not fit"}
+    found = verdict(vault=VaultStatus("/v", SHUT, error, ("Use the right one",)))
+    assert (found.exit_code, found.text, steps(found)) == (
         4,
         "ALARM, not protected: The key does not fit",
         ("Use the right one",),
@@ -250,7 +256,7 @@ def test_a_vault_that_is_shut_comes_with_its_own_advice():
 
 def test_damage_that_is_known_of_the_vault_is_an_alarm():
     found = verdict(vault=dataclasses.replace(VAULT, check=LastCheck(NOW, False, 1.0, 3)))
-    assert (found.exit_code, found.next) == (4, ("`safekept vault repair`",))
+    assert (found.exit_code, steps(found)) == (4, ("`safekept vault repair`",))
     found = verdict(vault=dataclasses.replace(VAULT, damaged={"f": "torn"}))
     assert found.text == "ALARM, partly protected: 1 snapshot file in the vault cannot be read"
     assert verdict(vault=dataclasses.replace(VAULT, check=LastCheck(NOW, True, 0.0))).exit_code == 0
@@ -270,14 +276,14 @@ def test_a_key_that_exists_once_is_never_green_and_with_copies_it_is_an_alarm():
     found = verdict(vault=once)
     assert (found.level, found.exit_code) == ("partly", 3)
     assert found.text == "Partly protected: the only key of the vault is on this machine"
-    assert found.next[0] == "Add a passphrase that you know: `safekept vault key add --recovery`"
+    assert steps(found)[0] == "Add a passphrase that you know: `safekept vault key add --recovery`"
     found = verdict(vault=once, destinations=(NAS,))
     assert (found.level, found.exit_code) == ("not-protected", 4)
     assert found.text.startswith(
         "ALARM, not protected: the only key of the vault is on this machine: without"
     )
     written = dataclasses.replace(once, kit=NOW - HOUR)
-    assert "`safekept push --acknowledge-kit`" in verdict(vault=written).next[1]
+    assert "`safekept push --acknowledge-kit`" in steps(verdict(vault=written))[1]
 
 
 def claude(**changes: object) -> HostStatus:
@@ -288,7 +294,7 @@ def claude(**changes: object) -> HostStatus:
 def test_an_agent_that_works_here_and_is_not_connected_is_not_green_until_a_person_declines():
     found = verdict(hosts=(claude(),))
     assert (found.level, codes(found)) == ("partly", ["host-not-connected"])
-    assert found.next == ("`safekept connect claude-code`",)
+    assert steps(found) == ("`safekept connect claude-code`",)
     assert verdict(hosts=(claude(),), declined=("not-connected:claude-code",)).level == "this-machine"
     idle = claude(used=NOW - 15 * 24 * HOUR)
     assert verdict(hosts=(idle,)).level == "this-machine", "settings that lie about are nobody's agent"
@@ -300,7 +306,7 @@ def test_a_profile_that_works_here_and_is_not_connected_is_not_green():
     host = HostStatus("hermes", "Hermes", "/h/.hermes", places=(place,), used=NOW, unconnected=(coder,))
     found = verdict(hosts=(host,))
     assert found.text == "Partly protected: 1 of 2 Hermes profiles connected; not: coder"
-    assert found.next == ("`safekept connect hermes --home /h/.hermes/profiles/coder`",)
+    assert steps(found) == ("`safekept connect hermes --home /h/.hermes/profiles/coder`",)
 
 
 def test_a_command_where_nothing_could_be_kept_counts_for_seven_days():
@@ -313,7 +319,9 @@ def test_a_command_where_nothing_could_be_kept_counts_for_seven_days():
     key = f"unkept-command:claude-code:{int(NOW - 60)}"
     calls = dataclasses.replace(calls, unkept_at=NOW - 60)
     hosts = (claude(places=(place,), calls=calls),)
-    assert verdict(hosts=hosts).next == (f"Once you have seen to it: `safekept status --acknowledge {key}`",)
+    assert steps(verdict(hosts=hosts)) == (
+        f"Once you have seen to it: `safekept status --acknowledge {key}`",
+    )
     assert verdict(hosts=hosts, declined=(key,)).level == "this-machine"
 
 
@@ -365,7 +373,7 @@ def test_a_machine_that_slept_missed_nothing():
 )
 def test_a_copy_off_this_host_that_is_missing_or_old_means_not_protected(destination, text):
     found = verdict(vault=dataclasses.replace(VAULT, second_way="kit"), destinations=(destination,))
-    assert (found.exit_code, found.text, found.next) == (
+    assert (found.exit_code, found.text, steps(found)) == (
         3,
         f"Partly protected: {text}",
         ("`safekept push nas`",),
@@ -385,7 +393,7 @@ def test_a_rollback_that_was_cut_off_is_an_alarm():
     project = KeptProject("/p q", "live", NOW, 0.0, "", "", "", cut_off=True)
     found = verdict(projects=KeptProjects("/c", (project,)))
     assert found.text == "ALARM, partly protected: a rollback of /p q was cut off half way"
-    assert found.next == ("Finish it or take it back: `safekept rollback --dir '/p q'`",)
+    assert steps(found) == ("Finish it or take it back: `safekept rollback --dir '/p q'`",)
 
 
 def test_the_worst_comes_first_and_nothing_is_left_out():
@@ -396,7 +404,7 @@ def test_the_worst_comes_first_and_nothing_is_left_out():
     found = verdict(home, alarms=(alarm,))
     assert codes(found) == ["alarm-loss", "stale", "snapshot-failed"]
     assert found.text == "ALARM, partly protected: lost in /h/.hermes: skills 9 → 0"
-    assert found.next == (
+    assert steps(found) == (
         "`safekept snapshot restore x`",
         f"Once you have seen to it: `safekept status --acknowledge {alarm.id}`",
     )

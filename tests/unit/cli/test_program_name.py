@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
 from checkpoint_support import put
+from in_process import spoken
 from safekept.cli.main import program
 
 
@@ -26,3 +28,15 @@ def test_whatever_else_it_was_called_by_it_is_safekept(monkeypatch, tmp_path, ca
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [called])
     assert program() == "safekept"
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "craete"])
+def test_every_command_on_a_screen_and_in_a_document_begins_with_the_launcher(monkeypatch, tmp_path, command):
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", "/opt/a checkout/safekept")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    say = spoken(monkeypatch, str(tmp_path))
+    for words in ([command], [command, "--json"]):
+        said = say(*words)
+        printed = re.findall(r"`([^`\n]*safekept[^`\n]*)`", said.out + said.err)
+        assert printed or "--json" in words
+        assert all(one.startswith("'/opt/a checkout/safekept'") for one in printed), printed

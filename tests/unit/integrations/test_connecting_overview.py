@@ -16,6 +16,7 @@ from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.hosts.connections import connections
 from safekept.actions.status.host_status import HostStatus
 from safekept.actions.status.status import look
+from safekept.core.next_step import step_text, step_texts
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.connecting.overview import host_statuses
 
@@ -30,7 +31,7 @@ def status_of(user, name: str) -> HostStatus:
 
 
 def troubles(user, name: str) -> list[tuple[str, str, str]]:
-    return list(status_of(user, name).troubles)
+    return [(kind, text, step_text(step)) for kind, text, step in status_of(user, name).troubles]
 
 
 @pytest.fixture(params=list(HOSTS))
@@ -81,7 +82,8 @@ def test_an_entry_that_is_gone_is_said_with_the_command_that_brings_it_back(user
     ]
     found = look(user, hosts=host_statuses(user))
     (reason,) = [one for one in found.verdict.reasons if one.code == "connection-gone"]
-    assert reason.fix == (mend, f"Or, where that is meant: `safekept connect {host.name} --remove`")
+    given_up = f"Or, where that is meant: `safekept connect {host.name} --remove`"
+    assert step_texts(reason.fix) == [mend, given_up]
     assert not status_of(user, host.name).connected
 
 
@@ -211,7 +213,7 @@ def test_a_host_that_works_here_and_is_not_connected_is_a_reason(user):
     assert [one.code for one in verdict.reasons if "onnect" in one.code] == ["host-not-connected"]
     found = examine(user, DoctorRequest(hosts=hosts))
     (one,) = [finding for finding in found.findings if finding.code == "host-not-connected"]
-    assert one.level == "partly" and one.fix == ("`safekept connect claude-code`",)
+    assert one.level == "partly" and step_texts(one.fix) == ["`safekept connect claude-code`"]
 
 
 def test_of_one_home_nothing_is_said_of_agents(user):

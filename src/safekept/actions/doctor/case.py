@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener, silent
 from safekept.core.finding import Finding
-from safekept.core.spelling import shell_line
+from safekept.core.next_step import NextStep
 
 if TYPE_CHECKING:
     from ..base.context import UserContext
@@ -42,11 +42,11 @@ class Case:
     key_mode: int = 0  # of the vault's key file, before anything was opened
     remarks: list[str] = field(default_factory=list)  # what could not be looked at: unknown is no finding
 
-    def command(self, *words: str, home: str = "") -> str:
-        """A command of ours in backticks, with the home named where it is not the default one."""
+    def command(self, verb: str, *arguments: str, home: str = "", before: str = "") -> NextStep:
+        """A command of ours, with the home named where it is not the default one."""
         shown = next((one for one in self.status.homes if one.home == home), None)
-        named = ["--home", home] if home and (shown is None or not shown.default) else []
-        return f"`{shell_line(['safekept', *words, *named])}`"
+        named = ("--home", home) if home and (shown is None or not shown.default) else ()
+        return NextStep(verb, (*arguments, *named), before)
 
 
 Family = Callable[[Case], Iterator[Finding]]

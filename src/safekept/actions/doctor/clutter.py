@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOTE, Finding
+from safekept.core.next_step import Step
 from safekept.core.spelling import shell_line
 from safekept.core.trash import weight
 from safekept.home.copies import QUICK, ZIP
@@ -24,6 +25,7 @@ _LEAST = 1 << 20
 _COPIES = ("*.malformed-backup*", "*.corrupt*", "*.bak", "*.bak-*", "*.backup", "*.orig", "*.old", "*~")
 _ZIPS = ("*.zip", "*.tar.gz", "*.tgz", "*.tar.zst")
 _SHOWN = 4
+_FIRST = "Have them in a snapshot first, from which they can be brought back:"
 
 
 def look_at_clutter(case: Case) -> Iterator[Finding]:
@@ -48,10 +50,10 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
     if total < _LEAST:
         return
     waiting, taken = _adopted(case, home, layout)
-    steps = []
+    steps: list[Step] = []
     if waiting:
         count = f"{waiting:,} of them {'is' if waiting == 1 else 'are'} not in the vault yet"
-        steps.append(f"{count}; take them in first: {case.command('snapshot', 'adopt', home=home)}")
+        steps.append(case.command("snapshot adopt", home=home, before=f"{count}; take them in first:"))
     if taken:
         more = f" (and {len(taken) - _SHOWN:,} more)" if len(taken) > _SHOWN else ""
         steps.append(f"Whole in the vault, so these may go: `rm -r {shell_line(taken[:_SHOWN])}`{more}")
@@ -100,8 +102,7 @@ def _loose(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
         f"{len(found):,} older copies of files take {amount(total)} in {home}",
         tuple(f"{path}: {amount(found[path])}" for path in largest[:_SHOWN]),
         (
-            f"Have them in a snapshot first, from which they can be brought back: "
-            f"{case.command('snapshot', home=home)}",
+            case.command("snapshot", home=home, before=_FIRST),
             f"Then they may go: `rm {names}`{more}",
         ),
         home=home,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import PARTLY, Finding
+from safekept.core.next_step import Step
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.health import Examination, HomeLoss, Recorded, Since, judge
 from safekept.home.layout import Layout
@@ -136,22 +137,22 @@ def _advise(case: Case, home: str, layout: Layout, damaged: dict[str, str]) -> I
 
 def _steps(
     case: Case, home: str, path: str, generation: tuple[Listed, str] | None
-) -> tuple[tuple[str, ...], str]:
+) -> tuple[tuple[Step, ...], str]:
     if generation is not None:
         one, proof = generation
-        restore = case.command("snapshot", "restore", one.short, path, home=home)
+        restore = case.command("snapshot restore", one.short, path, home=home, before="Bring it back:")
         told = f"the newest verified state of it is in snapshot {one.short} ({proof})"
-        return ("Stop the agent first; what is there now is kept", f"Bring it back: {restore}"), told
+        return ("Stop the agent first; what is there now is kept", restore), told
     archive = _archive(case, home)
     if archive:
-        restore = case.command("import", archive, "--only", path, home=home)
+        restore = case.command("import", archive, "--only", path, home=home, before="Bring it back:")
         told = f"no snapshot has a verified state of it; a drill proved the archive {archive}"
-        return ("Stop the agent first; what is there now is kept", f"Bring it back: {restore}"), told
+        return ("Stop the agent first; what is there now is kept", restore), told
     told = "no verified generation of it is known"
-    steps = ["Nothing is advised that was not verified; keep a copy of the damaged file"]
+    steps: list[Step] = ["Nothing is advised that was not verified; keep a copy of the damaged file"]
     if case.status.vault.state == OPEN:
-        steps.append(f"Have the newest snapshot proven: {case.command('drill', home=home)}")
-        steps.append(f"See every version of it: {case.command('history', path, home=home)}")
+        steps.append(case.command("drill", home=home, before="Have the newest snapshot proven:"))
+        steps.append(case.command("history", path, home=home, before="See every version of it:"))
     return tuple(steps), told
 
 

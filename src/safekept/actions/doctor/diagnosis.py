@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import STALE, Finding, exit_code
+from safekept.core.next_step import PROGRAM, spelled
 
 from ..base.context import UserContext
 from ..status.findings.doctor_memory import remember
@@ -57,8 +58,9 @@ class Diagnosis:
         """The findings that `--fix` mends."""
         return [one for one in self.findings if one.repair is not None]
 
-    def as_dict(self) -> dict[str, object]:
-        return {
+    def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
+        """Everything, with the commands in it as `program` is called."""
+        document = {
             "exit_code": self.exit_code,
             "homes": [one.home for one in self.status.homes],
             "vault": self.status.vault.place,
@@ -66,6 +68,7 @@ class Diagnosis:
             "remarks": list(self.remarks),
             "seconds": round(self.seconds, 3),
         }
+        return spelled(document, program)
 
 
 def examine(

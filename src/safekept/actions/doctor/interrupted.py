@@ -11,6 +11,7 @@ from safekept.checkpoints.store import STALE
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOTE, Finding, Repair
+from safekept.core.next_step import NextStep
 from safekept.vault.repo import read_locks
 
 from ..projects.project import checkpoint_directory
@@ -44,7 +45,7 @@ def _vault_locks(case: Case) -> Iterator[Finding]:
             NOTE,
             text,
             tuple(evidence),
-            ("`safekept vault unlock`",),
+            (NextStep("vault unlock"),),
             Repair("vault-locks", case.context.places.vault, f"removes {len(dead):,} locks of dead processes")
             if dead
             else None,

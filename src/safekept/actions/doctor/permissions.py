@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
+from safekept.core.next_step import NextStep
 from safekept.core.spelling import shell_word
 from safekept.home.layout import Layout
 
@@ -26,8 +27,8 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
             f"{here.places.vault_key_file}",
             (f"its mode was {case.key_mode:04o}", "opening the vault closed it: only you can read it now"),
             (
-                "If others use this machine, add a new key: `safekept vault key add`",
-                "and take the old one away: `safekept vault key remove ID`",
+                NextStep("vault key add", before="If others use this machine, add a new key:"),
+                NextStep("vault key remove", ("ID",), before="and take the old one away:"),
             ),
             alarm=True,
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from safekept.core.finding import Finding
-from safekept.core.spelling import shell_words
+from safekept.core.next_step import Step
 
 from .case import Case
 from .databases import unverified_databases
@@ -26,16 +26,15 @@ def look_at_protection(case: Case) -> Iterator[Finding]:
         yield replace(one, fix=tuple(_verified(case, one.home, step) for step in one.fix))
 
 
-def _verified(case: Case, home: str, step: str) -> str:
+def _verified(case: Case, home: str, step: Step) -> Step:
     """The same step, unless it would restore a database that nobody verified: that is proven first."""
-    words = shell_words(step.strip("`")) if step.startswith("`safekept snapshot restore ") else []
-    if len(words) < 4:
+    if isinstance(step, str) or step.verb != "snapshot restore" or not step.arguments:
         return step
-    snapshot, paths = words[3], [word for word in words[4:] if not word.startswith("-")]
+    snapshot, *rest = step.arguments
+    paths = [word for word in rest if not word.startswith("-")]
     doubtful = unverified_databases(case, home, snapshot, paths)
     if not doubtful:
         return step
     names = ", ".join(doubtful)
-    return f"{names} was not verified in {snapshot}; prove it before you restore it: " + case.command(
-        "drill", snapshot, home=home
-    )
+    before = f"{names} was not verified in {snapshot}; prove it before you restore it:"
+    return case.command("drill", snapshot, home=home, before=before)

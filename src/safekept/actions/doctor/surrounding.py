@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from safekept.core.ages import moment, seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOTE, PARTLY, Finding
+from safekept.core.next_step import NextStep
 from safekept.core.trash import GRACE, room_to_keep
 from safekept.home.scan import amount
 from safekept.vault.snapshots import list_snapshots, public_id
@@ -96,7 +97,10 @@ def look_at_room(case: Case) -> Iterator[Finding]:
                     PARTLY,
                     f"the disk of {place} is nearly full",
                     (f"{amount(free)} are free", "below that, nothing that was dropped is kept for a while"),
-                    ("Give room back: `safekept vault prune`", "and `safekept checkpoint prune`"),
+                    (
+                        NextStep("vault prune", before="Give room back:"),
+                        NextStep("checkpoint prune", before="and"),
+                    ),
                     alarm=True,
                 )
     yield from _unpruned(case)
@@ -114,7 +118,10 @@ def _unpruned(case: Case) -> Iterator[Finding]:
                 NOTE,
                 f"{len(old):,} forgotten snapshots wait to be deleted from the vault",
                 (f"the first was forgotten at {moment(min(old) / 1e9)}",),
-                ("See what that would free: `safekept vault prune --dry-run`", "`safekept vault prune`"),
+                (
+                    NextStep("vault prune", ("--dry-run",), before="See what that would free:"),
+                    NextStep("vault prune"),
+                ),
             )
 
 

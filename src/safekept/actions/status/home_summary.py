@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from safekept.core.ages import moment
 from safekept.core.journal import Record
+from safekept.core.next_step import Step
 
 from ..base.context import UserContext
+from ..base.operations.facts import Failure
 from ..snapshots.listing import Listed
 from .recent import SKEW, is_part
 
@@ -87,7 +89,7 @@ class FailedAttempt:
     time: float
     state: str  # failed or interrupted
     what: str
-    next_steps: tuple[str, ...] = ()
+    next_steps: tuple[Step, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -156,15 +158,13 @@ def failure_of(entry: Record | None) -> FailedAttempt | None:
     """A failed line of the journal in words."""
     if entry is None:
         return None
-    error = entry.facts.get("error")
-    error = error if isinstance(error, dict) else {}
-    steps = error.get("next")
+    error = Failure.read(entry) or Failure()
     return FailedAttempt(
         entry.operation,
         entry.time,
         entry.state,
-        str(error.get("what") or "no reason was recorded"),
-        tuple(map(str, steps)) if isinstance(steps, list) else (),
+        error.what or "no reason was recorded",
+        error.next_steps,
     )
 
 

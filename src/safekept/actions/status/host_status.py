@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from safekept.core.ages import moment
-from safekept.core.spelling import shell_line
+from safekept.core.next_step import NextStep, Step
 
 from ..base.context import UserContext
 from ..hosts.calls import HostCalls, read_host_calls
@@ -75,9 +75,9 @@ class HostStatus:
         return bool(self.found) and now - max(self.used, self.calls.last_call) < WORKS_DAYS * 86400.0
 
     @property
-    def troubles(self) -> tuple[tuple[str, str, str], ...]:
+    def troubles(self) -> tuple[tuple[str, str, Step], ...]:
         """What is wrong: kind, sentence, and the step that mends it."""
-        found = []
+        found: list[tuple[str, str, Step]] = []
         for one in self.places:
             if one.trouble:
                 told = _TEXTS[one.trouble].format(title=self.title, place=one.place, detail=one.detail)
@@ -85,14 +85,19 @@ class HostStatus:
         if not found and self.places and self.calls.failing:
             what = str(self.calls.last_failure.get("what") or "nothing was kept")
             # It is connected, and calls: what is in the way is in the store, the disk or the settings.
-            step = "`safekept checkpoint status`"
+            step = NextStep("checkpoint status")
             found.append((FAILED, f"the last call of {self.title} failed: {what}", step))
         return tuple(found)
 
-    def _step(self, one: ConnectionStatus) -> str:
+    def _step(self, one: ConnectionStatus) -> Step:
         if one.trouble == SWITCHED_OFF:
             return f"Take {one.detail} back"
-        return f"`{shell_line(['safekept', 'connect', self.host, *one.option])}`"
+        return self.connecting(one.option)
+
+    def connecting(self, option: tuple[str, ...] = ()) -> NextStep:
+        """The command that connects it; `option` names a project or a profile."""
+        words = (self.host, *option)
+        return NextStep("connect", words)
 
     def as_dict(self) -> dict[str, object]:
         failure = dict(self.calls.last_failure)

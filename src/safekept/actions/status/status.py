@@ -15,6 +15,7 @@ from safekept.core.agents import recognise_home
 from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.next_step import PROGRAM, spelled
 from safekept.vault.tags import forgotten_at, layout_of
 
 from ..alarms.alarms import Alarm, open_alarms
@@ -75,8 +76,9 @@ class Status:
     hosts: tuple[HostStatus, ...] = ()  # agent programs that are here or were connected
     off: tuple[str, ...] = ()  # where checkpoints are switched off, in sentences
 
-    def as_dict(self) -> dict[str, object]:
-        return {
+    def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
+        """Everything, with the commands in it as `program` is called."""
+        document = {
             "verdict": self.verdict.as_dict(),
             "time": moment(self.time),
             "host": self.host,
@@ -92,6 +94,7 @@ class Status:
             **({"hosts": [one.as_dict() for one in self.hosts]} if self.hosts else {}),
             **({"checkpoints_off": list(self.off)} if self.off else {}),
         }
+        return spelled(document, program)
 
 
 def look(

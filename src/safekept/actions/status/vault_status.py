@@ -15,6 +15,7 @@ from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import free_bytes
+from safekept.core.next_step import NextStep, Step, next_document
 from safekept.core.objects.address import is_address
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository, read_locks
@@ -59,7 +60,8 @@ class VaultStatus:
 
     place: str
     state: str  # OPEN; NONE: there is none yet; SHUT: it is there or was there, and does not open
-    error: Mapping[str, object] | None = None  # what keeps it shut: what, kept, next
+    error: Mapping[str, object] | None = None  # what keeps it shut: code, what, kept
+    advice: tuple[Step, ...] = ()  # what opens it again
     id: str = ""
     bytes: int | None = None
     free: int | None = None
@@ -95,7 +97,7 @@ class VaultStatus:
         return {
             "place": self.place,
             "state": self.state,
-            "error": dict(self.error) if self.error else None,
+            "error": {**self.error, **next_document(self.advice)} if self.error else None,
             "id": self.id or None,
             "bytes": self.bytes,
             "free_bytes": self.free,
@@ -138,13 +140,14 @@ def vault_view(
                 repository = stack.enter_context(open_vault(context, listener=listener))
                 view = _look(context, repository, recent, now)
         except SafekeptError as error:
-            shut = VaultStatus(place, SHUT, error.as_dict(), check=_check(recent), kit=_kit(recent))
+            shut = VaultStatus(
+                place, SHUT, error.as_dict(), error.next_steps, check=_check(recent), kit=_kit(recent)
+            )
             view = VaultView(shut)
         except OSError as error:
             reason = {
                 "code": "vault-unreachable",
                 "what": f"`{place}`: {error.strerror or error}",
-                "next": [],
             }
             view = VaultView(VaultStatus(place, SHUT, reason))
         yield view
@@ -159,8 +162,8 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         return
     if not is_address(place) and not os.path.exists(os.path.join(place, "config")):
         gone = {"code": "vault-gone", "what": f"the vault at {place} was here before, and is gone"}
-        steps = ["See what there is: `safekept`"]
-        yield VaultView(VaultStatus(place, SHUT, {**gone, "next": steps}, check=_check(recent)))
+        steps = (NextStep("", before="See what there is:"),)
+        yield VaultView(VaultStatus(place, SHUT, gone, steps, check=_check(recent)))
         return
     key_file = context.places.vault_key_file
     status = VaultStatus(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from safekept.core.ages import seconds_text
 from safekept.core.finding import MACHINE_LOST, RUNGS, THIS_MACHINE, Finding, exit_code, reached
+from safekept.core.next_step import Step, next_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Verdict:
     level: str  # a rung of the ladder
     text: str
     findings: tuple[Finding, ...] = ()  # everything that was found, the worst first, notes last
-    next: tuple[str, ...] = ()  # what to do first
+    next: tuple[Step, ...] = ()  # what to do first
 
     @property
     def reasons(self) -> tuple[Finding, ...]:
@@ -43,7 +44,7 @@ class Verdict:
             "alarm": self.alarm,
             "exit_code": self.exit_code,
             "text": self.text,
-            "next": list(self.next),
+            **next_document(self.next),
             "reasons": [one.as_dict() for one in self.reasons],
         }
 

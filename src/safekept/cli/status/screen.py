@@ -251,7 +251,10 @@ def _key(screen: Screen, status: Status) -> str:
     where = screen.path(vault.key_file) if vault.key_file else "a passphrase"
     spare = [f"{key.kind} {key.id[:8]}" for key in vault.keys if key.kind and not key.current]
     if vault.kit:
-        asked = "" if vault.second_way == "kit" else ". Stored elsewhere? `safekept push --acknowledge-kit`"
+        asked = ""
+        if vault.second_way != "kit":
+            stored = NextStep("push", ("--acknowledge-kit",), before="Stored elsewhere?")
+            asked = f". {screen.console.step(stored)}"
         spare.append(f"a kit written {_ago(vault.kit, status.time)}{asked}")
     elif vault.second_way == "kit":
         spare.append("a kit that is stored elsewhere")

@@ -90,7 +90,7 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
         words.append(f"last checkpoint {_ago(kept, now)}" if kept else "no checkpoint yet")
     else:
         words.append(f"has not called yet ({one.waiting})" if one.waiting else "has not called yet")
-    return [", ".join(words), *(f"{text}: {step}" for _, text, step in one.troubles)]
+    return [", ".join(words), *(f"{text}: {console.step(step)}" for _, text, step in one.troubles)]
 
 
 def _ago(when: float, now: float) -> str:

@@ -10,6 +10,7 @@ from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.forgetting import plan_reclaiming, reclaim
 from safekept.actions.snapshots.listing import list_home
 from safekept.actions.vault.opening import open_vault
+from safekept.core.next_step import NextStep
 from safekept.home.scan import Selection
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
     with prepare_restore(conversation.context, request, conversation.listener) as prepared:
         done = prepared.carry_out(conversation.listener)
         chosen, newer = prepared.chosen, prepared.newer
-    landed = done.landed
+    landed, undo = done.landed, NextStep("undo", (done.operation,))
     data: dict[str, object] = {
         "operation": done.operation,
         "snapshot": chosen.id,
@@ -83,7 +84,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
     }
     lines = [
         f"✅ Restored snapshot {chosen.short}: {landed.created} files made, {landed.replaced} replaced.",
-        "What was there is kept: `safekept undo` brings it back. Restart the agent to use what came back.",
+        f"What was there is kept: {undo} brings it back. Restart the agent to use what came back.",
     ]
     if newer is not None:
         lines.append(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from safekept.core.files import private_directory
+from safekept.core.next_step import NextStep
 
 from .event import one_line
 
@@ -96,7 +97,7 @@ def spoken(said: list[str]) -> str:
         return ""
     more = len(said) - _SENTENCES
     tail = f"; {more} more" if more > 0 else ""
-    return "; ".join(said[:_SENTENCES]) + tail + "; see `safekept status`"
+    return "; ".join(said[:_SENTENCES]) + tail + f"; {NextStep('status', before='see')}"
 
 
 # What a session was already told: hooks are a process per call, and nobody wants a sentence twice. What

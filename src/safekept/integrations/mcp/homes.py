@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import seconds_text
+from safekept.core.next_step import step_text
 from safekept.core.spelling import shown
 
 from .answers import ToolAnswer, clipped
@@ -217,7 +218,7 @@ def status(caller: Caller, home: str) -> ToolAnswer:
     document["roots"] = list(caller.roots.usable)
     answer = ToolAnswer(data=document)
     answer.add(found.verdict.text, *(f"  {reason.text}" for reason in found.verdict.reasons))
-    answer.add(*(f"Next: {step}" for step in found.verdict.next))
+    answer.add(*(f"Next: {step_text(step)}" for step in found.verdict.next))
     for one in mine[:10]:
         age = f"last checkpoint {seconds_text(max(0, found.time - one.last))} ago" if one.last else "none yet"
         failing = f"; FAILING: {one.failure}" if one.failing else ""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from safekept.core.ages import seconds_text
 from safekept.core.files import durable_write
 from safekept.core.finding import Finding
+from safekept.core.next_step import NextStep
 
 from ...base.context import UserContext
 from ..home_status import HomeStatus
@@ -48,7 +49,7 @@ def remembered(context: UserContext, homes: Sequence[HomeStatus], now: float) ->
                 str(one["level"]),
                 str(one["text"]),
                 (f"the doctor found this {seconds_text(max(0.0, now - when))} ago",),
-                ("Look again: `safekept doctor`",),
+                (NextStep("doctor", before="Look again:"),),
                 home=str(one["home"]),
                 alarm=bool(one["alarm"]),
             )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from safekept.core.ages import moment, seconds_text
 from safekept.core.entries import Outcome
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, Repair
-from safekept.core.spelling import shell_line, shell_word
+from safekept.core.next_step import NextStep, Step
 
 from ...alarms.alarms import DRILL, Alarm
 from ..home_status import HomeStatus
@@ -60,7 +60,7 @@ def of_home(
 
 
 def of_last(
-    last: LastSnapshot, name: str, stale_hours: float, now: float, fix: tuple[str, ...]
+    last: LastSnapshot, name: str, stale_hours: float, now: float, fix: tuple[Step, ...]
 ) -> Iterator[Finding]:
     """Whether the newest whole snapshot says anything about today; the same here and for a fleet."""
     seen = (f"the last one is {last.short} of {moment(last.time)}",)
@@ -77,10 +77,10 @@ def _of_landings(home: HomeStatus) -> Iterator[Finding]:
     for left in home.leftovers:
         if left.half_way:
             text = f"a restore or import into {home.home} was cut off half way"
-            fix = f"Take it back, and change nothing else: {_command('doctor --fix', home)}"
+            fix = _command("doctor", home, "--fix", before="Take it back, and change nothing else:")
         else:
             text = f"a restore or import into {home.home} was cut off before it changed anything"
-            fix = f"Remove what it left: {_command('doctor --fix', home)}"
+            fix = _command("doctor", home, "--fix", before="Remove what it left:")
         yield Finding(
             "interrupted-landing",
             PARTLY if left.half_way else "note",
@@ -100,12 +100,12 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
         has = home.whole or home.last
         text = f"the home {name} is gone; {has.short} has it"
         seen = (f"the last one is {has.short} of {moment(has.time)}",)
-        fix = (_command("snapshot restore latest", home),)
+        fix = (_command("snapshot restore", home, "latest"),)
         yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
     elif home.last is None:
         agent = home.layout.replace("-", " ").title()
         text = f"no {agent} home at {name}, and nothing is kept"
-        fix = ("Name the home: `safekept status --home PATH`",)
+        fix = (NextStep("status", ("--home", "PATH"), before="Name the home:"),)
         yield Finding("no-home", NOT_PROTECTED, text, (), fix, home=name)
 
 
@@ -114,7 +114,7 @@ def _damaged(home: HomeStatus) -> Finding:
     bad = [path for path in home.damaged if path]
     text = f"{', '.join(bad) or 'a database'} in {home.home} is damaged"
     commands = tuple(
-        _command(shell_line(("snapshot", "restore", found[:8], *((path,) if path else ()))), home)
+        _command("snapshot restore", home, found[:8], *((path,) if path else ()))
         for path, found in home.damaged.items()
         if found
     )
@@ -154,11 +154,10 @@ def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator
         yield Finding("not-proven", PARTLY, text, seen, fix, home=name)
 
 
-def _again(home: HomeStatus) -> tuple[str, ...]:
+def _again(home: HomeStatus) -> tuple[Step, ...]:
     advised = home.failure.next_steps if home.failure else ()
     return (*advised, _command("snapshot", home))
 
 
-def _command(words: str, home: HomeStatus) -> str:
-    call = words if home.default else f"{words} --home {shell_word(home.home)}"
-    return f"`safekept {call}`"
+def _command(verb: str, home: HomeStatus, *arguments: str, before: str = "") -> NextStep:
+    return NextStep(verb, (*arguments, *home.named), before)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.ages import moment, seconds_text
 from safekept.core.finding import NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
+from safekept.core.next_step import NextStep, read_step
 from safekept.core.spelling import shell_word
 
 from ...alarms.alarms import LOSS, Alarm
@@ -21,8 +22,8 @@ PUSH_STALE_HOURS = 7 * 24.0
 def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
     for alarm in alarms:
         # Of a loss they are commands; of a drill they are sentences, with commands in them.
-        back = tuple(f"`{step}`" if alarm.kind == LOSS else step for step in alarm.restore)
-        over = f"Once you have seen to it: `safekept status --acknowledge {alarm.id}`"
+        back = tuple(read_step(f"`{step}`" if alarm.kind == LOSS else step) for step in alarm.restore)
+        over = NextStep("status", ("--acknowledge", alarm.id), before="Once you have seen to it:")
         text = f"lost in {alarm.home}: {alarm.text}" if alarm.kind == LOSS and alarm.home else alarm.text
         kept = f"; snapshot {alarm.pinned[:8]} has it, pinned" if alarm.pinned else ""
         seen = (f"seen at {moment(alarm.time)}{kept}",)
@@ -42,10 +43,9 @@ def of_lost_vault(vault: VaultStatus, copies: Iterable[DestinationStatus]) -> It
     for one in copies:
         if vault.state == NONE and one.holds:
             count = "1 snapshot" if one.holds == 1 else f"{one.holds:,} snapshots"
-            name = shell_word(one.name)
             fix = (
-                f"Bring the vault back: `safekept pull {name}`",
-                f"Or the vault and the home, on a new machine: `safekept rebuild {name}`",
+                NextStep("pull", (one.name,), before="Bring the vault back:"),
+                NextStep("rebuild", (one.name,), before="Or the vault and the home, on a new machine:"),
             )
             text = f"there is no vault here any more; {one.name} holds a copy with {count}"
             yield Finding(
@@ -55,16 +55,14 @@ def of_lost_vault(vault: VaultStatus, copies: Iterable[DestinationStatus]) -> It
 
 def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterator[Finding]:
     if vault.state == SHUT and vault.error:
-        steps = vault.error.get("next")
-        advice = tuple(map(str, steps)) if isinstance(steps, list) else ()
-        yield Finding("vault-shut", NOT_PROTECTED, str(vault.error.get("what")), (), advice, alarm=True)
+        yield Finding("vault-shut", NOT_PROTECTED, str(vault.error.get("what")), (), vault.advice, alarm=True)
     if vault.damaged:
         count = len(vault.damaged)
         text = f"{count:,} snapshot {'file' if count == 1 else 'files'} in the vault cannot be read"
-        yield Finding("vault-damaged", PARTLY, text, (), ("`safekept vault check`",), alarm=True)
+        yield Finding("vault-damaged", PARTLY, text, (), (NextStep("vault check"),), alarm=True)
     elif vault.check is not None and not vault.check.sound:
         text = "the last check found damage in the vault"
-        yield Finding("vault-damaged", PARTLY, text, (), ("`safekept vault repair`",), alarm=True)
+        yield Finding("vault-damaged", PARTLY, text, (), (NextStep("vault repair"),), alarm=True)
     if vault.state in (OPEN, UNOPENED):
         yield from _of_key(vault, bool(copies) or vault.off_host)
 
@@ -75,8 +73,8 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
         return
     disk = "on the same disk as the vault" if _same_disk(vault.key_file, vault.place) else "on this machine"
     kit = f"a kit was written at {moment(vault.kit)}" if vault.kit else "no kit was ever written"
-    stored = "When the kit is stored elsewhere, say so: `safekept push --acknowledge-kit`"
-    write = "Or write the page with the key, and keep it elsewhere: `safekept vault kit`"
+    stored = NextStep("push", ("--acknowledge-kit",), before="When the kit is stored elsewhere, say so:")
+    write = NextStep("vault kit", before="Or write the page with the key, and keep it elsewhere:")
     text = f"the only key of the vault is {disk}"
     if copied:
         text += ": without it nobody can open the copies"
@@ -90,7 +88,7 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
             kit,
         ),
         (
-            "Add a passphrase that you know: `safekept vault key add --recovery`",
+            NextStep("vault key add", ("--recovery",), before="Add a passphrase that you know:"),
             stored if vault.kit else write,
         ),
         alarm=copied,
@@ -109,7 +107,7 @@ def of_destinations(
 ) -> Iterator[Finding]:
     """Without a copy elsewhere the loss of the machine is the loss of everything."""
     for one in copies:
-        push = (f"`safekept push {shell_word(one.name)}`",)
+        push = (NextStep("push", (one.name,)),)
         level = PARTLY
         if one.last and stale_hours and now - one.last > stale_hours * _HOUR:
             text = f"the copy in {one.name} is {seconds_text(now - one.last)} old"
@@ -123,9 +121,9 @@ def of_destinations(
     if copies or vault.off_host or vault.state not in (OPEN, UNOPENED):
         return
     text, seen = "every copy is on this machine: none would survive its loss", "no destination is set up"
-    fix = "Name a place off this machine, then push: `safekept destinations add PLACE`"
+    fix = NextStep("destinations add", ("PLACE",), before="Name a place off this machine, then push:")
     if unsaved:
         text, seen = f"nothing goes to {unsaved} again: it is not saved", f"one push went to {unsaved}"
-        fix = f"Save it, so that every push goes there: `safekept destinations add {shell_word(unsaved)}`"
+        fix = NextStep("destinations add", (unsaved,), before="Save it, so that every push goes there:")
     seen_too = f"the vault is in {vault.place}"
     yield Finding("no-copy-elsewhere", THIS_MACHINE, text, (seen, seen_too), (fix,))

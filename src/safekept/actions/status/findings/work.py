@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from safekept.checkpoints.project import LIVE
 from safekept.core.ages import moment, seconds_text
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
-from safekept.core.spelling import shell_line, shell_word
+from safekept.core.next_step import NextStep, Step
 
 from ..home_status import HomeStatus
 from ..host_status import GONE, SWITCHED_OFF, HostStatus
@@ -25,7 +25,7 @@ UNKEPT_DAYS = 7
 
 
 def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: float) -> Iterator[Finding]:
-    install = "Have it done every day: `safekept schedule install`"
+    install = NextStep("schedule install", before="Have it done every day:")
     if not schedule.installed and not schedule.looked:
         if any(home.last is not None for home in homes):
             seen = ("no schedule is installed",)
@@ -39,14 +39,14 @@ def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: floa
             )
         return
     if schedule.trouble:
-        again = "Install it again: `safekept schedule install`"
+        again = NextStep("schedule install", before="Install it again:")
         yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
     elif schedule.missed > MISSED:
         hourly = "the host is asked to look in every hour"
         seen = (f"it looked last at {moment(schedule.looked)}; {hourly}",)
         fix = (
-            "Run what is due now: `safekept schedule run`",
-            "See what the host says: `safekept schedule show`",
+            NextStep("schedule run", before="Run what is due now:"),
+            NextStep("schedule show", before="See what the host says:"),
         )
         text = f"the schedule missed its time: it last ran {seconds_text(now - schedule.looked)} ago"
         if not schedule.looked:
@@ -56,14 +56,17 @@ def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: floa
     elif schedule.state in ("failed", "interrupted"):
         how = "failed" if schedule.state == "failed" else "was cut off"
         seen = (f"it began at {moment(schedule.last)}",)
-        fix = ("See what failed: `safekept log`", "Run what is due now: `safekept schedule run`")
+        fix = (
+            NextStep("log", before="See what failed:"),
+            NextStep("schedule run", before="Run what is due now:"),
+        )
         yield Finding("schedule-failed", NOTE, f"the last run of the schedule {how}", seen, fix)
 
 
 def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
     """What a person believes to be at work and is not; what they switched off themselves is no reason."""
     for host in hosts:
-        connect = f"`safekept connect {host.host}`"
+        connect = host.connecting()
         meant = f"not-connected:{host.host}"
         if not host.places and host.found:
             lately = host.works_here(now)
@@ -75,8 +78,10 @@ def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
         elif host.places and host.unconnected:
             yield _of_profiles(host)
         for kind, text, step in host.troubles:
-            given_up = f"Or, where that is meant: {step.removesuffix('`') + ' --remove`'}"
-            steps = (step, given_up) if kind == GONE else (step,)
+            steps: tuple[Step, ...] = (step,)
+            if kind == GONE and isinstance(step, NextStep):
+                words = (*step.arguments, "--remove")
+                steps = (step, NextStep("connect", words, before="Or, where that is meant:"))
             # Who switched it off in the agent's own settings meant it.
             level = NOTE if kind == SWITCHED_OFF else PARTLY
             yield Finding(f"connection-{kind}", level, text, (), steps)
@@ -88,7 +93,7 @@ def _of_profiles(host: HostStatus) -> Finding:
     all_of_them = len(missing) + sum(not one.trouble for one in host.places)
     names = ", ".join(one.name for one in missing)
     text = f"{all_of_them - len(missing)} of {all_of_them} {host.title} profiles connected; not: {names}"
-    fix = tuple(f"`{shell_line(['safekept', 'connect', host.host, *one.option])}`" for one in missing)
+    fix = tuple(host.connecting(one.option) for one in missing)
     return Finding(
         "profile-not-connected", PARTLY, text, (), fix, declinable=f"profile-not-connected:{host.host}"
     )
@@ -102,12 +107,12 @@ def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
             f"{host.title} ran a command {seconds_text(max(0.0, now - when))} ago where nothing could be kept"
         )
         key = f"unkept-command:{host.host}:{int(when)}"
-        fix = (f"Once you have seen to it: `safekept status --acknowledge {key}`",)
+        fix = (NextStep("status", ("--acknowledge", key), before="Once you have seen to it:"),)
         yield Finding("unkept-command", PARTLY, text, (what,), fix, declinable=key)
 
 
 def of_projects(projects: KeptProjects) -> Iterator[Finding]:
-    status = ("`safekept checkpoint status`",)
+    status = (NextStep("checkpoint status"),)
     for one in projects.projects:
         if one.cut_off and one.presence == LIVE:
             yield Finding(
@@ -115,7 +120,7 @@ def of_projects(projects: KeptProjects) -> Iterator[Finding]:
                 PARTLY,
                 f"a rollback of {one.project} was cut off half way",
                 ("no process is at work there",),
-                (f"Finish it or take it back: `safekept rollback --dir {shell_word(one.project)}`",),
+                (NextStep("rollback", ("--dir", one.project), before="Finish it or take it back:"),),
                 Repair("rollback", one.project, f"finishes the rollback of {one.project}, or takes it back"),
                 alarm=True,
             )
@@ -135,7 +140,7 @@ def of_unkept_homes(unkept: Sequence[tuple[str, str]], used: Iterable[str]) -> I
             PARTLY if home in lately else NOTE,
             f"nothing of {home} was ever kept ({layout})",
             (f"it has the marks of {layout}", "no snapshot in the vault is of it"),
-            (f"`safekept snapshot --home {shell_word(home)}`",),
+            (NextStep("snapshot", ("--home", home)),),
             home=home,
             declinable=f"home-unkept:{home}",
         )

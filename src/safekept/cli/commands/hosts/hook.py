@@ -12,7 +12,10 @@ import sys
 
 import click
 
+from safekept.core.next_step import NextStep
 from safekept.integrations.hosts.host import HOSTS
+
+from ...main import program
 
 
 @click.command("hook", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -28,7 +31,8 @@ def command(host: str, rest: tuple[str, ...]) -> int:
     if sys.stdin.isatty():
         return _tell(host)
     if host not in HOSTS:
-        click.echo(f"safekept: there is no hook for `{host}`; see `safekept hook --help`", err=True)
+        see = NextStep("hook", ("--help",), before="see").text(program())
+        click.echo(f"safekept: there is no hook for `{host}`; {see}", err=True)
         return 0
     from safekept.integrations.here import hook_here
 
@@ -43,10 +47,13 @@ def _tell(host: str) -> int:
         raise click.UsageError(f"There is no hook for '{host}'. Choose from: {', '.join(HOSTS)}.")
     click.echo(
         "This is for an agent's host, which sends JSON to it before and after its tools; at a terminal it "
-        "does nothing.\n"
-        f"To connect a host, run `safekept connect {host or 'HOST'}`; what its hooks did is in "
-        "`safekept status`."
+        "does nothing."
     )
+    seen = NextStep("status", after=".")
+    connect = NextStep(
+        "connect", (host or "HOST",), "To connect a host, run", "; what its hooks did is in", seen
+    )
+    click.echo(connect.text(program()))
     return 0
 
 

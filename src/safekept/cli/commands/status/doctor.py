@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safekept.core.finding import RUNGS, reached
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text
 from ...options import common_options, start
@@ -56,8 +57,8 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
         mended = carry_out(context, found.repairs, console.notes())
         found = examine(context, request, console.listener())
         console.finish()
-    document = {"dry_run": dry_run, **found.as_dict(), "fixed": mended.as_dict() if mended else None}
-    console.document(document)
+    document = found.as_dict(console.program)
+    console.document({"dry_run": dry_run, **document, "fixed": mended.as_dict() if mended else None})
     if mended is not None:
         _show_mended(console, mended)
     _show(Screen(console, settings.user_home), found, fixing=fix)
@@ -83,7 +84,7 @@ def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
     if found.repairs and not fixing:
         screen.console.line()
         how_many = f"{len(found.repairs):,} of these can be mended, and that can be undone"
-        screen.console.line(f"{how_many}: `{screen.console.command('doctor', '--fix')}`")
+        screen.console.line(NextStep("doctor", ("--fix",), before=f"{how_many}:"))
 
 
 def _show_finding(screen: Screen, one: Finding) -> None:
@@ -96,12 +97,13 @@ def _show_finding(screen: Screen, one: Finding) -> None:
     for number, line in enumerate(one.evidence):
         screen.fact("Seen" if number == 0 else "", path_text(line))
     plain = Screen(screen.console)  # what is pasted into a shell keeps its whole paths
-    for number, line in enumerate(one.fix):
-        plain.fact("Fix" if number == 0 else "", path_text(line))
+    for number, step in enumerate(one.fix):
+        plain.fact("Fix" if number == 0 else "", path_text(step) if isinstance(step, str) else step)
     if one.declinable and one.counts:
-        command = screen.console.command("status", "--acknowledge", one.declinable)
-        if not any(f"--acknowledge {one.declinable}" in line for line in one.fix):
-            plain.fact("", f"Or, if you mean to leave it so: `{command}`")
+        declined = ("--acknowledge", one.declinable)
+        command = NextStep("status", declined, before="Or, if you mean to leave it so:")
+        if not any(isinstance(step, NextStep) and "--acknowledge" in step.arguments for step in one.fix):
+            plain.fact("", command)
 
 
 def _show_mended(console: Console, mended: Repairs) -> None:
@@ -111,7 +113,7 @@ def _show_mended(console: Console, mended: Repairs) -> None:
         outcome = f": FAILED: {one.failure}" if one.failure else ""
         console.item(path_text(one.repair.text) + outcome)
     if mended.undoable:
-        console.line(f"Put the modes back: `{console.command('undo', mended.operation)}`")
+        console.line(NextStep("undo", (mended.operation,), before="Put the modes back:"))
     console.line()
 
 

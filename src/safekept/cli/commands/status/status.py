@@ -104,7 +104,7 @@ def command(
     if plot:
         _plot(console, status, plot)
         return code
-    console.document(status.as_dict())
+    console.document(status.as_dict(console.program))
     screen = Screen(console, context.places.user_home)
     (show_verdict if check else show)(screen, status)
     return code
