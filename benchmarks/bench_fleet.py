@@ -31,8 +31,8 @@ from safekept.actions.offsite.destination import DestinationSetting  # noqa: E40
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet  # noqa: E402
 from safekept.actions.offsite.push import PushRequest, push  # noqa: E402
 from safekept.actions.snapshots.listing import list_home  # noqa: E402
+from safekept.actions.vault.care import plan_vault_prune, prune_vault  # noqa: E402
 from safekept.actions.vault.opening import open_vault  # noqa: E402
-from safekept.actions.vault.prune import plan_vault_prune, prune_vault  # noqa: E402
 from safekept.vault.care.forgetting import forget  # noqa: E402
 from safekept.vault.repo.index import RECORD  # noqa: E402
 from safekept.vault.storage.base import FileKind  # noqa: E402

@@ -286,7 +286,7 @@ def test_undo_calls_forgotten_snapshots_back_and_says_which_are_gone(here, home,
 
 
 def test_every_trash_that_is_known_is_emptied_when_its_days_are_over(here, home, say, tmp_path):
-    from safekept.actions.undo.trash import empty_all_trash
+    from safekept.actions.undo.dropped import empty_all_trash
 
     out = tmp_path / "out"
     out.mkdir()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, write_all
+from safekept.core.next_step import Step
 
-from .console import path_text
+from .console import Console, harmless, path_text, styled
 from .documents import document_text
 
 #: Here names stand for devices and open files, also where a regular file is behind one.
@@ -73,3 +75,13 @@ def _pour(path: str, data: bytes) -> None:
         write_all(descriptor, data)
     finally:
         os.close(descriptor)
+
+
+# A console for commands whose stdout belongs to the program that they run: everything goes to stderr.
+
+
+class BesideConsole(Console):
+    """The same words, beside the result of somebody else."""
+
+    def line(self, text: Step = "", **style: Any) -> None:
+        click.echo(styled(harmless(self.step(text)), **style), err=True)

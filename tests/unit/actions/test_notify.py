@@ -17,7 +17,7 @@ import pytest
 
 from contexts import throwaway
 from safekept.actions.alarms.notify import EVENTS, Notice, NotifyTargets, deliver, notify
-from safekept.actions.alarms.notify_local import Local
+from safekept.actions.alarms.notify_ways import Local
 from web_server import WebServer
 
 SECRET = "tk-5ecr3t"

@@ -9,7 +9,7 @@ import zstandard
 
 from safekept.actions.base.operations.every import every_verb, read_line
 from safekept.actions.base.operations.facts import READERS, Facts, Failure
-from safekept.actions.base.operations.snapshots import SessionFacts, SnapshotFacts
+from safekept.actions.base.operations.homes import SessionFacts, SnapshotFacts
 from safekept.core.journal import Record
 from safekept.core.next_step import NextStep
 

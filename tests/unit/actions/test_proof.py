@@ -10,9 +10,9 @@ import pytest
 from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
 from safekept.actions.drill import landing as drill_landing
 from safekept.actions.drill.checks.essentials import _brackets_match
+from safekept.actions.drill.checks.hermes import blanked
 from safekept.actions.drill.checks.interpreter import find_python
-from safekept.actions.drill.checks.without_secrets import blanked
-from safekept.actions.drill.source import LocalDamage, choose_small
+from safekept.actions.drill.landing import LocalDamage, choose_small
 from safekept.actions.drill.subject import is_archive
 from safekept.core.agents import compose
 from safekept.core.entries import Content, Entry, EntryList, EntryLost, Kind, no_content
@@ -107,7 +107,7 @@ def test_a_small_drill_takes_the_state_files_and_some_of_the_rest():
 
 
 def test_a_small_drill_counts_only_what_it_restored(built, tmp_path, monkeypatch):
-    from safekept.actions.drill import source as drill_source
+    from safekept.actions.drill import landing as drill_source
 
     monkeypatch.setattr(drill_source, "_SAMPLE_FILES", 0)
     here = with_copied_vault(built, str(tmp_path))

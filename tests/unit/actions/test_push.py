@@ -25,12 +25,11 @@ from safekept.actions.offsite.place import (
 )
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys import keys as actions_keys
-from safekept.actions.vault.keys import recovery_access as second_way
+from safekept.actions.vault.keys import keys as second_way
 from safekept.actions.vault.keys.key_file import KeyMissing
-from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.keys.keys import NoKitYet, NoSecondWay, acknowledge_kit, add_passphrase
 from safekept.actions.vault.keys.kit import make_kit, restic_name, write_kit
 from safekept.actions.vault.keys.kit_page import as_text
-from safekept.actions.vault.keys.recovery_access import NoKitYet, NoSecondWay, acknowledge_kit
 from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.actions.vault.place import SeveralVaults
 from safekept.core.errors import SafekeptError

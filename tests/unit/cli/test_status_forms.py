@@ -13,9 +13,8 @@ from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.status import Status, look
 from safekept.cli.screen import folded
-from safekept.cli.status.growth_svg import growth_svg
+from safekept.cli.status.growth import growth_svg, plot, spark
 from safekept.cli.status.prometheus import exposition
-from safekept.cli.status.spark import plot, spark
 from states import State, alarmed
 
 NOW = 1_800_000_000.0

@@ -22,8 +22,8 @@ from safekept.core.next_step import NextStep
 from safekept.home.health import Shrinkage
 
 from ..base.context import UserContext
-from ..base.operations.restoring import RestoreFacts
-from ..base.operations.upkeep import AlarmEndFacts, AlarmFacts
+from ..base.operations.care import AlarmEndFacts, AlarmFacts
+from ..base.operations.homes import RestoreFacts
 from ..base.record import record
 
 LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"

@@ -16,7 +16,7 @@ from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import new_id
 
 from ..base.context import UserContext
-from ..base.operations.upkeep import DeclineFacts
+from ..base.operations.care import DeclineFacts
 from ..base.record import record
 
 VERSION = 1

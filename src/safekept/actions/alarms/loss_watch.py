@@ -21,7 +21,7 @@ from safekept.home.health import Counts, Shrinkage, places_of, shrunk
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.snapshots import SnapshotFacts
+from ..base.operations.homes import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
 
 if TYPE_CHECKING:

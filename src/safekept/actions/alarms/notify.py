@@ -54,7 +54,7 @@ class NotifyTargets:
 
     def names(self) -> tuple[str, ...]:
         """The targets as they may be shown: `ntfy at ntfy.sh`."""
-        from .notify_web import host_of
+        from .notify_ways import host_of
 
         found = [f"{kind} at {host_of(url)}" for kind, url in self.urls().items() if url]
         found += [f"email to {', '.join(self.email)}"] if self.email else []
@@ -165,7 +165,8 @@ def _jobs(
     context: UserContext, targets: NotifyTargets, notice: Notice
 ) -> list[tuple[str, Callable[[], str]]]:
     """The targets that hear of this, each by a name that may be shown and as something to call."""
-    from . import notify_local, notify_web
+    from . import notify_ways as notify_local
+    from . import notify_ways as notify_web
 
     found: list[tuple[str, Callable[[], str]]] = []
     heartbeat = notice.kind in HEARTBEATS

@@ -30,7 +30,7 @@ from safekept.vault.tags import ADOPTED, INCOMPLETE, kind_of, kind_tag, label_ta
 from safekept.vault.write import Account, Description, write_snapshot
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.archives import AdoptFacts
+from ..base.operations.stores import AdoptFacts
 from ..base.record import record, recording
 from ..vault.opening import cache_of, open_vault, vault_exists
 from .zipped_home import EXTERNAL, ZippedHome

@@ -29,7 +29,7 @@ from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.archives import BackupFacts
+from ..base.operations.stores import BackupFacts
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import scope_of

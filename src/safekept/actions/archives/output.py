@@ -12,7 +12,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.archives import BackupFacts
+from ..base.operations.stores import BackupFacts
 
 # Which files are archives that safekept made here: by their manifest, and sealed ones by the journal. A
 # sealed archive says nothing to a host that has only the public key, so what is known of it is what the

@@ -5,11 +5,16 @@ A passphrase is asked of whoever the face named; it is never written, recorded o
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from safekept.archive.errors import NOTHING_WRITTEN
 from safekept.archive.sealing import Identity, Seal, make_seal
+from safekept.core.errors import SafekeptError
+from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
@@ -72,3 +77,83 @@ def new_passphrase(context: UserContext, question: str, kept: str) -> str:
             next_steps=("Choose a longer one; four or five words are good",),
         )
     return text
+
+
+# Pairs of keys for sealed archives, in the file format of age: `age` and safekept read each other's. The
+# private half is written once, 0600 from its first byte, never over a file; it is the only copy, and
+# neither the journal nor anything else of ours has it.
+
+_NOT_MADE = "No key was made"
+
+
+class IdentityExists(SafekeptError):
+    code, exit_code = "identity-exists", 2
+
+
+class IdentityUnwritable(SafekeptError):
+    code = "identity-unwritable"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both halves; `text` is the private one as a file has it."""
+
+    public: str
+    text: str = field(repr=False)
+
+
+def make_pair(context: UserContext, path: str, *, protect: bool = False) -> Pair:
+    """A new pair; the private half goes to `path` if that is given, protected by a passphrase if asked."""
+    from safekept.archive.sealing import AgeIdentity, Passphrase, sealed_bytes
+
+    if path and os.path.lexists(path):
+        raise _exists(path)
+    identity = AgeIdentity.generate()
+    public = str(identity.recipient)
+    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    pair = Pair(public, f"# created: {made}\n# public key: {public}\n{identity.text}\n")
+    if path:
+        data = pair.text.encode()
+        if protect:
+            secret = new_passphrase(context, "Passphrase for the private half", _NOT_MADE)
+            data = sealed_bytes(data, [Passphrase(secret)])
+        _write_once(path, data)
+    return pair
+
+
+def _write_once(path: str, data: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        os.fchmod(descriptor, 0o600)
+        write_all(descriptor, data)
+        os.fsync(descriptor)
+        fsync_directory(os.path.dirname(path))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise _unwritable(path, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def _exists(path: str) -> IdentityExists:
+    return IdentityExists(
+        f"`{path}` exists, and may be the only key to archives that were sealed before",
+        kept=f"It was left as it is. {_NOT_MADE}",
+        next_steps=(NextStep("backup keygen", ("-o", "FILE"), before="Name another file:"),),
+        path=path,
+    )
+
+
+def _unwritable(path: str, error: OSError) -> IdentityUnwritable:
+    return IdentityUnwritable(
+        f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}",
+        kept=_NOT_MADE,
+        next_steps=(NextStep("backup keygen", ("-o", "FILE"), before="Name a file where you may write:"),),
+        path=path,
+    )

@@ -13,7 +13,7 @@ import time
 from safekept.home.landing import LandingPlan
 
 from .context import UserContext
-from .operations.restoring import ImportFacts
+from .operations.homes import ImportFacts
 
 #: The fact in the journal: how many files of the agent's own code an import brought.
 

@@ -21,7 +21,7 @@ from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
 
 from ..base.context import UserContext
-from ..base.operations.drill import DrillFacts
+from ..base.operations.care import DrillFacts
 from ..base.record import recording
 from ..projects.project import NoCheckpointsHere, checkpoint_directory, need_project
 from ..projects.rollback import checkpoint_store

@@ -21,17 +21,15 @@ from safekept.core.next_step import Step
 
 from ..base.brought_code import brought_code
 from ..base.context import UserContext
-from ..base.operations.archives import BackupFacts
-from ..base.operations.drill import DrillFacts
+from ..base.operations.care import DrillFacts
+from ..base.operations.stores import BackupFacts
 from ..base.record import record, recording
-from .advice import RESTORE, STORE, advice, is_damage
 from .checks.every_check import in_order, look_at_everything
 from .checks.restored import Findings, RestoredHome, plural
-from .drill_report import Drilled, mark_snapshot, sign_off, tell
-from .landing import land_in_scratch
+from .drill_report import RESTORE, STORE, Drilled, advice, is_damage, mark_snapshot, sign_off, tell
+from .landing import choose_small, land_in_scratch
 from .place import DrillPlace, bases, drill_place, sweep
 from .receipts import ARCHIVE, DESTINATION, FAILED, PASSED, SNAPSHOT, Receipt
-from .source import choose_small
 from .subject import (
     ARCHIVE_ENDINGS,
     Subject,

@@ -19,7 +19,7 @@ from safekept.core.processes.foreground import Ended, find_program, run_in_foreg
 from safekept.home.health import Recorded
 
 from ..base.context import UserContext
-from ..base.operations.guard import GuardFacts
+from ..base.operations.care import GuardFacts
 from ..base.record import record, recording
 from .check import after
 from .guard_types import Guarded, GuardRequest

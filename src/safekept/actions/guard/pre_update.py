@@ -25,7 +25,7 @@ from safekept.home.updates import FULL, OFF, QUICK, mode_of, read_updates
 
 from ..archives.backup import BackupRequest, BackupResult, backup
 from ..base.context import HomeRef, UserContext
-from ..base.operations.guard import PreUpdateFacts
+from ..base.operations.care import PreUpdateFacts
 from ..base.record import record
 from ..snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
 

@@ -19,7 +19,7 @@ from safekept.core.objects.base import Abilities, ObjectStore
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure
-from ..base.operations.offsite import PushFacts
+from ..base.operations.stores import PushFacts
 from ..vault.place import vaults_in
 from .archives_there import StoredArchive, list_archives
 from .destination import DestinationSetting

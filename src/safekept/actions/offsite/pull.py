@@ -41,11 +41,10 @@ from safekept.vault.storage import (
 )
 
 from ..base.context import UserContext
-from ..base.operations.offsite import PullFacts
+from ..base.operations.stores import PullFacts
 from ..base.record import record, recording
-from ..vault.known_vaults import known_vault
 from ..vault.opening import open_vault, refuse_inside_home
-from ..vault.place import is_remote, storage_of
+from ..vault.place import is_remote, known_vault, storage_of
 from .archives_there import StoredArchive, choose, fetch, list_archives
 from .place import find_destination, open_destination
 

@@ -26,10 +26,9 @@ from safekept.vault.repo import Repository
 from safekept.vault.storage import RemoteStorage
 
 from ..base.context import UserContext
-from ..base.operations.offsite import PushFacts
+from ..base.operations.stores import PushFacts
 from ..base.record import record, recording
-from ..vault.keys.keys import removed_keys
-from ..vault.keys.recovery_access import acknowledge_kit, require_second_way
+from ..vault.keys.keys import acknowledge_kit, removed_keys, require_second_way
 from ..vault.opening import open_vault, vault_exists
 from .destination import ARCHIVES, VAULT, DestinationSetting
 from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place

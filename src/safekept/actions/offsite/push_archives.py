@@ -15,8 +15,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.objects.base import ObjectStore
 
 from ..base.context import UserContext
-from ..base.operations.archives import BackupFacts
-from ..base.operations.offsite import PushFacts
+from ..base.operations.stores import BackupFacts, PushFacts
 from .destination import DestinationSetting
 
 

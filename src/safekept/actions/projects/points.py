@@ -270,7 +270,7 @@ class Points:
         One of a home counts where it was asked for, and in the home itself; in a project only if it is newer
         than the last rollback of the project.
         """
-        from ..base.operations.restoring import RestoreFacts
+        from ..base.operations.homes import RestoreFacts
 
         with contextlib.suppress(OSError):
             restores = self.context.journal.backwards("restore")

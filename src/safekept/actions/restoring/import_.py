@@ -24,14 +24,13 @@ from safekept.home.owner import users_home
 from ..archives.sealing import identity_of
 from ..base.brought_code import code_files
 from ..base.context import HomeRef, UserContext
-from ..base.operations.restoring import ImportFacts
+from ..base.operations.homes import ImportFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import losses, spared
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
-from .starting import starting_hints
-from .wrappers import Wrapper, made_anew, make_wrappers
+from .starting import Wrapper, made_anew, make_wrappers, starting_hints
 
 
 class NotABackup(SafekeptError):

@@ -24,8 +24,8 @@ from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_la
 from safekept.vault.read import HomeSource
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.drill import DrillFacts
-from ..base.operations.restoring import RebuildFacts
+from ..base.operations.care import DrillFacts
+from ..base.operations.homes import RebuildFacts
 from ..base.own_places import within
 from ..base.record import record, recording
 from ..base.scope import losses
@@ -39,8 +39,7 @@ from .rebuild_build import Built, build, settle_proven
 from .rebuild_source import Origin, RebuildRequest, open_origin
 from .rebuild_target import RebuildTarget, building, look_at_ground, no_room, put_in_place, refuse_held
 from .restore_scope import targets_of
-from .starting import starting_hints
-from .wrappers import Wrapper, made_anew, make_wrappers
+from .starting import Wrapper, made_anew, make_wrappers, starting_hints
 
 
 class AnotherLayout(SafekeptError):

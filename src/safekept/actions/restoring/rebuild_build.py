@@ -14,12 +14,11 @@ from safekept.core.sqlite import SIDECARS
 from safekept.home.landing import Targets, existing, land, plan_landing
 
 from ..base.context import UserContext
-from ..drill.advice import RESTORE, STORE
 from ..drill.checks.every_check import look_at_everything
 from ..drill.checks.restored import Findings, RestoredHome, plural
-from ..drill.landing import as_restored
+from ..drill.drill_report import RESTORE, STORE
+from ..drill.landing import LocalDamage, as_restored
 from ..drill.receipts import PASSED
-from ..drill.source import LocalDamage
 from ..drill.subject import Subject
 from .rebuild_target import RebuildTarget, exact_times, no_room
 

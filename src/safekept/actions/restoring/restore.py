@@ -24,7 +24,7 @@ from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.restoring import RestoreFacts
+from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import make_right
@@ -35,7 +35,7 @@ from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
 from ..vault.opening import open_vault
 from .restore_scope import speaks_for, targets_of, within, without_removal
-from .wrappers import Wrapper, made_anew, make_wrappers
+from .starting import Wrapper, made_anew, make_wrappers
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,135 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from safekept.core.owner import foreign_owner
+from safekept.core.regular import read_start
 
 from ..base.context import HomeRef, UserContext
-from .wrappers import profiles_of
+
+# Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home,
+# so an import makes them anew. A wrapper is only ever created, never overwritten, and a name that would
+# hide another command is left alone and said. Undoing the import takes those away that it made, as long
+# as nobody changed them.
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """One profile command: made, already there, or not made and why."""
+
+    profile: str
+    path: str
+    state: str  # "made", "present" or "skipped"
+    note: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return {"profile": self.profile, "path": self.path, "state": self.state, "note": self.note}
+
+
+def make_wrappers(place: HomeRef, context: UserContext) -> list[Wrapper]:
+    """Make the missing ones for every profile of this home that has settings of its own."""
+    directory = os.path.join(context.places.user_home, place.layout.wrapper_directory)
+    return [_wrapper(name, directory, place, context) for name in profiles_of(place)]
+
+
+def made_anew(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
+    """Those that were made just now, for the journal: their paths and what is in them."""
+    made = ((one.path, _text(one.path)) for one in wrappers if one.state == "made")
+    return [{"path": path, "text": text} for path, text in made if text]
+
+
+def take_back_wrappers(facts: Mapping[str, object]) -> dict[str, object]:
+    """Remove what an operation made and make again what it removed; what was done, in the same form."""
+    gone, back = [], []
+    if any(foreign_owner(one["path"]) is not None for one in _listed(facts.get("wrappers"))):
+        return {}
+    for one in _listed(facts.get("wrappers")):
+        with contextlib.suppress(OSError):
+            if _text(one["path"]) == one["text"]:
+                os.unlink(one["path"])
+                gone.append(one)
+    for one in _listed(facts.get("wrappers_gone")):
+        with contextlib.suppress(OSError):
+            _create(one["path"], one["text"])
+            back.append(one)
+    return {**({"wrappers": back} if back else {}), **({"wrappers_gone": gone} if gone else {})}
+
+
+def _listed(found: object) -> list[dict[str, str]]:
+    given = found if isinstance(found, list) else []
+    return [one for one in given if isinstance(one, dict) and {"path", "text"} <= one.keys()]
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return read_start(path, 1 << 16).decode("utf-8", "surrogateescape")
+    return ""
+
+
+def profiles_of(place: HomeRef) -> list[str]:
+    """The names of the profiles in a home that are more than an empty directory."""
+    layout = place.layout
+    if foreign_owner(place.home) is not None:
+        return []  # root looks into nobody's home, and makes no commands for others
+    folder = os.path.join(place.home, layout.profiles)
+    if not layout.profiles or not layout.wrapper_command or not os.path.isdir(folder):
+        return []
+    return [
+        name
+        for name in sorted(os.listdir(folder))
+        if any(os.path.isfile(os.path.join(folder, name, proof)) for proof in layout.profile_proof)
+    ]
+
+
+def _wrapper(name: str, directory: str, place: HomeRef, context: UserContext) -> Wrapper:
+    path = os.path.join(directory, name)
+    search = context.caller.environment.get("PATH", "")
+    if not place.layout.valid_profile(name):
+        return Wrapper(name, path, "skipped", "not a name that can become a command")
+    if os.path.lexists(path):
+        if _starts_profile(path, name):
+            return Wrapper(name, path, "present")
+        return Wrapper(name, path, "skipped", "another file has that name")
+    elsewhere = shutil.which(name, path=search)
+    if elsewhere:
+        return Wrapper(name, path, "skipped", f"`{name}` is already a command: {elsewhere}")
+    try:
+        _write(path, name, place, context)
+    except OSError as error:
+        return Wrapper(name, path, "skipped", f"it cannot be written: {error.strerror}")
+    on_path = directory in search.split(os.pathsep)
+    return Wrapper(name, path, "made", "" if on_path else f"{directory} is not on your PATH")
+
+
+def _starts_profile(path: str, name: str) -> bool:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return f"-p {name}" in read_start(path, 4096).decode("utf-8")
+    return False
+
+
+def _write(path: str, name: str, place: HomeRef, context: UserContext) -> None:
+    layout = place.layout
+    command = shutil.which(layout.wrapper_command, path=context.caller.environment.get("PATH", ""))
+    text = layout.wrapper_text.format(command=shlex.quote(command or layout.wrapper_command), profile=name)
+    usual = os.path.join(context.places.user_home, layout.default)
+    if os.path.realpath(place.home) != os.path.realpath(usual):
+        # Without the root, the wrapper would look for the profile in the default home.
+        first, rest = text.split("\n", 1)
+        text = f"{first}\nexport {layout.variable}={shlex.quote(place.home)}\n{rest}"
+    _create(path, text)
+
+
+def _create(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
 
 
 def starting_hints(place: HomeRef) -> list[str]:

@@ -24,7 +24,7 @@ from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 
 from ..base.context import UserContext
-from ..base.operations.upkeep import ScheduleInstallFacts, ScheduleRemoveFacts
+from ..base.operations.care import ScheduleInstallFacts, ScheduleRemoveFacts
 from ..base.record import record, recording
 from .host_commands import HostRefused, Runner, attempt, expect, not_written, read_table, write_table
 from .run import file_of

@@ -185,9 +185,9 @@ def absent(context: UserContext, destination: str) -> bool:
 
 
 def _prune(work: Work, task: Task) -> Ended:
-    from ..undo.trash import empty_all_trash
+    from ..undo.dropped import empty_all_trash
+    from ..vault.care import plan_vault_prune, prune_vault
     from ..vault.opening import open_vault, vault_exists
-    from ..vault.prune import plan_vault_prune, prune_vault
 
     empty_all_trash(work.context, now=work.now)
     if not vault_exists(work.context):

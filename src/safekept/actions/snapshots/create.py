@@ -22,14 +22,13 @@ from safekept.core.next_step import NextStep
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.format import Snapshot
-from safekept.vault.tags import INCOMPLETE, PARTIAL, PARTS, kind_tag, label_tag, state_tag
+from safekept.vault.tags import INCOMPLETE, PARTIAL, PARTS, check_label, kind_tag, label_tag, state_tag
 from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
 
 from ..alarms.alarms import Alarm, raise_alarm
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
-from ..base.labels import check_label
-from ..base.operations.snapshots import SnapshotFacts
+from ..base.operations.homes import SnapshotFacts
 from ..base.own_places import own_places
 from ..base.record import record, recording
 from ..base.recovery import make_right

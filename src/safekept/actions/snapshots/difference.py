@@ -21,9 +21,8 @@ from ..base.context import UserContext
 from ..base.scratch import scratch
 from ..base.text_difference import patch
 from .contents import LARGEST_TEXT, Opened, text_of
-from .database_copies import live_copy, looks_like_database, row_counts, stored_copy
 from .listing import Listed
-from .live_home import LiveHome
+from .live_home import LiveHome, live_copy, looks_like_database, row_counts, stored_copy
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 

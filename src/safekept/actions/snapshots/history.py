@@ -22,8 +22,8 @@ from ..base.context import HomeRef, UserContext
 from ..base.text_difference import patch
 from ..vault.opening import open_vault
 from .contents import text_of
-from .database_copies import looks_like_database
 from .listing import Listed, Listing, list_home
+from .live_home import looks_like_database
 from .stored_home import NotAHome, open_stored, path_in_home, reading
 
 

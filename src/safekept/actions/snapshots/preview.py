@@ -8,10 +8,10 @@ from safekept.core.entries import Kind, Remark
 from safekept.core.events import Listener, silent
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import scan
+from safekept.vault.tags import check_label
 
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
-from ..base.labels import check_label
 from ..base.recovery import make_right
 from ..vault.opening import refuse_inside_home, vault_exists
 from .create import SnapshotRequest

@@ -13,11 +13,10 @@ from safekept.core.events import Listener, silent
 from safekept.core.locks import AlreadyRunning, process_lock
 from safekept.home.layout import Layout
 from safekept.home.scan import Selection
-from safekept.vault.tags import AUTOMATIC, QUICK
+from safekept.vault.tags import AUTOMATIC, QUICK, tidy_label
 
 from ..base.context import HomeRef, UserContext
-from ..base.labels import tidy_label
-from ..base.operations.snapshots import SnapshotFacts
+from ..base.operations.homes import SnapshotFacts
 from ..vault.opening import open_vault
 from .create import SnapshotRequest, SnapshotResult, create_snapshot
 

@@ -29,14 +29,14 @@ from safekept.home.conversations import (
 from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.snapshots import SessionFacts
+from ..base.operations.homes import SessionFacts
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scratch import scratch
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
 from .contents import Opened, nothing_there, opened
-from .database_copies import stored_copy
 from .listing import Listed, list_home
+from .live_home import stored_copy
 from .stored_home import open_stored
 
 # Where a conversation is that one snapshot does not have: the newest other one that has it. The search

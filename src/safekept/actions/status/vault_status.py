@@ -24,10 +24,9 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
-from ..vault.keys.keys import ListedKey, keys_from_outside, listed_keys
-from ..vault.keys.recovery_access import second_way, second_way_from_outside
-from ..vault.known_vaults import known_vault
+from ..vault.keys.keys import ListedKey, keys_from_outside, listed_keys, second_way, second_way_from_outside
 from ..vault.opening import open_vault, vault_exists
+from ..vault.place import known_vault
 from .growth import Growth, growth_of
 from .recent import Recent
 

@@ -20,9 +20,8 @@ from safekept.core.journal import Record, parse_line
 from safekept.home.landing import existing_areas, landings
 
 from ..base.context import UserContext
+from ..base.operations.homes import LandingFacts, RestoreFacts, SessionFacts
 from ..base.operations.projects import RollbackFacts
-from ..base.operations.restoring import LandingFacts, RestoreFacts
-from ..base.operations.snapshots import SessionFacts
 from ..projects.project import checkpoint_directory
 
 LANDING, ROLLBACK, SESSION = "landing", "rollback", "session"

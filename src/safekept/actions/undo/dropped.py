@@ -4,6 +4,7 @@ archives that `--keep` rotated away. `safekept undo ID` comes here for what chan
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,18 +14,18 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep, Step, step_texts
-from safekept.core.trash import take_out, trash_in
+from safekept.core.trash import empty_trash, take_out, trash_in
+from safekept.home.landing import expire
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.archives import BackupFacts
+from ..base.operations.care import DoctorFacts
 from ..base.operations.facts import Facts
+from ..base.operations.homes import BringBackFacts, MarkFacts
 from ..base.operations.projects import CheckpointsPruneFacts, LegacyClearFacts
-from ..base.operations.restoring import BringBackFacts
-from ..base.operations.snapshots import MarkFacts
-from ..base.operations.upkeep import DoctorFacts
+from ..base.operations.stores import BackupFacts
 from ..base.record import record
 from ..projects.project import checkpoint_directory
-from .changes import Change, journal_of
+from .changes import Change, journal_of, known_landings
 from .undo_refusals import already_back, find_entry, not_undoable
 
 if TYPE_CHECKING:
@@ -204,3 +205,29 @@ def _from_trash(directory: str, operation: str, names: list[str], dry_run: bool)
 
 class NotBroughtBack(SafekeptError):
     code = "not-brought-back"
+
+
+# Empty every trash that safekept knows of: what is past its days goes, wherever it waits. Whoever drops
+# something empties the trash of that place on the way. This is for runs that nobody watches, so that
+# what was dropped in a place where nothing is ever dropped again goes, too.
+
+
+def empty_all_trash(context: UserContext, *, keep_days: float | None = None, now: float | None = None) -> int:
+    """The bytes that this freed in trashes. Never raises.
+
+    With `keep_days`, what landings replaced longer ago than that goes, too.
+    """
+    places = {checkpoint_directory(context)}
+    with contextlib.suppress(OSError):
+        for entry in context.journal.backwards("backup"):
+            made = BackupFacts.read(entry)
+            if made.rotated and made.archive:
+                places.add(os.path.dirname(made.archive))
+    freed = 0
+    for place in sorted(places):
+        with contextlib.suppress(OSError):
+            freed += empty_trash(place, now)
+    for home in known_landings(context) if keep_days is not None else ():
+        with contextlib.suppress(OSError):
+            expire(home, keep_days or 0.0)
+    return freed

@@ -40,8 +40,8 @@ def take_undo_point(
     if not os.path.isdir(place.home) or not _vault_there(context.places.vault):
         return UndoPoint()
     from safekept.home.scan import Selection
+    from safekept.vault.tags import tidy_label
 
-    from ..base.labels import tidy_label
     from ..snapshots.create import SnapshotRequest, create_snapshot
 
     request = SnapshotRequest(

@@ -13,7 +13,7 @@ from safekept.core.events import Listener
 from safekept.core.journal import new_id
 
 from ..base.context import HomeRef, UserContext
-from ..base.operations.snapshots import SessionFacts, SessionUndoFacts
+from ..base.operations.homes import SessionFacts, SessionUndoFacts
 from ..base.record import record, recording
 from .changes import Change
 from .safety_snapshot import take_undo_point

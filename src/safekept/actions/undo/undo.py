@@ -21,12 +21,12 @@ from safekept.core.next_step import NextStep
 from safekept.home.landing import Landed, LandingUndo, NothingToUndo, UndoNotPossible, expire, plan_undo, undo
 
 from ..base.context import UserContext
-from ..base.operations.guard import GuardFacts
-from ..base.operations.restoring import UndoFacts
+from ..base.operations.care import GuardFacts
+from ..base.operations.homes import UndoFacts
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
-from ..restoring.wrappers import take_back_wrappers
+from ..restoring.starting import take_back_wrappers
 from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
 from .log import require_journal
 from .undo_refusals import instead, several, taken_back

@@ -8,7 +8,7 @@ from safekept.core.next_step import NextStep, Step
 from safekept.home.landing import UndoNotPossible
 
 from ..base.context import UserContext
-from ..base.operations.snapshots import SessionFacts
+from ..base.operations.homes import SessionFacts
 from .changes import Change, journal_mentioning
 from .log import require_journal
 

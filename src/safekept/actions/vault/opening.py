@@ -28,8 +28,7 @@ from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from ..base.record import record
 from .keys.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
-from .known_vaults import known_vault, remember_vault, vault_was_here
-from .place import is_remote, storage_of
+from .place import is_remote, known_vault, remember_vault, storage_of, vault_was_here
 
 if TYPE_CHECKING:
     from safekept.vault.repo import LockFile, Secret

@@ -22,9 +22,8 @@ from ..base.context import UserContext
 from ..base.record import record
 from ..offsite.place import MARKER, find_destination, open_destination
 from .keys.key_file import KeyExists, secret_from_file, write_key_once
-from .known_vaults import remember_vault
 from .opening import open_vault, refuse_inside_home, vault_exists
-from .place import is_remote
+from .place import is_remote, remember_vault
 
 _COPY = re.compile(r"[0-9a-f]{16}")
 

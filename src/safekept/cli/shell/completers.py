@@ -91,7 +91,7 @@ def _checkpoints(ctx: click.Context) -> Values:
 
 
 def _snapshots(ctx: click.Context) -> Values:
-    from safekept.actions.base.operations.snapshots import MarkFacts, SnapshotFacts
+    from safekept.actions.base.operations.homes import MarkFacts, SnapshotFacts
     from safekept.core.journal import Journal
     from safekept.settings.context import vault_of
 

@@ -19,8 +19,8 @@ from safekept.core.next_step import NextStep, Step
 from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
-from ..words.lean import in_full_lines, left_out_bytes
-from .spark import spark
+from ..words.remarks import in_full_lines, left_out_bytes
+from .growth import spark
 
 _COLOURS = {NOT_PROTECTED: "red", PARTLY: "yellow", THIS_MACHINE: "green", MACHINE_LOST: "green"}
 _DATABASES = {

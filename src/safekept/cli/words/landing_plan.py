@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.drill.receipts import FAILED, Row
 
-from ..console import Console, count_text, path_text, size_text
+from ..console import Console, at_words, count_text, path_text, screen_width, size_text
 
 if TYPE_CHECKING:
     from safekept.home.landing import LandingPlan
+
 
 #: So many paths of a kind are shown; all of them are in the JSON.
 SHOWN = 12
@@ -55,3 +58,18 @@ def ask_consent(console: Console, what: str, questions: list[str], see: str, agr
         )
     if not console.ask("Continue?"):
         raise click.Abort
+
+
+# The rows of a receipt on the screen: the same for a drill and for a rebuild.
+
+_CHECK, _STATE, _COUNT = 12, 8, 7
+
+
+def show_rows(console: Console, rows: Iterable[Row]) -> None:
+    """One line for each check: its name, how it ended, how many things it looked at, and what it says."""
+    for row in rows:
+        count = f"{row.count:,}" if row.count else ""
+        state = "FAILED" if row.state == FAILED else row.state
+        start = f"  {row.check:<{_CHECK}} {state:<{_STATE}} {count:>{_COUNT}}  "
+        style = {"fg": "yellow"} if row.state == FAILED else {}
+        console.line(at_words(start + row.text, len(start), screen_width()), **style)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from safekept.core.entries import Outcome, Remark
 
@@ -63,3 +64,55 @@ def show_remarks(console: Console, remarks: list[Remark], report: str = "") -> N
             console.line(f"    … and {len(group) - _LISTED:,} more")
     if cut and report:
         console.line(f"The full list is in {report}")
+
+
+# What is said of databases that are stored without their search indexes, and of those that are not.
+
+
+def lean_text(lean: Mapping[str, Any] | None) -> str:
+    """`stored without messages_fts (622 MB), which a restore makes anew; note_fts in full: …`; or nothing."""
+    if not isinstance(lean, Mapping):
+        return ""
+    parts = []
+    names = [path_text(str(one.get("table", ""))) for one in _items(lean.get("tables"))]
+    size = lean.get("bytes")
+    if names:
+        amount = f" ({size_text(size)})" if type(size) is int else ""
+        parts.append(f"stored without {' and '.join(names)}{amount}, which a restore makes anew")
+    kept = lean.get("kept")
+    for pair in kept if isinstance(kept, list | tuple) else ():
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            continue
+        table, reason = str(pair[0]), str(pair[1])
+        parts.append(f"{path_text(table) or 'everything'} in full: {path_text(reason)}")
+    return "; ".join(parts)
+
+
+def left_out_bytes(lean: Mapping[str, Any]) -> int:
+    """What the indexes took that a database is stored without; `snapshot show` has all of it."""
+    size = lean.get("bytes")
+    return size if type(size) is int and _items(lean.get("tables")) else 0
+
+
+def in_full_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """`state.db: 1 search table in full: a trigger that …`, once for each reason; `snapshot show` has all."""
+    found: dict[str, list[str]] = {}
+    for path, lean in sorted(databases.items()):
+        for _, reason in lean.get("kept") or ():
+            found.setdefault(str(reason), []).append(path)
+    lines = []
+    for reason, paths in found.items():
+        several = len(set(paths))
+        where = count_text(several, "database") if several > 1 else path_text(paths[0])
+        lines.append(f"{where}: {count_text(len(paths), 'search table')} in full: {path_text(reason)}")
+    return lines
+
+
+def lean_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One line for each database of which there is anything to say."""
+    told = ((path, lean_text(facts.get("lean"))) for path, facts in sorted(databases.items()))
+    return [f"{path_text(path)} {text}" for path, text in told if text]
+
+
+def _items(value: object) -> Sequence[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []

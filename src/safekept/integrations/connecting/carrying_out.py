@@ -11,7 +11,7 @@ import os
 import time
 
 from safekept.actions.base.context import UserContext
-from safekept.actions.base.operations.upkeep import ConnectFacts, DisconnectFacts
+from safekept.actions.base.operations.care import ConnectFacts, DisconnectFacts
 from safekept.actions.base.record import record, recording
 from safekept.actions.hosts.connections import (
     ConnectedFile,

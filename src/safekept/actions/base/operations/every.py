@@ -9,18 +9,16 @@ from safekept.core.journal import Record
 
 from .facts import Facts
 
-#: In the order of the command line's groups; each is loaded when a line of it is read.
-_GROUPS = (
-    "snapshots", "restoring", "projects", "offsite", "vault", "archives", "guard", "drill", "upkeep"
-)  # fmt: skip
+#: Each is loaded when a line of it is read.
+_MODULES = ("homes", "projects", "stores", "care")
 
 
 @functools.cache
 def every_verb() -> dict[str, type[Facts]]:
     """Verb to class, of all that is ever written."""
     found: dict[str, type[Facts]] = {}
-    for group in _GROUPS:
-        module = importlib.import_module(f"{__package__}.{group}")
+    for name in _MODULES:
+        module = importlib.import_module(f"{__package__}.{name}")
         for one in vars(module).values():
             if isinstance(one, type) and issubclass(one, Facts) and one.verb:
                 found[one.verb] = one

@@ -9,7 +9,7 @@ from typing import Any
 from safekept.core.events import Event, Listener
 
 from ...base.scope import losses
-from ..advice import RESTORE, STORE
+from ..drill_report import RESTORE, STORE
 from ..receipts import FAILED, LEFT_OUT, PASSED, UNKNOWN, Row
 from .census import CENSUS, prove_census
 from .databases import DATABASES, FULL_TEXT, KEYS, TABLES, prove_databases

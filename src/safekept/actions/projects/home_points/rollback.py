@@ -17,7 +17,7 @@ from safekept.core.journal import new_id
 from safekept.home.landing import Landed, LandingPlan, Removals, Targets, expire, land, plan_landing
 
 from ...base.context import UserContext
-from ...base.operations.restoring import RestoreFacts
+from ...base.operations.homes import RestoreFacts
 from ...base.record import record, recording
 from ...undo.undo import Undone
 from ..rollback_news import RollbackNews, leave_news

@@ -23,12 +23,11 @@ from safekept.home.layout import Layout
 from safekept.home.scan import Selection, scan
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.repo import Repository
-from safekept.vault.tags import INCOMPLETE, PRE_CHANGE, kind_tag, label_tag
+from safekept.vault.tags import INCOMPLETE, PRE_CHANGE, kind_tag, label_tag, tidy_label
 from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
 
 from ...archives.output import OwnArchives
 from ...base.context import HomeRef, UserContext
-from ...base.labels import tidy_label
 from ...base.own_places import own_places
 from ...base.record import record, recording_failure
 from ...base.recovery import make_right

@@ -27,7 +27,7 @@ from safekept.vault.storage import FileKind
 from safekept.vault.tags import kind_of
 
 from ...base.context import UserContext
-from ...base.operations.vault import VaultKitFacts
+from ...base.operations.stores import VaultKitFacts
 from ...base.record import record
 from ...offsite.destination import VAULT, DestinationSetting
 from .key_file import secret_from_file

@@ -17,7 +17,7 @@ from safekept.core.next_step import NextStep, Step, next_document, reworded
 from ...console import Console, count_text, path_text, size_text, time_text
 from ...options import at_source, common_options, place_or_file, start
 from ...sealing import passphrase_options
-from ...words.proof_rows import show_rows
+from ...words.landing_plan import show_rows
 
 
 @click.command("drill")

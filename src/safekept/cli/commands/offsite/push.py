@@ -90,7 +90,7 @@ def command(
     one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
     reach = Reach(context, one) if one is not None else None
     from safekept.actions.offsite.push import ABSENT, INCOMPLETE, PushRequest, push
-    from safekept.actions.vault.keys.recovery_access import NoKitYet, NoSecondWay
+    from safekept.actions.vault.keys.keys import NoKitYet, NoSecondWay
     from safekept.vault.errors import NoSuchVault
 
     output = settings.text("backup.output")
@@ -145,8 +145,7 @@ def command(
 
 def _ask_for_second_way(console: Console, context: UserContext) -> None:
     """At the first push, take a recovery passphrase right here; who wants the kit instead is told how."""
-    from safekept.actions.vault.keys.keys import add_passphrase
-    from safekept.actions.vault.keys.recovery_access import NoSecondWay, require_second_way
+    from safekept.actions.vault.keys.keys import NoSecondWay, add_passphrase, require_second_way
     from safekept.actions.vault.opening import open_vault, vault_exists
 
     from ..vault.options import new_passphrase

@@ -10,9 +10,8 @@ import click
 from safekept.settings.policies import policy_from
 
 from ...amounts import Amount
-from ...beside import BesideConsole
 from ...options import start
-from ...report_file import refuse_unwritable
+from ...report_file import BesideConsole, refuse_unwritable
 from ...words.lists import directory_of
 
 
@@ -70,8 +69,7 @@ def command(
     from safekept.core.errors import SafekeptError
     from safekept.integrations.run.running import RunRequest, run_agent
 
-    from ...words.run import RunWords, write_run_report
-    from ...words.run_offer import NOT_ASKED, Offer
+    from ...words.run import NOT_ASKED, Offer, RunWords, write_run_report
 
     settings, context, plain = start(False)
     console = BesideConsole(as_json=False, program=plain.program)

@@ -13,8 +13,7 @@ from safekept.core.next_step import NextStep
 from ...console import Console, count_text, path_argument, path_text, size_text, time_text
 from ...options import place_or_file, start
 from ...sealing import given_passphrase, identity_options
-from ...words.landing_plan import SHOWN, ask_consent, show_paths
-from ...words.proof_rows import show_rows
+from ...words.landing_plan import SHOWN, ask_consent, show_paths, show_rows
 from ...words.remarks import census_lines
 
 if TYPE_CHECKING:

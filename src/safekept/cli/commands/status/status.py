@@ -166,8 +166,7 @@ def _short(
 
 def _plot(console: Console, status: Status, file: str) -> None:
     """The growth of the vault; as text where the file is `-`."""
-    from ...status.growth_svg import growth_svg
-    from ...status.spark import plot
+    from ...status.growth import growth_svg, plot
 
     growth, vault = status.vault.growth, status.vault
     size = f"{size_text(vault.bytes)} on disk" if vault.bytes is not None else "its size is not known"

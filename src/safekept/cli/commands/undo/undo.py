@@ -9,7 +9,7 @@ from safekept.settings.policies import policy_from
 
 from ...options import common_options, start
 from ...words.lists import directory_of
-from ...words.undone import show_undone
+from ...words.rollback import show_undone
 
 
 @click.command("undo")

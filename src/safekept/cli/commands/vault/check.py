@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from safekept.actions.vault.check import Checked, check_vault
+from safekept.actions.vault.care import Checked, check_vault
 from safekept.actions.vault.opening import open_vault
 
 from ...console import Console, count_text, path_text, size_text, time_text

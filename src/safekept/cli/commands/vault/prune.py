@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.vault.care import plan_vault_prune, prune_vault
 from safekept.actions.vault.opening import open_vault
-from safekept.actions.vault.prune import plan_vault_prune, prune_vault
 from safekept.core.next_step import NextStep
 from safekept.vault.care import Pruned, PrunePlan
 from safekept.vault.snapshots import public_id

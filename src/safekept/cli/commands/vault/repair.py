@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from safekept.actions.base.consent import ConsentNeeded
+from safekept.actions.vault.care import VaultRepair, plan_vault_repair, repair_vault
 from safekept.actions.vault.opening import open_vault
-from safekept.actions.vault.repair import VaultRepair, plan_vault_repair, repair_vault
 from safekept.core.next_step import NextStep
 from safekept.vault.care import RepairPlan, Report
 

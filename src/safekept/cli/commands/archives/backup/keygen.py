@@ -6,7 +6,7 @@ import os
 
 import click
 
-from safekept.actions.archives.seal_keys import make_pair
+from safekept.actions.archives.sealing import make_pair
 from safekept.core.next_step import NextStep
 
 from ....console import path_text

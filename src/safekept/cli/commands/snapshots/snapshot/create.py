@@ -15,8 +15,7 @@ from safekept.home.scan import Selection
 from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, start
 from ....words.grace import moment_text
-from ....words.lean import lean_lines
-from ....words.remarks import census_lines, show_remarks
+from ....words.remarks import census_lines, lean_lines, show_remarks
 
 if TYPE_CHECKING:
     from safekept.actions.snapshots.preview import SnapshotPreview

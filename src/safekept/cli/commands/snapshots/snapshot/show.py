@@ -16,8 +16,7 @@ from safekept.vault.format import Node
 
 from ....console import Console, count_text, harmless, path_text, size_text
 from ....options import common_options, source_options, start
-from ....words.lean import lean_text
-from ....words.remarks import census_lines
+from ....words.remarks import census_lines, lean_text
 from ....words.snapshots import age_text, amount, named_home
 
 _SHOWN = 12

@@ -8,11 +8,23 @@ from dataclasses import dataclass
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, next_document
-from safekept.vault.care import Report, check
+from safekept.vault.care import (
+    GRACE,
+    Pruned,
+    PrunePlan,
+    Repaired,
+    RepairPlan,
+    Report,
+    carry_out,
+    carry_out_repair,
+    check,
+    plan_prune,
+    plan_repair,
+)
 from safekept.vault.repo import Repository
 
 from ..base.context import UserContext
-from ..base.operations.vault import VaultCheckFacts
+from ..base.operations.stores import VaultCheckFacts, VaultPruneFacts, VaultRepairFacts
 from ..base.record import record, recording
 from ..snapshots.stored_home import reading
 
@@ -127,3 +139,117 @@ def _next_steps(report: Report, read_data: float | None) -> tuple[Step, ...]:
     if report.damage and read_data is None:
         steps[_WHICH] = None
     return tuple(steps)
+
+
+# Mend a damaged vault: read everything, keep every sound piece, and let the next snapshot fill the gaps.
+# Nothing that can still be read is given up. A piece that is damaged stops counting as stored, so that a
+# snapshot taken afterwards stores it again from the home, which makes older snapshots whole as well.
+
+#: A damaged index hides the packs that it named: what they hold shows only once it was mended.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class VaultRepair:
+    """What was found, what was done, and what a check says now."""
+
+    vault: str
+    before: Report
+    after: Report
+    repaired: Repaired
+    seconds: float
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "vault": self.vault,
+            "found": [finding.as_dict() for finding in self.before.findings],
+            "repaired": self.repaired.as_dict(),
+            "left": [finding.as_dict() for finding in self.after.damage],
+            "sound": self.after.sound,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def plan_vault_repair(
+    repository: Repository, *, wait: float = 60.0, listener: Listener = silent
+) -> tuple[Report, RepairPlan]:
+    """Read every byte, and say what could be mended. Nothing is changed."""
+    with reading(repository, listener, wait):
+        report = check(repository, read_data=1.0, listener=listener)
+        return report, plan_repair(repository, report)
+
+
+def repair_vault(
+    context: UserContext,
+    repository: Repository,
+    report: Report,
+    *,
+    wait: float = 60.0,
+    listener: Listener = silent,
+) -> VaultRepair:
+    """Mend what can be mended with the vault to ourselves, then check again."""
+    began = time.monotonic()
+    operation = new_id()
+    total = Repaired()
+    work = VaultRepairFacts(vault=context.places.vault)
+    after = report
+    with (
+        recording(context, operation, work, listener),
+        repository.lock(exclusive=True, wait=wait) as lock,
+    ):
+        for _ in range(_ROUNDS):
+            plan = plan_repair(repository, after)
+            if plan.empty:
+                break
+            done = carry_out_repair(repository, plan, lock, listener=listener)
+            for name, count in done.as_dict().items():
+                setattr(total, name, getattr(total, name) + int(str(count)))
+            after = check(repository, read_data=1.0, listener=listener)
+    result = VaultRepair(context.places.vault, report, after, total, time.monotonic() - began)
+    work.seconds, work.sound = round(result.seconds, 3), after.sound
+    work.add(total.as_dict())
+    record(context, work.line(operation, "done" if after.sound else "incomplete"), listener)
+    return result
+
+
+# Give the room of forgotten snapshots back: a plan to look at, then the deed, both written down.
+
+
+def plan_vault_prune(
+    repository: Repository,
+    *,
+    now: bool = False,
+    now_ns: int = 0,
+    wait: float = 60.0,
+    listener: Listener = silent,
+) -> PrunePlan:
+    """What would go; with `now`, forgotten snapshots go without their grace. Nothing is changed.
+
+    `now_ns` is the time by the clock of a schedule; 0: what the clock says.
+    """
+    moment = now_ns or time.time_ns()
+    with reading(repository, listener, wait):
+        return plan_prune(repository, now_ns=moment, grace=0.0 if now else GRACE, listener=listener)
+
+
+def prune_vault(
+    context: UserContext,
+    repository: Repository,
+    plan: PrunePlan,
+    *,
+    wait: float = 60.0,
+    listener: Listener = silent,
+) -> Pruned:
+    """Carry a plan out with the vault to ourselves; planned anew where the vault changed meanwhile."""
+    operation = new_id()
+    began = time.monotonic()
+    work = VaultPruneFacts(vault=context.places.vault, plan=plan.as_dict())
+    with (
+        recording(context, operation, work, listener),
+        repository.lock(exclusive=True, wait=wait) as lock,
+    ):
+        pruned = carry_out(repository, plan, lock, listener=listener)
+    done = VaultPruneFacts(vault=context.places.vault, seconds=round(time.monotonic() - began, 3))
+    done.add(pruned.as_dict())
+    record(context, done.line(operation, "done"), listener)
+    return pruned

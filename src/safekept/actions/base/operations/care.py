@@ -115,3 +115,73 @@ class DisconnectFacts(ConnectFacts):
     """A host that no longer does."""
 
     verb: ClassVar[str] = "disconnect"
+
+
+# What is written down of drills.
+
+
+@dataclass(kw_only=True, slots=True)
+class DrillFacts(Facts):
+    """A drill: what was restored, where, and whether it passed."""
+
+    verb: ClassVar[str] = "drill"
+
+    subject: str | None = None
+    name: str | None = None
+    small: bool | None = None
+    destination: str | None = None
+    store: str | None = None
+    snapshot: str | None = None
+    projects: tuple[str, ...] | None = None
+    rebuild: str | None = None  # the rebuild that it belongs to
+    scratch: str | None = None  # while it works
+    ok: bool | None = None
+    files: int | None = None
+    bytes: int | None = None
+    failed: tuple[str, ...] | None = None
+    receipt: str | None = None
+
+
+# What is written down of risky commands: before them, and after.
+
+
+@dataclass(kw_only=True, slots=True)
+class GuardFacts(Facts):
+    """A command that ran between a snapshot and a look at the home."""
+
+    verb: ClassVar[str] = "guard"
+
+    command: str | None = None
+    kind: str | None = None
+    protection: str | None = None
+    snapshot: str | None = None
+    raised: str | None = None
+    status: int | None = None
+    command_seconds: float | None = None
+    findings: tuple[Mapping[str, object], ...] | None = None
+    notes: tuple[str, ...] | None = None
+    unchecked: str | None = None
+    restored: tuple[str, ...] | None = None
+    restore: str | None = None  # the operation that brought it back
+
+
+@dataclass(kw_only=True, slots=True)
+class PreUpdateFacts(Facts):
+    """What was taken before an update, as Hermes's own settings say."""
+
+    verb: ClassVar[str] = "pre-update"
+
+    mode: str | None = None
+    snapshot: str | None = None
+    files: int | None = None
+    bytes: int | None = None
+    zip: str | None = None
+    rotated: tuple[str, ...] | None = None
+    problems: tuple[Mapping[str, object], ...] | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class PreMigrationFacts(PreUpdateFacts):
+    """The same before a migration."""
+
+    verb: ClassVar[str] = "pre-migration"

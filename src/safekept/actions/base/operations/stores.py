@@ -1,4 +1,4 @@
-"""What is written down of the vault: how it is cared for, and its keys."""
+"""What is written down of archives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,78 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .facts import Facts
+
+
+@dataclass(kw_only=True, slots=True)
+class BackupFacts(Facts):
+    """An archive that was written, and those that went for it."""
+
+    verb: ClassVar[str] = "backup"
+
+    layout: str | None = None
+    archive: str | None = None
+    files: int | None = None
+    bytes: int | None = None
+    stored_bytes: int | None = None
+    damaged: tuple[str, ...] | None = None
+    census: Mapping[str, object] | None = None
+    rotated: tuple[str, ...] | None = None
+    rotated_until: float | None = None
+    sealed: Mapping[str, object] | None = (
+        None  # to whom, and the fingerprint by which the file is known again
+    )
+    scope: Mapping[str, object] | None = None
+    created: str | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class AdoptFacts(Facts):
+    """Backups of Hermes's own that were taken over."""
+
+    verb: ClassVar[str] = "adopt"
+
+    copies: tuple[Mapping[str, object], ...] | None = None
+    freed_bytes: int | None = None
+
+
+# What is written down of what goes to a destination, and comes from there.
+
+
+@dataclass(kw_only=True, slots=True)
+class PushFacts(Facts):
+    """A push to one destination."""
+
+    verb: ClassVar[str] = "push"
+
+    destination: str | None = None
+    place: str | None = None
+    absent: bool | None = None  # a disk that is not plugged in
+    vault: str | None = None  # its id
+    snapshots: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    archive: str | None = None  # the last one that was sent
+    archives: tuple[Mapping[str, object], ...] | None = None  # every one of ours that is there: name, home
+    problems: tuple[Mapping[str, object], ...] | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class PullFacts(Facts):
+    """A copy of the vault that was fetched."""
+
+    verb: ClassVar[str] = "pull"
+
+    destination: str | None = None
+    place: str | None = None
+    path: str | None = None
+    mend: bool | None = None
+    archive: str | None = None
+    files: int | None = None
+    bytes: int | None = None
+    problems: tuple[Mapping[str, object], ...] | None = None
+
+
+# What is written down of the vault: how it is cared for, and its keys.
 
 
 @dataclass(kw_only=True, slots=True)

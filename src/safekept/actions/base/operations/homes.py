@@ -104,3 +104,106 @@ class SessionUndoFacts(SessionFacts):
     """A conversation that was taken out again."""
 
     verb: ClassVar[str] = "undo-session"
+
+
+# What is written down of everything that lands in a home, and of its undo.
+
+
+@dataclass(kw_only=True, slots=True)
+class LandingFacts(Facts):
+    """What an import, a restore and an undo have in common: what changed, and where the old is kept."""
+
+    layout: str | None = None
+    exact: bool | None = None
+    only: tuple[str, ...] | None = None
+    undo_point: str | None = None  # a snapshot of what was there
+    operation: str | None = None
+    created: int | None = None
+    replaced: int | None = None
+    removed: int | None = None
+    same: int | None = None
+    kept: int | None = None
+    bytes: int | None = None
+    replaced_in: str | None = None
+    undoes: str | None = None
+    remarks: tuple[Mapping[str, object], ...] | None = None
+    timings: Mapping[str, object] | None = None
+    wrappers: tuple[Mapping[str, object], ...] | None = (
+        None  # commands of profiles that were made: path, text
+    )
+    wrappers_gone: tuple[Mapping[str, object], ...] | None = None  # that were taken away
+    outcome: str | None = None  # of one that was cut off: what the next command did with it
+    set_aside: tuple[str, ...] | None = None
+    place: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything in the home is other than before."""
+        return bool(self.created or self.replaced or self.removed)
+
+
+@dataclass(kw_only=True, slots=True)
+class ImportFacts(LandingFacts):
+    """An archive that was brought into a home."""
+
+    verb: ClassVar[str] = "import"
+
+    archive: str | None = None
+    code_files: int | None = None  # of the agent's own code that it brought
+
+
+@dataclass(kw_only=True, slots=True)
+class RestoreFacts(LandingFacts):
+    """A snapshot, or some paths of it, that was brought into a home; also a home point."""
+
+    verb: ClassVar[str] = "restore"
+
+    snapshot: str | None = None
+    home_point: str | None = None
+    session: str | None = None
+    directory: str | None = None  # where somebody stood who went back to a home point
+    left: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class UndoFacts(LandingFacts):
+    """A landing that was taken back."""
+
+    verb: ClassVar[str] = "undo"
+
+    of: str | None = None  # its verb
+    changed_since: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class BringBackFacts(Facts):
+    """What was dropped before, and was brought back."""
+
+    verb: ClassVar[str] = "bring-back"
+
+    undoes: str | None = None
+    of: str | None = None
+    what: str | None = None
+    back: tuple[str, ...] | None = None
+    lost: tuple[str, ...] | None = None
+    notes: tuple[str, ...] | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class RebuildFacts(Facts):
+    """A home that was built anew from a vault or an archive."""
+
+    verb: ClassVar[str] = "rebuild"
+
+    layout: str | None = None
+    from_: str | None = None
+    host: str | None = None
+    archive: str | None = None
+    snapshot: str | None = None
+    aside: str | None = None  # where the home before it lies
+    receipt: str | None = None
+    files: int | None = None
+    bytes: int | None = None
+    outside: int | None = None
+    ok: bool | None = None
+    wrappers: tuple[Mapping[str, object], ...] | None = None
