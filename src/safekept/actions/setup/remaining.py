@@ -15,7 +15,7 @@ from safekept.core.next_step import NextStep
 from safekept.vault.storage import DIRECTORIES, RESERVE
 
 from ..base.context import UserContext
-from ..base.operations.vault import VaultKitFacts
+from ..base.operations.stores import VaultKitFacts
 from ..base.own_places import known_homes, within
 from ..vault.place import is_remote
 
