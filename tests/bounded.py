@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fair_time import communicate
+
 SECONDS, MEGABYTES = 10.0, 300.0
 
 #: A process of its own starts the command: after a fork, the largest size of this one would count.
@@ -57,7 +59,7 @@ def bounded(
     )
     os.close(writing)
     try:
-        out, err = process.communicate(data, timeout=seconds)
+        out, err = communicate(process, data, seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()

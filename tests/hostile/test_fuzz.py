@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import time
 import pytest
 
 from conftest import CHECKOUT
+from fair_time import communicate
 from fuzz_targets import TARGETS
 
 FUZZ_SECONDS = float(os.environ.get("SAFEKEPT_TEST_FUZZ_SECONDS") or 3600)
@@ -37,19 +39,23 @@ def fuzzed(target, seed, seconds, directory):
         str(seconds),
     ]
     kept = os.path.join(directory, "input")
+    process = subprocess.Popen(
+        [*command, directory],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            [*command, directory],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds + GRACE,
-        )
+        out, err = communicate(process, b"", seconds + GRACE)
     except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
         pytest.fail(f"{target}: hangs on {keep(target, kept)}")
-    assert done.returncode == 0, f"{target}: crashed on {keep(target, kept)}\n{done.stderr[-3000:]}"
-    found = json.loads(done.stdout.splitlines()[-1])
+    said = err.decode(errors="replace")[-3000:]
+    assert process.returncode == 0, f"{target}: crashed on {keep(target, kept)}\n{said}"
+    found = json.loads(out.splitlines()[-1])
     if "failure" in found:
         pytest.fail(f"{target}, seed {seed}: {found['failure']} on {keep(target, kept)}\n{found['detail']}")
     return found

@@ -1,0 +1,60 @@
+"""How long something took, less the time in which it only waited for its turn on a busy processor.
+
+A deadline in a test asks for two things: that nothing waits for ever, and that nothing calculates for ever.
+Neither is answered by a clock on the wall while other work has the processor. The kernel counts how long each
+thread was ready and not let (`/proc/PID/task/TID/schedstat`); that is taken off. Time asleep, on a lock, a
+pipe or a disk, counts in full.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+
+def kept_waiting(process: int) -> float:
+    """Seconds in which threads of a process were ready and did not get a processor; 0 where unknown."""
+    total = 0
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+    except OSError:
+        return 0.0
+    for thread in threads:
+        try:
+            with open(f"/proc/{process}/task/{thread}/schedstat", encoding="ascii") as file:
+                total += int(file.read().split()[1])
+        except (OSError, ValueError, IndexError):
+            continue  # it ended meanwhile: the stricter answer
+    return total / 1e9
+
+
+def session(leader: int) -> list[int]:
+    """Every process of a session that is there now."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    after_the_name = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(after_the_name[3]) == leader:
+                found.append(int(name))
+    return found
+
+
+def communicate(process: subprocess.Popen[bytes], data: bytes, seconds: float) -> tuple[bytes, bytes]:
+    """`process.communicate` with a fair deadline. The process must lead a session of its own."""
+    began = time.monotonic()
+    first: bytes | None = data
+    left = seconds
+    while True:
+        try:
+            return process.communicate(first, timeout=left)
+        except subprocess.TimeoutExpired:
+            first = None
+            waited = sum(kept_waiting(one) for one in session(process.pid))
+            left = seconds - (time.monotonic() - began - waited)
+            if left < 0.05:
+                raise

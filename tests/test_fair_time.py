@@ -1,0 +1,50 @@
+"""The clock of the deadlines: what waits or calculates is counted, what only waits for its turn is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fair_time import communicate, kept_waiting
+
+
+def started(code):
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def test_what_sleeps_or_calculates_is_late():
+    for code in ("import time; time.sleep(60)", "while True: pass"):
+        process = started(code)
+        began = time.monotonic()
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                communicate(process, b"", 0.3)
+            assert time.monotonic() - began < 30
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_what_was_not_let_is_given_the_time_back():
+    """Two that calculate on one processor: each has half of it, and the other half is not held against it."""
+    one = min(os.sched_getaffinity(0))
+    work = f"import os, time; os.sched_setaffinity(0, [{one}])\nwhile time.process_time() < {{}}: pass"
+    rival, process = started(work.format(60)), started(work.format(0.6))
+    try:
+        communicate(process, b"", 0.9)
+        assert process.returncode == 0
+        assert kept_waiting(rival.pid) > 0.1
+    finally:
+        for each in (rival, process):
+            each.kill()
+            each.communicate()
