@@ -17,6 +17,7 @@ from dataclasses import replace
 from safekept.core.events import Listener, silent
 from safekept.core.worker import Worker
 
+from .as_owner import Others, by_owner
 from .checkpoint import REASONS, Skipped
 from .project import Root, find_root, project_id
 from .state import State, read_state, write_state
@@ -77,10 +78,22 @@ class Checkpoints:
         """
         protection = Protection()
         try:
-            self._before(protection, list(paths), reason, session, turn, shell, directory)
+            own, others = by_owner(list(paths), directory)
+            for owner, names in others.items():
+                said = {"paths": names, "reason": reason, "shell": shell, "directory": directory}
+                self._others.before(protection, owner, session or self._session, turn or self._turn, **said)
+            self._before(protection, own, reason, session, turn, shell, directory)
         except Exception as error:
             protection.failures.append(failure_of("", error))
         return protection
+
+    @property
+    def _others(self) -> Others:
+        """What an agent of root's changes in somebody's project is kept by that somebody."""
+        return Others(
+            self.directory,
+            {"settings": self.settings, "forbidden": self.forbidden, "maintenance": self.maintenance},
+        )
 
     def after(
         self,
@@ -100,11 +113,16 @@ class Checkpoints:
         protection = Protection()
         roots = list(self._touched.values()) or self._touched_elsewhere([session, turn])
         self._touched = {}
-        if not roots:
+        others = os.geteuid() == 0
+        if not roots and not others:
             return protection
 
         def work() -> None:
             try:
+                if others:
+                    self._others.after(protection, session, turn, reason=reason, over=over)
+                if not roots:
+                    return
                 with Store.open(self.directory, listener=self.listener) as store:
                     for root in roots:
                         self._one(store, protection, root, [], "after", reason, session, turn, True, over)

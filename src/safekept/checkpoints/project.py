@@ -19,7 +19,10 @@ import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
+from safekept.core.next_step import NextStep
+from safekept.core.owner import foreign_owner
 
 MARKERS = (
     ".git pyproject.toml setup.py package.json Cargo.toml go.mod Makefile CMakeLists.txt pom.xml "
@@ -223,3 +226,28 @@ def _remembered(project_directory: str) -> dict[str, int] | None:
         return {name: int(found[name]) for name in ("device", "parent_device", "parent_inode", "filesystem")}
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+class ProjectOfAnother(SafekeptError):
+    code = "project-of-another"
+
+
+def refuse_others(project: str) -> None:
+    """Raise where root would have to work in somebody's project. Costs everybody else one comparison.
+
+    Whatever reads or changes a project asks here, so that no face can forget it. Before that, a command line
+    begins again as the owner (`core/owner/handover.py`), and a hook leaves its part to a child (`as_owner`).
+    """
+    owner = foreign_owner(project)
+    if owner is None:
+        return
+    raise ProjectOfAnother(
+        f"`{project}` belongs to `{owner.name}`, and this runs as root",
+        kept="Nothing there was read or changed",
+        next_steps=(
+            f"Run the same command with `sudo -u {owner.login}` in front of it",
+            NextStep("rollback", ("--dir", project), before="Or begin with what is kept there already:"),
+        ),
+        project=project,
+        owner=owner.name,
+    )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from safekept.checkpoints.project import find_root, holds_too_much
+from safekept.checkpoints.project import find_root, holds_too_much, refuse_others
 from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import Taken, TakeSettings, take
 from safekept.checkpoints.upkeep import MaintenanceSettings, start_if_due
@@ -98,6 +98,7 @@ def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...
 
 def project_around(context: UserContext, directory: str, *, named: bool = False) -> str:
     """The project that a checkpoint of this directory would be taken of."""
+    refuse_others(directory)
     if not os.path.isdir(directory):
         raise NoSuchDirectory(
             f"there is no directory `{directory}`",

@@ -19,6 +19,7 @@ from safekept.core.locks import process_lock
 from ..checkpoint import Checkpoint
 from ..points.reconstructed_state import every_name
 from ..points.rollback_plan import RollbackJournal
+from ..project import refuse_others
 from ..store.store import Store
 from ..take.taking import TakeSettings, take
 from .placing import Change
@@ -33,10 +34,13 @@ _own = threading.local()
 
 @contextlib.contextmanager
 def rollback_lock(store: Store, project: str) -> Iterator[None]:
-    """One rollback at a time in a project; takes go on beside it. Raises UndoPointFailed, AlreadyRunning.
+    """One rollback at a time in a project; takes go on beside it.
+
+    Raises ProjectOfAnother, UndoPointFailed, AlreadyRunning.
 
     Whoever has it may take it again: a plan and its carrying out are one thing, with nothing in between.
     """
+    refuse_others(project)
     held: set[str] = _own.__dict__.setdefault("held", set())
     with contextlib.ExitStack() as stack:
         try:

@@ -19,7 +19,7 @@ from safekept.core.files import private_directory
 from safekept.core.locks import AlreadyRunning, process_lock
 
 from ..checkpoint import Checkpoint, Skipped, new_checkpoint_id, time_after
-from ..project import project_id
+from ..project import project_id, refuse_others
 from ..store.metadata import short_reason
 from ..store.pack_writer import WriteFailed
 from ..store.repository import writing
@@ -84,9 +84,11 @@ def take(
     default without `named`): walk everything. `walked=False`: a directory that is no project, of which
     only named files are ever known; such a one need not be there yet. `always`: also when nothing
     changed, as for an undo point.
-    Raises ProjectGone, TooManyFiles, AlreadyRunning, StoreUnusable; nothing is half done then.
+    Raises ProjectOfAnother, ProjectGone, TooManyFiles, AlreadyRunning, StoreUnusable; nothing is half
+    done then.
     """
     begun = time.monotonic()
+    refuse_others(project)
     full = named is None if full is None else full
     root = _open(store, project, nothing=named is not None and not walked)
     try:

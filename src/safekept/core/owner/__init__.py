@@ -15,7 +15,9 @@ if TYPE_CHECKING:
         remark_from,
         said_of,
     )
+    from .handover import hand_over, own_place
     from .line import Line
+    from .serving import load_packages, serve
     from .whose import Owner, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
 
 __getattr__ = doors(
@@ -23,7 +25,9 @@ __getattr__ = doors(
     {
         "child": "OwnerChild OwnerChildFailed OwnerNotPermitted become child_of raised_from remark_from "
         "said_of",
+        "handover": "hand_over own_place",
         "line": "Line",
+        "serving": "load_packages serve",
         "whose": "Owner chosen_by foreign_owner open_to_others ours owned_by_us",
     },
 )

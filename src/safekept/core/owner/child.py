@@ -32,7 +32,7 @@ _START = (
 )
 #: Seconds for a child to take a landing back; one that needs longer is ended, and the next command does it.
 _PATIENCE = 60.0
-_USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
+USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class OwnerChildFailed(SafekeptError):
@@ -46,7 +46,7 @@ class OwnerNotPermitted(SafekeptError):
 class OwnerChild:
     """A running child. One for each owner, kept until this process ends."""
 
-    def __init__(self, owner: Owner, module: str) -> None:
+    def __init__(self, owner: Owner, module: str, home: str) -> None:
         self.owner = owner
         numbers = [str(owner.uid), str(owner.gid), *map(str, owner.groups)]
         path = json.dumps([place for place in sys.path if os.path.isabs(place)])
@@ -56,7 +56,7 @@ class OwnerChild:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={"PATH": _USUAL_PATH, "LC_ALL": "C.UTF-8", "HOME": owner.home},
+            env={"PATH": USUAL_PATH, "LC_ALL": "C.UTF-8", "HOME": home},
             start_new_session=True,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -134,8 +134,11 @@ _children: dict[tuple[int, int, str], OwnerChild] = {}
 _starting = threading.Lock()
 
 
-def child_of(owner: Owner, module: str) -> OwnerChild:
-    """The child of this process that is this owner and answers with `module`; started where there is none."""
+def child_of(owner: Owner, module: str, home: str = "") -> OwnerChild:
+    """The child of this process that is this owner and answers with `module`; started where there is none.
+
+    `home`: the one it is told, where it is not the one that the machine knows.
+    """
     import atexit
 
     with _starting:
@@ -146,7 +149,7 @@ def child_of(owner: Owner, module: str) -> OwnerChild:
         if found is None or not found.alive:
             if not _children:
                 atexit.register(end_children)
-            found = _children[key] = OwnerChild(owner, module)
+            found = _children[key] = OwnerChild(owner, module, home or owner.home)
         return found
 
 

@@ -7,21 +7,17 @@ owner's own. It ends when root's end of the pipes is closed.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import pickle
-import pkgutil
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, replace
-from importlib import import_module
 from typing import Any
 
 from safekept.core.agents import locate_home, recognise_home
 from safekept.core.entries import Entry, Remark
 from safekept.core.events import Event
-from safekept.core.owner import Line, become, raised_from, said_of
+from safekept.core.owner import Line, load_packages, serve
 from safekept.core.sqlite import CaptureOptions
 
 from ..landing.area import existing_areas
@@ -249,45 +245,17 @@ class Server:
 
 def main(uid: int, gid: int, *groups: int) -> None:
     """The whole life of the child."""
-    reading, writing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
-    load_everything()
-    become(uid, gid, groups)
-    os.chdir("/")
-    line = Line(
-        reading,
-        writing,
-        encode=lambda value: json.dumps(value).encode(),
-        decode=lambda data: pickle.loads(data),  # noqa: S301 - from root, who needs no tricks to command us
-        failure=said_of,
-        raised=_raised,
-    )
-    scratch = tempfile.mkdtemp(prefix="safekept-", dir="/var/tmp" if os.access("/var/tmp", os.W_OK) else None)  # noqa: S108
-    try:
-        line.serve(Server(line, scratch).handlers())
-    finally:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(scratch)
+    with contextlib.ExitStack() as stack:
 
+        def handlers(line: Line) -> dict[str, Any]:
+            place = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108
+            scratch = tempfile.mkdtemp(prefix="safekept-", dir=place)
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            return Server(line, scratch).handlers()
 
-def _raised(said: dict[str, Any]) -> BaseException:
-    """What root's side said went wrong; an error that we have no class for is one of the system."""
-    try:
-        return raised_from(said)
-    except KeyError:
-        return OSError(str(said.get("unexpected") or said["error"]["what"]))
+        serve(load_everything, handlers, uid, gid, *groups)
 
 
 def load_everything() -> None:
     """What may be needed later, while it can still be read."""
-    for name in _NEEDED:
-        package = import_module(name)
-        for found in pkgutil.walk_packages(package.__path__, name + "."):
-            if not found.name.startswith(_LEFT_ALONE) and found.name != __name__:
-                with contextlib.suppress(ImportError):
-                    import_module(found.name)
-    for name in _ALSO:
-        with contextlib.suppress(ImportError):
-            import_module(name)
+    load_packages(_NEEDED, _ALSO, (*_LEFT_ALONE, __name__))

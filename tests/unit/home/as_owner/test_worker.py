@@ -194,16 +194,15 @@ def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told)
 
 
 LOADED = """
-import ast, os, sys
+import ast, importlib, os, sys
 sys.path.insert(0, sys.argv[1])
-from safekept.home.as_owner.server import load_everything
-load_everything()
+importlib.import_module(sys.argv[2]).load_everything()
 missing = set()
-for room in ("core", "home"):
+for room in sys.argv[3:]:
     for parent, _, files in os.walk(os.path.join(sys.argv[1], "safekept", room)):
         for name in files:
             path = os.path.join(parent, name)
-            # Places off this host and foreground programs are nothing that is done in a home.
+            # Places off this host and foreground programs are nothing that is done in a home or a project.
             if not name.endswith(".py") or "/core/objects/" in path or name == "foreground.py":
                 continue
             with open(path, encoding="utf-8") as file:
@@ -215,13 +214,25 @@ for room in ("core", "home"):
                     missing.add(node.module)
 print(sorted(missing))
 """
+LOADERS = {
+    "safekept.home.as_owner.server": ("core", "home"),
+    "safekept.checkpoints.as_owner.server": ("core", "checkpoints"),
+    "safekept.cli.as_owner": (
+        *("core", "checkpoints", "vault", "home", "settings"),
+        *("actions/base", "actions/projects", "cli/words", "cli/commands/projects"),
+    ),
+}
 
 
-def test_everything_that_may_be_imported_later_is_loaded_before_the_rights_are_gone():
+@pytest.mark.parametrize("loader", LOADERS)
+def test_everything_that_may_be_imported_later_is_loaded_before_the_rights_are_gone(loader):
     """safekept may be installed where only root can read: what is not loaded then never is."""
     source = os.path.join(CHECKOUT, "src")
     done = subprocess.run(
-        [sys.executable, "-I", "-c", LOADED, source], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-c", LOADED, source, loader, *LOADERS[loader]],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == "[]"
 

@@ -6,6 +6,7 @@ import click
 
 from safekept.settings.policies import take_settings_from
 
+from ...as_owner import begin_as_owner
 from ...options import common_options, start
 from ...words.lists import at_directory, directory_of
 
@@ -73,6 +74,9 @@ def command(
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
     if any(not name.strip() for name in files) or (files and not target.strip()):
         raise click.UsageError("An empty name means no file; without FILE everything goes back.")
+    place = directory_of(directory)
+    if not all_projects:
+        begin_as_owner(place)
     settings, context, console = start(as_json)
     from safekept.actions.projects.points import CHECKPOINT, Points, Target, names_a_point
 
@@ -81,7 +85,7 @@ def command(
 
     points = Points(
         context,
-        directory_of(directory),
+        place,
         settings=take_settings_from(settings, context, home, layout),
         session=session,
         deadline=settings.number("database.deadline"),

@@ -8,6 +8,7 @@ import click
 
 from safekept.settings.policies import policy_from
 
+from ....as_owner import begin_as_owner
 from ....console import count_text, path_text, time_text
 from ....options import common_options, start
 from ....words.lists import SHOWN, directory_of
@@ -39,8 +40,9 @@ def command(
     from safekept.actions.projects.checkpoint import take_checkpoint
     from safekept.checkpoints.checkpoint import REASONS
 
-    settings, context, console = start(as_json)
     place = directory_of(directory)
+    begin_as_owner(place)
+    settings, context, console = start(as_json)
     result = take_checkpoint(
         context,
         place,

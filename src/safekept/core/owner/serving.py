@@ -1,0 +1,59 @@
+"""The child's life: load what may be needed, give every right away, answer until root's pipes are closed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from .child import become, raised_from, said_of
+from .line import Handler, Line
+
+
+def serve(load: Callable[[], None], handlers: Callable[[Line], Mapping[str, Handler]], *user: int) -> None:
+    """`user`: its number, its group and its other groups. `handlers` are made once the rights are gone."""
+    reading, writing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    load()
+    become(user[0], user[1], user[2:])
+    os.chdir("/")
+    line = Line(
+        reading,
+        writing,
+        encode=lambda value: json.dumps(value).encode(),
+        decode=lambda data: pickle.loads(data),  # noqa: S301 - from root, who needs no tricks to command us
+        failure=said_of,
+        raised=_raised,
+    )
+    line.serve(handlers(line))
+
+
+def load_packages(names: Sequence[str], also: Sequence[str], left_alone: tuple[str, ...]) -> None:
+    """Everything in these packages, while it can still be read: they may lie where only root can look.
+
+    `also`: what they import only when they need it. `left_alone`: beginnings of names that no child needs.
+    """
+    for name in names:
+        package = import_module(name)
+        for found in pkgutil.walk_packages(package.__path__, name + "."):
+            if not found.name.startswith(left_alone):
+                with contextlib.suppress(ImportError):
+                    import_module(found.name)
+    for name in also:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+
+
+def _raised(said: dict[str, Any]) -> BaseException:
+    """What root's side said went wrong; an error that we have no class for is one of the system."""
+    try:
+        return raised_from(said)
+    except KeyError:
+        return OSError(str(said.get("unexpected") or said["error"]["what"]))
