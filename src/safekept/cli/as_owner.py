@@ -19,17 +19,15 @@ from .console import path_text
 _NEEDED = ["encodings"] + [
     f"safekept.{name}"
     for name in (
-        "core checkpoints vault home settings actions.base actions.hosts actions.projects cli.words "
-        "cli.commands.projects"
+        "core checkpoints vault home schedule settings actions.base actions.alarms actions.hosts "
+        "actions.projects actions.undo integrations.connecting cli.words cli.commands.projects"
     ).split()
 ]
 #: Modules of others that are loaded only when they are needed.
 _ALSO = (
     "array atexit bisect calendar concurrent.futures.thread ctypes fcntl hashlib pwd select shlex sqlite3 "
     "subprocess termios tomllib traceback uuid zlib click.shell_completion resource pyfastcdc tomlkit "
-    "ruamel.yaml.composer ruamel.yaml.error ruamel.yaml.nodes safekept.actions.alarms.notify "
-    "safekept.actions.undo.dropped safekept.integrations.connecting.plan "
-    "safekept.integrations.connecting.settings_file safekept.schedule.cadence safekept.schedule.plan"
+    "ruamel.yaml.composer ruamel.yaml.error ruamel.yaml.nodes"
 ).split()
 _LEFT_ALONE = (
     "safekept.core.processes.foreground",
