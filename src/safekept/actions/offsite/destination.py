@@ -108,6 +108,17 @@ def parse_destination(fields: Mapping[str, object]) -> DestinationSetting:
     )
 
 
+def table_of(setting: DestinationSetting) -> dict[str, object]:
+    """The table that describes it, without what is at its default: `parse_destination` reads it again."""
+    usual = DestinationSetting(setting.name, setting.url)
+    fields: dict[str, object] = {"name": setting.name, "url": setting.url}
+    for key in ("takes", "keep", "rate_limit", "connections", "timeout", "unsealed", "same_disk"):
+        value = getattr(setting, key)
+        if value != getattr(usual, key):
+            fields[key] = list(value) if key == "takes" else value
+    return fields | dict(setting.options)
+
+
 def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str) or "\n" in value or "\x00" in value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -126,6 +126,22 @@ def _at_place(context: UserContext, request: RebuildRequest, listener: Listener)
         ):
             origin.place, origin.host = f"{objects.location}/{chosen.place}", chosen.host
             yield origin
+
+
+def first_that_answers(context: UserContext, places: Sequence[str]) -> str:
+    """Of the places that a kit names, the first where a vault is; the last error where none is."""
+    reason: SafekeptError | None = None
+    for place in places:
+        if os.path.isabs(place) and not os.path.isdir(place):
+            continue
+        try:
+            setting = find_destination(context, place)
+            with contextlib.closing(open_destination(context, setting)) as objects:
+                if _vaults(objects, place):
+                    return place
+        except SafekeptError as error:
+            reason = error
+    raise reason or _nothing(", ".join(places), "There is no vault at any of the places that the kit names")
 
 
 def _setting(context: UserContext, place: str) -> DestinationSetting:

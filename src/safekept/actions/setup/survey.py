@@ -49,6 +49,7 @@ class AgentPlace:
     profile: str  # "" for an agent without profiles, and for the usual one
     scope: str
     connected: bool
+    entries: bool  # something of ours stands in its settings, whether it works or not
     connect: Callable[[], object]
     disconnect: Callable[[], object]
 

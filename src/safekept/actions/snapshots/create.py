@@ -34,6 +34,7 @@ from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import scope_of
 from ..base.scratch import copies_directory, usable_cache
+from ..setup.machine_record import KEY, machine_record
 from ..vault.opening import cache_of, open_vault
 from .databases import DatabaseChecks, LeanChoice, questions, stored_lean
 from .file_stats import Seen
@@ -244,6 +245,7 @@ def _store(
         listener=listener,
     )
     external = source.external()
+    machine = machine_record(context).as_dict()
 
     def describe(account: Account) -> Description:
         databases = {path: one.as_dict() for path, one in sorted(account.databases.items())}
@@ -266,6 +268,7 @@ def _store(
             "complete": account.complete,
             "databases": databases,
             "remarks": [remark.as_dict() for remark in account.remarks],
+            KEY: machine,
         }
         return Description(manifest, _tags(request, account), notes={"answers": source.answers()})
 

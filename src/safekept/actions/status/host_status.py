@@ -63,7 +63,8 @@ class HostStatus:
 
     @property
     def connected(self) -> bool:
-        return any(one.trouble != GONE for one in self.places)
+        """Whether it calls: not where its entry is gone, or names a program of another machine."""
+        return any(one.trouble not in (GONE, NO_PROGRAM) for one in self.places)
 
     @property
     def here(self) -> bool:

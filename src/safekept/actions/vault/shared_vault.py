@@ -56,14 +56,14 @@ def join_vault(
     key_file = context.places.vault_key_file
     source = context.changed(source_vault=place, vault_key_file=opens_with or key_file)
     with open_vault(source, listener=listener) as repository:
-        key = _own_key(repository, key_file)
+        key = own_key(repository, key_file)
         remember_vault(context.changed(vault=place), repository.id)
         facts: dict[str, object] = {"vault": place, "id": repository.id, "key": key}
         record(context, Record(new_id(), "vault-join", "done", facts=facts), listener)
         return Joined(place, repository.id, key_file, key)
 
 
-def _own_key(repository: Repository, key_file: str) -> str:
+def own_key(repository: Repository, key_file: str) -> str:
     """The id of the key that was added. It is in the vault first: a file that opens nothing helps nobody."""
     own = secret_from_file(key_file)
     if own is not None:

@@ -35,7 +35,8 @@ def agents_here(
             status = place_status(context, host, scope, recorded.get((host.name, scope), ""))
             # Who switched it off in the agent's own settings meant it.
             connected = status is not None and status.trouble in ("", SWITCHED_OFF)
-            found.append(_agent(context, host, scope, _profile(scope), connected, program, listener))
+            entries = status is not None
+            found.append(_agent(context, host, scope, connected, program, listener, entries=entries))
     return tuple(found)
 
 
@@ -51,7 +52,7 @@ def connected_here(
             if not places.get((name, scope)) and place_status(context, host, scope, "") is not None:
                 places[name, scope] = True
     return tuple(
-        _agent(context, HOSTS[name], scope, _profile(scope), True, program, listener)
+        _agent(context, HOSTS[name], scope, True, program, listener)
         for (name, scope), connected in places.items()
         if connected and name in HOSTS
     )
@@ -66,17 +67,19 @@ def _agent(
     context: UserContext,
     host: HostSettings,
     scope: str,
-    profile: str,
     connected: bool,
     program: Program,
     listener: Listener,
+    *,
+    entries: bool = True,
 ) -> AgentPlace:
     return AgentPlace(
         host.name,
         host.title,
-        profile,
+        _profile(scope),
         scope,
         connected,
+        entries,
         partial(_connect, context, host, scope, program, listener),
         partial(_disconnect, context, host, scope, listener),
     )

@@ -211,9 +211,14 @@ def require_second_way(context: UserContext, repository: Repository) -> str:
     )
 
 
-def acknowledge_kit(context: UserContext, repository: Repository, listener: Listener = silent) -> None:
-    """Note that a person keeps the kit of this vault elsewhere. NoKitYet where none was ever written."""
-    if not _kit_written(context):
+def acknowledge_kit(
+    context: UserContext, repository: Repository, listener: Listener = silent, *, seen: bool = False
+) -> None:
+    """Note that a person keeps the kit of this vault elsewhere. NoKitYet where none was ever written.
+
+    `seen`: it was just used, so there is one.
+    """
+    if not seen and not _kit_written(context):
         raise NoKitYet(
             f"No kit of the vault at `{context.places.vault}` was written on this machine",
             kept="Nothing was sent or changed",

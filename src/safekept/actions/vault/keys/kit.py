@@ -8,11 +8,13 @@ and the key file. Everything on it together is the power to read the vault, so i
 from __future__ import annotations
 
 import base64
+import html
 import os
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
@@ -36,6 +38,10 @@ from .kit_page import rebuild_commands
 TITLE = "safekept kit"
 #: Kinds of which every snapshot holds the whole home; a quick one holds the state files only.
 WHOLE = ("manual", "scheduled", "pre-update", "pre-migration")
+
+
+#: Characters of a kit that are read; one is a few pages.
+_LONGEST = 1 << 20
 
 
 class KitTaken(SafekeptError):
@@ -204,7 +210,8 @@ def _rebuilding(context: UserContext, vault: str, with_key: bool) -> Section:
         (
             "On a machine that has safekept and nothing else: it finds the newest whole snapshot, restores "
             "it where the agent expects it, sets owners and permissions, proves it, and says what to start."
-            f"{asked} A home that is there is put aside, not deleted. One of these; what opens a place off "
+            f"{asked} A home that is there is put aside, not deleted. With this page as a file, "
+            "`safekept rebuild FILE` is enough; else one of these. What opens a place off "
             "this machine (the keys of a cloud, an SSH key, rclone.conf) is not on this page:",
         ),
         rebuild_commands(context, vault, ' --key-file "$KEYFILE"' if with_key else ""),
@@ -261,6 +268,34 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
     record(context, work.line(new_id(), "done"), silent)
     text, html = pages
     return text, html
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKit:
+    """What a kit says to whoever rebuilds a machine."""
+
+    key: str  # "" where a passphrase opens the vault
+    places: tuple[str, ...]  # of the copies, then of the vault itself
+    variables: Mapping[str, str] = field(default_factory=dict)  # what the commands on it set
+
+
+def read_kit(path: str) -> ReadKit | None:
+    """Read a kit, as text or as HTML; None where the file is none."""
+    if not _is_kit(path):
+        return None
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read(_LONGEST)
+    if "<html" in text[:200]:
+        text = html.unescape(re.sub(r"<[^>]*>", " ", text.replace("</td><td>", " ")))
+    key = re.search(r"^\s*Key\s+([A-Z2-7]{4}(?:-[A-Z2-7]{4})+)\s*$", text, re.MULTILINE)
+    places, variables = [], {}
+    for line in re.findall(r"^\s*((?:[A-Z_]+=\S+ )*safekept rebuild .*)$", text, re.MULTILINE):
+        words = shlex.split(line)
+        while "=" in words[0]:
+            name, _, value = words.pop(0).partition("=")
+            variables[name] = value
+        places.append(words[2])
+    return ReadKit(key[1] if key else "", tuple(places), variables)
 
 
 def _is_kit(path: str) -> bool:

@@ -19,7 +19,9 @@ from ...words.remarks import census_lines
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
+    from safekept.actions.vault.keys.kit import ReadKit
     from safekept.settings import Settings
+    from safekept.vault.repo import Secret
 
 
 @click.command("rebuild")
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-damaged", is_flag=True, help="Put it in place although checks failed; what is missing is listed."
 )
+@click.option(
+    "--home-only", is_flag=True, help="Only the home: no vault, destinations, connections or schedule."
+)
 @click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -62,25 +67,36 @@ def command(
     archive: str,
     key_file: str,
     allow_damaged: bool,
+    home_only: bool,
     yes: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Bring a home back on a bare machine: from a destination, a vault or an archive, and its key.
+    """Bring a home back on a bare machine: from a kit, or from a destination, a vault or an archive.
 
-    FROM is a URL, the name of a destination, or the path of a vault or of an archive. The vault opens with
-    --key-file, or with a passphrase that is asked for or given; a sealed archive with --identity. A home
-    that is there is put aside and never deleted. The new one is built beside it, proven by every check
-    of a drill, and only then put in its place. An interrupted rebuild is simply run again. Exit code 3:
-    in place, but something was missing and is listed.
+    FROM is a kit that `safekept setup` or `safekept vault kit` wrote, a URL, the name of a destination, or
+    the path of a vault or of an archive. The vault opens with the kit, with --key-file, or with a
+    passphrase that is asked for or given; a sealed archive with --identity. A home that is there is put
+    aside and never deleted. The new one is built beside it, proven by every check of a drill, and only
+    then put in its place. Where the old machine was set up, a bare one is then set up as it was: vault,
+    destinations, connections and schedule. An interrupted rebuild is simply run again. Exit code 3: in
+    place, but something was missing and is listed.
     """
     from safekept.actions.restoring.rebuild import prepare_rebuild
     from safekept.actions.restoring.rebuild_source import RebuildRequest
+    from safekept.actions.setup.machine_record import MachineRecord
+
+    from .protect_again import protect_again, record_of, show_then
 
     if archive and snapshot:
         raise click.UsageError("--archive and --snapshot cannot both be given.")
     settings, context, console = start(as_json)
-    context = _with_key(settings, context, console, key_file, place)
+    typed: list[Secret] = []
+    kit = _kit(place)
+    if kit is not None:
+        context, place = _from_kit(context, kit)
+    if kit is None or not kit.key:
+        context = _with_key(settings, context, console, key_file, place, typed)
     request = RebuildRequest(
         place=place_or_file(place, tuple(one.name for one in context.choices.destinations)),
         home=home,
@@ -95,8 +111,11 @@ def command(
     with prepare_rebuild(context, request, console.listener()) as prepared:
         console.finish()
         _show_plan(console, prepared)
+        record = MachineRecord() if home_only else record_of(prepared)
+        if record:
+            show_then(console, record)
         if dry_run:
-            console.document({"dry_run": True, **_document(prepared)})
+            console.document({"dry_run": True, **_document(prepared), "then": record.as_dict()})
             console.line("Nothing was changed")
             return 0
         if prepared.questions and not yes:
@@ -110,13 +129,51 @@ def command(
             )
         rebuilt = prepared.carry_out(console.listener())
         console.finish()
-        return _show_result(console, prepared, rebuilt)
+        _show_result(console, prepared, rebuilt, last=not record)
+        ended = None
+        if record:
+            opening = prepared.own
+            if typed:
+                opening = opening.changed(vault_secret=lambda: typed[-1], secret_tries=1)
+            ended = protect_again(console, settings, prepared, opening, record, from_kit=kit is not None)
+        console.document(
+            {**_result(prepared, rebuilt), "protection": ended.document if ended is not None else None}
+        )
+        return 3 if not rebuilt.complete else ended.code if ended is not None else 0
+
+
+def _kit(place: str) -> ReadKit | None:
+    """The kit that was named in the place of a destination; None where it is something else."""
+    from safekept.actions.vault.keys.kit import read_kit
+
+    path = os.path.abspath(os.path.expanduser(place))
+    return read_kit(path) if os.path.isfile(path) else None
+
+
+def _from_kit(context: UserContext, kit: ReadKit) -> tuple[UserContext, str]:
+    """The key on it, and the first place on it where a vault is; what it says of the way there counts."""
+    from safekept.actions.restoring.rebuild_source import first_that_answers
+    from safekept.actions.vault.keys.passphrase import secret_from_text
+
+    context = context.changed(environment={**kit.variables, **context.caller.environment})
+    if kit.key:
+        secret = secret_from_text(kit.key, "The key on the kit")
+        context = context.changed(vault_secret=lambda: secret, secret_tries=1)
+    return context, first_that_answers(context, kit.places)
 
 
 def _with_key(
-    settings: Settings, context: UserContext, console: Console, key_file: str, place: str
+    settings: Settings,
+    context: UserContext,
+    console: Console,
+    key_file: str,
+    place: str,
+    typed: list[Secret],
 ) -> UserContext:
-    """The key that was named for this, and the passphrase that was given opens a vault as well."""
+    """The key that was named for this, and the passphrase that was given opens a vault as well.
+
+    What a person types is put into `typed`: nobody is asked for it a second time.
+    """
     from safekept.actions.vault.keys.passphrase import secret_from_text
 
     from ...options import SECRET_TRIES, asking_for_vault_secret
@@ -131,7 +188,13 @@ def _with_key(
         return context.changed(vault_secret=secret, secret_tries=1)
     if console.can_ask() and not settings.text("vault.passphrase_command"):
         key = context.places.vault_key_file
-        return context.changed(vault_secret=asking_for_vault_secret(place, key), secret_tries=SECRET_TRIES)
+        ask = asking_for_vault_secret(place, key)
+
+        def once() -> Secret:
+            typed.append(ask())
+            return typed[-1]
+
+        return context.changed(vault_secret=once, secret_tries=SECRET_TRIES)
     return context
 
 
@@ -200,27 +263,30 @@ def _show_plan(console: Console, prepared: PreparedRebuild) -> None:
     show_paths(console, "Left out", prepared.left_out, "bound to the machine that is gone")
 
 
-def _show_result(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt) -> int:
+def _result(prepared: PreparedRebuild, rebuilt: Rebuilt) -> dict[str, object]:
+    receipt = rebuilt.receipt
+    return {
+        "operation": rebuilt.operation,
+        **_document(prepared),
+        "complete": rebuilt.complete,
+        "files": rebuilt.files,
+        "bytes": rebuilt.bytes,
+        "outside_files": rebuilt.outside,
+        "lost": [{"path": path, "reason": reason} for path, reason in rebuilt.lost],
+        "proven": receipt.ok,
+        "rows": [row.as_dict() for row in receipt.rows],
+        "receipt": rebuilt.receipt_path or None,
+        "wrappers": [wrapper.as_dict() for wrapper in rebuilt.wrappers],
+        "start": _start(prepared) or None,
+        "hints": rebuilt.hints,
+        "seconds": round(rebuilt.seconds, 3),
+    }
+
+
+def _show_result(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, *, last: bool) -> None:
+    """What was rebuilt; `last`: nothing follows, so protecting the machine is left to the reader."""
     receipt, ground = rebuilt.receipt, rebuilt.ground
     start_it = _start(prepared)
-    console.document(
-        {
-            "operation": rebuilt.operation,
-            **_document(prepared),
-            "complete": rebuilt.complete,
-            "files": rebuilt.files,
-            "bytes": rebuilt.bytes,
-            "outside_files": rebuilt.outside,
-            "lost": [{"path": path, "reason": reason} for path, reason in rebuilt.lost],
-            "proven": receipt.ok,
-            "rows": [row.as_dict() for row in receipt.rows],
-            "receipt": rebuilt.receipt_path or None,
-            "wrappers": [wrapper.as_dict() for wrapper in rebuilt.wrappers],
-            "start": start_it or None,
-            "hints": rebuilt.hints,
-            "seconds": round(rebuilt.seconds, 3),
-        }
-    )
     what = f"Rebuilt and proven: {path_text(ground.home)}"
     if not rebuilt.complete:
         what = f"Rebuilt what could be had: {path_text(ground.home)}"
@@ -249,8 +315,8 @@ def _show_result(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt) 
     if start_it:
         console.fact("Next", f"Start it: `{start_it}`")
     _show_newer(console, prepared)
-    console.fact("Next", f"Protect this machine: `{console.command('snapshot')}`")
-    return 0 if rebuilt.complete else 3
+    if last:
+        console.fact("Next", NextStep("setup", before="Protect this machine:"))
 
 
 def _show_newer(console: Console, prepared: PreparedRebuild) -> None:

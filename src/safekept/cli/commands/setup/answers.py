@@ -11,7 +11,7 @@ import click
 from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import parse_destination
 from safekept.actions.offsite.destinations import Examined, examine_destination
-from safekept.actions.setup.survey import Survey
+from safekept.actions.setup.survey import AgentPlace, Survey
 from safekept.core.errors import SafekeptError
 from safekept.vault.repo import Secret
 
@@ -39,8 +39,12 @@ class Answers:
     generated: str = ""  # the one that we made, to be shown once
     destination: Mapping[str, object] = field(default_factory=dict)  # as in the settings; empty: nowhere yet
     connect: bool = False
+    reconnect: bool = False  # only those that have something of ours in their settings already
     at: str = ""  # "": no schedule
     asked: int = 0
+
+    def connect_to(self, agent: AgentPlace) -> bool:
+        return self.connect or (self.reconnect and agent.entries)
 
 
 @dataclass(frozen=True, slots=True)

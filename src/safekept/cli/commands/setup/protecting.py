@@ -73,6 +73,14 @@ def _in_one_of(scope: str, homes: Sequence[FoundHome]) -> bool:
     return any(scope == one.place.home or scope.startswith(one.place.home + "/") for one in homes)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What was done, for a document, and the exit code that says so."""
+
+    document: dict[str, object]
+    code: int
+
+
 class Protecting:
     """One machine on its way."""
 
@@ -111,28 +119,31 @@ class Protecting:
 
     # -- doing it --------------------------------------------------------------------------
 
-    def carry_out(self, answers: Answers, kit: str = "") -> int:
-        """Every step that is still missing, then the verdict; the exit code."""
+    def carry_out(self, answers: Answers, kit: str = "") -> Ended:
+        """Every step that is still missing, then the verdict."""
         wishes = self._wishes(answers, kit)
-        steps = set_up(self.context, wishes, self._tell, self._listen)
+        steps = set_up(self.context, wishes, self.tell, self.listen)
         self.console.finish()
-        return self._end(answers, steps)
+        return self._ended(answers, steps)
 
     def _wishes(self, answers: Answers, kit: str) -> Wishes:
         found, context = self.found, self.context
-        connect = found.unconnected if answers.connect else ()
+        # Entries that came with a home speak of another machine, even where they would work here.
+        candidates = found.agents if answers.reconnect else found.unconnected
+        connect = tuple(one for one in candidates if answers.connect_to(one))
         changed = bool(connect or answers.passphrase or answers.destination or not found.has_vault)
         # What was connected belongs into the newest snapshot, and everything new into every copy.
         homes = found.homes if changed else found.unkept
         push = vault_destinations(context) if homes or changed else found.unpushed
         fresh = not found.status.vault.kit or bool(answers.destination)
+        wanted = any(answers.connect_to(one) for one in found.agents if one.host == "hermes")
         return Wishes(
             passphrase=answers.passphrase,
             homes=homes,
             prove=found.unproven,
             push=push,
             connect=connect,
-            guard_updates=self._guard if answers.connect and self.machine.updates else None,
+            guard_updates=self._guard if wanted and self.machine.updates else None,
             install_schedule=self._install if answers.at else None,
             kit=os.path.abspath(os.path.expanduser(kit)) if kit else ("" if fresh else None),
             selection=Selection(
@@ -165,14 +176,15 @@ class Protecting:
 
     # -- words -----------------------------------------------------------------------------
 
-    def _listen(self, event: Event) -> None:
+    def listen(self, event: Event) -> None:
+        """Progress is drawn; of what is said only remarks, since each step has a line of its own."""
         if event.text and not self.console.step(event.text).startswith("Note: "):
-            return  # each step has a line of its own
+            return
         if self._listener is None:
             self._listener = self.console.listener()
         self._listener(event)
 
-    def _tell(self, step: SetupStep) -> None:
+    def tell(self, step: SetupStep) -> None:
         self.console.finish()
         self._listener = None
         if step.name == "connect" and step.good:
@@ -184,7 +196,7 @@ class Protecting:
             self._connected = []
         tell_step(self.console, self.settings.user_home, step)
 
-    def _end(self, answers: Answers, steps: Sequence[SetupStep]) -> int:
+    def _ended(self, answers: Answers, steps: Sequence[SetupStep]) -> Ended:
         from safekept.actions.status.status import look
 
         examined = self._examined()
@@ -194,20 +206,17 @@ class Protecting:
             stale_hours=self.settings.number("status.stale_hours"),
             hosts=host_statuses(self.context),
         )
-        self.console.document(
-            {
-                "dry_run": False,
-                **self.found.as_dict(),
-                "steps": [step.as_dict() for step in steps],
-                "asked": answers.asked,
-                "findings": [one.as_dict() for one in examined.findings],
-                "verdict": status.verdict.as_dict(),
-            }
-        )
+        document: dict[str, object] = {
+            **self.found.as_dict(),
+            "steps": [step.as_dict() for step in steps],
+            "asked": answers.asked,
+            "findings": [one.as_dict() for one in examined.findings],
+            "verdict": status.verdict.as_dict(),
+        }
         show_end(
             self.console, self.settings.user_home, status, steps, self.machine.no_host, answers.generated
         )
-        return 0 if all(step.good for step in steps) else 3
+        return Ended(document, 0 if all(step.good for step in steps) else 3)
 
     def _examined(self) -> Diagnosis:
         """What the doctor says; the verdict counts it."""
@@ -223,4 +232,4 @@ class Protecting:
             deadline=self.settings.number("database.deadline"),
             hosts=host_statuses(self.context),
         )
-        return examine(self.context, request, self._listen)
+        return examine(self.context, request, self.listen)

@@ -100,7 +100,9 @@ def command(
         answers.at = answers.at or (settings.text("schedule.at") if left.schedule else "")
     work = Protecting(console, settings, context, found, machine)
     work.save(answers, needs)
-    return work.carry_out(answers, kit)
+    ended = work.carry_out(answers, kit)
+    console.document({"dry_run": False, **ended.document})
+    return ended.code
 
 
 def _missing(found: Survey, needs: Needs) -> dict[str, object]:

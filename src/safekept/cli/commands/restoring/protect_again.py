@@ -1,0 +1,107 @@
+"""After a rebuild: the new machine is protected as the old one was, by the record that its snapshots carry.
+
+The vault comes here with its whole history, the destinations go into the settings, agents call the safekept
+of this machine, and the schedule is installed. A machine that has a vault of its own is left as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from safekept.actions.setup.bring_vault import bring_vault, may_bring
+from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
+from safekept.actions.setup.steps import DONE, FAILED, SetupStep
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
+from safekept.settings import Settings, load_settings
+
+from ...console import Console, path_text
+from ...options import context_from
+from ..setup.answers import Answers
+from ..setup.protecting import Ended, Protecting, looked
+
+if TYPE_CHECKING:
+    from safekept.actions.base.context import UserContext
+    from safekept.actions.restoring.rebuild import PreparedRebuild
+
+
+def record_of(prepared: PreparedRebuild) -> MachineRecord:
+    """How the machine was set up that is gone; empty where this one is not to follow it."""
+    if prepared.origin.kind != "snapshot" or prepared.context is not prepared.own:
+        return MachineRecord()  # an archive knows nothing of it; root rebuilds the home, not the user's life
+    own = prepared.own
+    if not may_bring(own, prepared.origin.place):
+        return MachineRecord()
+    try:
+        usual = own.locate("", prepared.place.layout.name, existing=False).home
+    except SafekeptError:
+        return MachineRecord()
+    if usual != prepared.ground.home:
+        return MachineRecord()  # a home in an unusual place is looked at first, as a rule
+    return read_machine_record(prepared.subject.manifest)
+
+
+def show_then(console: Console, record: MachineRecord) -> None:
+    """What follows the rebuild, in the plan."""
+    parts = ["the vault with its history comes here"]
+    if record.connected:
+        parts.append(f"{', '.join(record.connected)} will call safekept again")
+    if record.destinations:
+        parts.append(f"copies go to {', '.join(one.name for one in record.destinations)} again")
+    if record.schedule:
+        parts.append(f"every night at {record.schedule}")
+    console.fact("Then", path_text("; ".join(parts)))
+
+
+def protect_again(
+    console: Console,
+    settings: Settings,
+    prepared: PreparedRebuild,
+    opening: UserContext,
+    record: MachineRecord,
+    *,
+    from_kit: bool,
+) -> Ended:
+    """Do all of that. The home is in place: whatever fails here is listed and takes nothing of it back.
+
+    `opening` is who rebuilds, with what opened the vault.
+    """
+    own = context_from(settings, can_ask=console.can_ask())
+    began = time.monotonic()
+    try:
+        place = bring_vault(
+            own, opening, prepared.origin.place, from_kit=from_kit, listener=console.listener()
+        )
+    except SafekeptError as error:
+        console.finish()
+        failed = SetupStep("vault", FAILED, error.what, time.monotonic() - began, error)
+        console.error_beside(error)
+        console.fact("Next", NextStep("setup", before="Protect this machine:"))
+        return Ended({"steps": [failed.as_dict()], "verdict": None}, 3)
+    console.finish()
+    brought = SetupStep("vault", DONE, f"{place}, with its history", time.monotonic() - began)
+    _save(settings, record)
+    settings = load_settings(settings.environment)
+    context = context_from(settings, can_ask=console.can_ask())
+    found, machine = looked(settings, context)
+    work = Protecting(console, settings, context, found, machine)
+    work.tell(brought)
+    at = record.schedule if record.schedule and not found.scheduled and machine.can_schedule else ""
+    ended = work.carry_out(Answers(reconnect=bool(record.connected), at=at))
+    steps = ended.document["steps"]
+    assert isinstance(steps, list)
+    return Ended({**ended.document, "steps": [brought.as_dict(), *steps]}, ended.code)
+
+
+def _save(settings: Settings, record: MachineRecord) -> None:
+    """Into the settings of this machine, unless it has its own."""
+    from safekept.actions.offsite.destination import table_of
+    from safekept.settings.file import add_destination, set_value
+
+    names = {one.name for one in settings.destinations}
+    for one in record.destinations:
+        if one.name not in names:
+            add_destination(settings.config_directory, table_of(one))
+    if record.schedule and "schedule.at" not in settings.given:
+        set_value(settings.config_directory, "schedule.at", record.schedule)
