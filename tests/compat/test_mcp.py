@@ -1041,7 +1041,7 @@ def test_without_the_sdk_it_says_what_to_install(ground):
     assert done.stdout == ""
     assert "mcp-missing" in done.stderr
     assert "No server was started" in done.stderr
-    assert "pip install 'safekept[mcp]'" in done.stderr
+    assert f"`{sys.executable} -m pip install 'mcp>=2.3'`" in done.stderr
 
 
 def test_a_person_who_starts_it_is_told_what_it_is(ground):

@@ -79,6 +79,8 @@ CALLS = {
     "schedule remove": "! --dry-run",
     "schedule run": "--dry-run",
     "notify test": "!",
+    "setup": "--dry-run",
+    "uninstall": "--dry-run",
     "manual": "-o pages --dry-run",
 }
 

@@ -253,6 +253,7 @@ def test_what_others_can_change_is_not_run_by_root_every_night(say, system, monk
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "safekept").write_text("#!/bin/sh\n")
+    (theirs / "safekept").chmod(0o755)
     os.chown(theirs, 65534, 65534)
     monkeypatch.setenv("SAFEKEPT_LAUNCHER", str(theirs / "safekept"))
     words = ("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd")

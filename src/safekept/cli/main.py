@@ -16,7 +16,6 @@ from typing import NoReturn
 
 import click
 
-from safekept import __version__
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
@@ -144,6 +143,13 @@ class Interrupted(SafekeptError):
     code, exit_code = "interrupted", 130
 
 
+def _show_version(ctx: click.Context) -> NoReturn:
+    from safekept.core.versions import version_text
+
+    click.echo(f"safekept {version_text()}")
+    ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
@@ -152,7 +158,15 @@ class Interrupted(SafekeptError):
     former=FORMER,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-V", "--version", prog_name="safekept")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _show_version(ctx) if asked else None,
+    help="Which safekept this is, to the commit.",
+)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Keeps what an AI agent knows, and undoes what it does."""

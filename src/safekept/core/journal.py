@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from .errors import BAD_SHAPE
 from .files import private_directory, write_all
+from .versions import mark_state
 
 VERSION = 1
 #: A line beyond this is none of ours, and is passed over.
@@ -54,6 +55,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Write one record; durable when this returns."""
         private_directory(os.path.dirname(self.path))
+        mark_state(os.path.dirname(self.path))
         line = json.dumps(
             {
                 "version": VERSION,

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.versions import STATE_FILE
 
 from .helper.client import counts
 
@@ -44,7 +45,9 @@ class Place:
 
     @classmethod
     def load(cls, environment: Mapping[str, str], later: Later | None = None) -> Place:
-        """Never raises: what is wrong is in `troubles`."""
+        """What is wrong with the settings is in `troubles`. Raises only where a newer safekept wrote the
+        state: there is nothing that this one may do there."""
+        from safekept.core.versions import StateIsNewer
         from safekept.settings import SYSTEM_USER, load_settings
         from safekept.settings.context import context_of
         from safekept.settings.loading import default_settings
@@ -53,6 +56,8 @@ class Place:
         try:
             settings = load_settings(environment)
             context = context_of(settings, actor="agent")
+        except StateIsNewer:
+            raise
         except SafekeptError as error:
             troubles = (error,)
             # A user whom nobody knows owns no places: those of whoever runs this are as good as any.
@@ -113,7 +118,7 @@ class Place:
         """The files and directories behind it: where one of them changes, it is to be loaded again."""
         config = self.settings.config_directory
         layouts = [os.path.join(config, "layouts"), *self.settings.texts("layouts")]
-        found = [os.path.join(config, "config.toml"), *layouts]
+        found = [os.path.join(config, "config.toml"), os.path.join(self.data_directory, STATE_FILE), *layouts]
         for layout in layouts:
             with contextlib.suppress(OSError):
                 found += [os.path.join(layout, name) for name in sorted(os.listdir(layout))[:100]]
@@ -170,7 +175,7 @@ class PlaceCache:
         self._kept: dict[Key, _Kept] = {}
 
     def get(self, sent: Mapping[str, str]) -> Place:
-        """What holds for a caller; never raises, a `Place` says itself what is wrong with it."""
+        """What holds for a caller; a `Place` says itself what is wrong with its settings."""
         key = tuple(sorted(sent.items()))
         with self._lock:
             kept = self._kept.pop(key, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from safekept.actions.base.context import Caller, Choices, Places, UserContext
 from safekept.core.agents import HomePlace, read_home_places
+from safekept.core.versions import refuse_newer_state
 
 from .loading import Settings
 from .policies import notify_targets, schedule_plan
@@ -65,6 +66,7 @@ _LONGEST_ACTOR = 60
 def context_of(settings: Settings, *, source: str = "", actor: str = "") -> UserContext:
     """The user's side of every action. `source`: another vault to read from. `actor`: who acts, where
     the environment does not say it; a person if nobody does."""
+    refuse_newer_state(settings.data_directory)
     own = os.path.join(settings.config_directory, "layouts")
     key_file = settings.path("vault.key_file", os.path.join(settings.config_directory, "vault.key"))
     directories = (*settings.texts("layouts"), *((own,) if os.path.isdir(own) else ()))

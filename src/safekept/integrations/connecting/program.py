@@ -19,6 +19,11 @@ from safekept.core.spelling import shown
 
 #: Where `uvx` and `pipx run` keep programs that they throw away again.
 _PASSING = re.compile(r"/(?:archive-v\d+|environments-v\d+|\.cache/pipx|pipx/\.cache)/")
+#: What to say of such a one.
+PASSING = (
+    "This safekept lies in a cache that is cleared from time to time; install it (`pipx install`, "
+    "`uv tool install`), then run this again with that one"
+)
 
 
 class NoLastingProgram(SafekeptError):

@@ -61,7 +61,7 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
     from safekept.integrations.connecting.carrying_out import carry_out
     from safekept.integrations.connecting.hosts import host_named, scope_of
     from safekept.integrations.connecting.plan import plan_connect
-    from safekept.integrations.connecting.program import this_program
+    from safekept.integrations.connecting.program import PASSING, this_program
     from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 
     chosen = host_named(host)
@@ -86,7 +86,7 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
         copies = carry_out(context, plan, console.notes())
         take_back(context, (f"not-connected:{chosen.name}",))
     off = chosen.switched_off(context, where)
-    notes = [*plan.notes, *(_passing() if program.passing else ())]
+    notes = [*plan.notes, *((PASSING,) if program.passing else ())]
     if not here:
         notes.append(f"{chosen.title} was not found on this machine; it will find this when it comes")
     console.document(
@@ -106,12 +106,6 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
     )
     _show(console, plan, chosen, option, dry_run=dry_run, copies=copies, off=off, notes=notes)
     return 0
-
-
-def _passing() -> tuple[str, ...]:
-    return (
-        "This safekept lies in a cache that is cleared from time to time; install it, then connect again",
-    )
 
 
 def _show(

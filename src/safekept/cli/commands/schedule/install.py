@@ -68,6 +68,7 @@ def command(
     """
     from safekept.actions.schedule.host import find_host, plan_installation
     from safekept.actions.schedule.install import install, installed, refuse_taken
+    from safekept.integrations.connecting.program import PASSING, this_program
 
     settings, context, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)
@@ -75,6 +76,8 @@ def command(
     chosen = host or find_host(machine, system=system)
     plan = plan_installation(machine, chosen, call, os.getuid())
     plan.notes.extend(_left_behind(settings))
+    if this_program(settings.environment).passing:
+        plan.notes.append(PASSING)
     earlier = installed(context)
     if earlier is not None and earlier.host != plan.host:
         plan.notes.append(f"What was installed with {earlier.host} is removed")
@@ -112,11 +115,13 @@ def schedule_call(
     settings: Settings, context: UserContext, user_name: str = "", home: str = "", layout: str = ""
 ) -> Call:
     """What a host is asked to run, how often, and in which surroundings."""
+    from safekept.integrations.connecting.program import this_program
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.tasks import Plan
 
+    program = this_program(settings.environment)  # by a name that is still there after an update
     if user_name and os.geteuid() == 0:
-        _refuse_program_of_another(_program(settings)[0], sys.executable, os.path.dirname(__file__))
+        _refuse_program_of_another(program.words[0], sys.executable, os.path.dirname(__file__))
     plan = context.choices.schedule or Plan()
     place = context.locate(home, layout)  # a schedule for a home that is not there helps nobody
     names = (*_PLACES, *(one.variable for one in context.choices.layouts.values() if one.variable))
@@ -132,7 +137,7 @@ def schedule_call(
         environment[SYSTEM_USER] = user_name
         environment["SAFEKEPT_HOME"] = place.home
     return Call(
-        command=(*_program(settings), "schedule", "run", "--quiet"),
+        command=(*program.words, "schedule", "run", "--quiet"),
         cadence=plan.cadence,
         environment={**environment, "PATH": _path(settings)},
         user=user_name,
@@ -166,16 +171,6 @@ def _registered_home() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return ""
-
-
-def _program(settings: Settings) -> tuple[str, ...]:
-    """How a timer calls safekept: by a path that does not depend on where anybody stands."""
-    found = settings.environment.get("SAFEKEPT_LAUNCHER") or shutil.which(
-        "safekept", path=settings.environment.get("PATH")
-    )
-    if found:
-        return (os.path.abspath(found),)
-    return (sys.executable, "-I", "-m", "safekept")
 
 
 def _path(settings: Settings) -> str:
