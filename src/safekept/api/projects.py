@@ -156,7 +156,8 @@ class Checkpoints:
         >>> checkpoints.rollback(1).complete
         True
         """
-        from safekept.actions.projects.project import checkpoint_directory, forbidden_roots
+        from safekept.actions.projects.guarding import forbidden_roots
+        from safekept.actions.projects.project import checkpoint_directory
         from safekept.checkpoints.checkpoints import Checkpoints as Door
 
         user = here()

@@ -116,8 +116,8 @@ def _keep_home_files(
 
 def _home_of(user: Here, path: str) -> str:
     """The home that a file lies in; nothing where it lies in none, or in a project inside one."""
+    from safekept.actions.projects.guarding import forbidden_roots
     from safekept.actions.projects.home_points.timeline import home_around
-    from safekept.actions.projects.project import forbidden_roots
     from safekept.checkpoints.project import find_root
 
     if "\0" in path:

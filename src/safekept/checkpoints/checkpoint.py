@@ -118,6 +118,8 @@ REASONS = {
     "database": "a database that could not be read as one state",
     "outside": "lies outside the project",
     "limit": "nested too deep to be walked",
+    "too-much": "holds your home, an agent's home or safekept's own stores, and is never taken whole: "
+    "only files that a tool names are kept",
     "unmarked": "is no project (no .git, pyproject.toml or the like): only files that a tool names are kept",
 }
 

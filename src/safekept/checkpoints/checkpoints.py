@@ -183,8 +183,9 @@ class Checkpoints:
             if not shell or not os.path.isdir(full):
                 names.append(full)
             elif not root.walked:
-                protection.skipped.append(Skipped(full, "unmarked", REASONS["unmarked"]))
-                self._notice(protection, f"`{full}` {REASONS['unmarked']}")
+                why = self._unwalked(full)
+                protection.skipped.append(Skipped(full, why, REASONS[why]))
+                self._notice(protection, f"`{full}` {REASONS[why]}")
         if not groups:
             return
         if find_git() is None:
@@ -202,13 +203,18 @@ class Checkpoints:
             packs = max(taken.packs for taken in protection.taken)
             start_if_due(self.directory, self.maintenance, written=written, packs=packs)
 
+    def _unwalked(self, path: str) -> str:
+        """Why no pass is made over a directory."""
+        place = os.path.realpath(path)
+        return "too-much" if place == "/" or place in self.forbidden else "unmarked"
+
     def _say_unprotected(self, store: Store, root: Root) -> None:
         """Told to whoever asks for the status, too; a command runs all the same where it cannot be."""
         with contextlib.suppress(OSError):
             place = store.project_directory(root.path)
             state = read_state(place)
             state.project = root.path
-            state.unprotected = {"time_ns": time.time_ns(), "what": REASONS["unmarked"]}
+            state.unprotected = {"time_ns": time.time_ns(), "what": REASONS[self._unwalked(root.path)]}
             write_state(place, state)
 
     def _one(

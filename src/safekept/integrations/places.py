@@ -86,17 +86,17 @@ class Place:
 
     @cached_property
     def policy(self) -> CheckpointPolicy:
-        from safekept.settings.policies import checkpoint_policy, policy_from
+        from safekept.settings.policies import checkpoint_policy, guarded, policy_from
 
         try:
             return policy_from(self.settings, self.context)
         except (SafekeptError, OSError, ValueError):
-            return checkpoint_policy(self.settings)
+            return guarded(checkpoint_policy(self.settings), self.context)
 
     @cached_property
     def forbidden(self) -> tuple[str, ...]:
         """Directories that are never a project."""
-        from safekept.actions.projects.project import forbidden_roots
+        from safekept.actions.projects.guarding import forbidden_roots
 
         return forbidden_roots(self.context)
 

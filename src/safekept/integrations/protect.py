@@ -134,7 +134,8 @@ def _joined(outcome: Outcome, protection: Protection, at_home: bool) -> Outcome:
     skipped = [
         Uncovered(one.path, one.reason, one.detail)
         for one in protection.skipped
-        if not (at_home and one.reason == "unmarked")  # a home is not a project, and its point was taken
+        # A home is not a project, and its point was taken.
+        if not (at_home and one.reason in ("too-much", "unmarked"))
     ]
     return replace(
         outcome,

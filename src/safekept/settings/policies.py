@@ -99,14 +99,25 @@ def take_settings_from(
 ) -> TakeSettings:
     """How points are taken, for whoever needs no more of the policy than that."""
     home = _hermes_home(context, home, layout)
-    return _take_settings(with_hermes(settings, home) if home else settings)
+    return _guarded(_take_settings(with_hermes(settings, home) if home else settings), context)
 
 
 def policy_from(
     settings: Settings, context: UserContext, home: str = "", layout: str = ""
 ) -> CheckpointPolicy:
     """What holds: ours, and where ours is silent what the Hermes home's own file says."""
-    return checkpoint_policy(settings, _hermes_home(context, home, layout))
+    return guarded(checkpoint_policy(settings, _hermes_home(context, home, layout)), context)
+
+
+def guarded(policy: CheckpointPolicy, context: UserContext) -> CheckpointPolicy:
+    """The same, and no agent's home or secret comes into the checkpoint store."""
+    return replace(policy, take=_guarded(policy.take, context))
+
+
+def _guarded(take: TakeSettings, context: UserContext) -> TakeSettings:
+    from safekept.actions.projects.guarding import HomeGuard
+
+    return replace(take, guard=HomeGuard(context))
 
 
 def _hermes_home(context: UserContext, home: str, layout: str) -> str:

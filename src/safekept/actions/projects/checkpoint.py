@@ -19,7 +19,8 @@ from safekept.core.next_step import NextStep
 from ..base.context import UserContext
 from ..base.operations.projects import CheckpointFacts
 from ..base.record import record, recording
-from .project import NoSuchDirectory, checkpoint_directory, forbidden_roots
+from .guarding import forbidden_roots
+from .project import NoSuchDirectory, checkpoint_directory
 
 
 class NotAProject(SafekeptError):
@@ -119,7 +120,8 @@ def project_around(context: UserContext, directory: str, *, named: bool = False)
 
 def _refused(place: str) -> NotAProject:
     return NotAProject(
-        f"`{place}` is not a project: a home, a shared or a system directory holds too much that is not one",
+        f"`{place}` is never taken whole: it is your home, holds an agent's home or safekept's stores, "
+        "or is a shared or system directory",
         kept="Nothing was changed",
         next_steps=(NextStep("checkpoint", ("DIR",), before="Name a project's directory below it:"),),
         directory=place,

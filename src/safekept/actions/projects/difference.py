@@ -1,26 +1,24 @@
-"""What changed since a point, as text; and the project as it is now, which it is compared with."""
+"""What changed since a point, as text. The project is looked at as it is now, and nothing of that is kept."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, FileState
+from safekept.checkpoints.checkpoint import Checkpoint, FileState
 from safekept.checkpoints.points import (
     ReconstructedState,
-    borrowed,
     find_checkpoint,
     find_files,
     reconstruct_all,
     substance,
     text_difference,
 )
-from safekept.checkpoints.store import Store, StoreUnusable
-from safekept.checkpoints.take import TakeSettings, take
+from safekept.checkpoints.rollback import as_it_is
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
-from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
 
 from .home_points.point import HomePoint
@@ -50,43 +48,6 @@ class PointDifference:
         }
 
 
-@contextlib.contextmanager
-def project_now(
-    store: Store, project: str, settings: TakeSettings | None, listener: Listener = silent
-) -> Iterator[tuple[Store, Checkpoint | None]]:
-    """Where to read, and a full point of the project as it is: the last one, or a new one if it changed.
-
-    A store that cannot be written is read through one that is thrown away. The point is None where it
-    cannot be had at all; numbers then count from the last point that is known.
-    """
-    with contextlib.ExitStack() as stack:
-        reading, live = store, None
-        try:
-            live = _live_point(store, project, settings, listener)
-        except (StoreUnusable, OSError):
-            with contextlib.suppress(SafekeptError, OSError):
-                reading = stack.enter_context(borrowed(store, project))
-                live = _live_point(reading, project, settings, silent)
-        except SafekeptError:
-            pass
-        yield reading, live
-
-
-def _live_point(
-    store: Store, project: str, settings: TakeSettings | None, listener: Listener
-) -> Checkpoint | None:
-    taken = take(
-        store,
-        project,
-        kind="undo",
-        reason=LOOKED_AT,
-        settings=settings or TakeSettings(),
-        listener=listener,
-    )
-    found = taken.latest
-    return found if found is not None and found.full else None
-
-
 def pairs_of(store: Store, older: ReconstructedState, newer: ReconstructedState) -> list[Pair]:
     """Files that differ in kind, mode or bytes between two states, by name."""
     found = {path: (one, two) for path, one, two in store.difference(older.base, newer.base)}
@@ -110,13 +71,12 @@ def project_difference(
     *,
     directory: str = "",
     settings: TakeSettings | None = None,
-    listener: Listener = silent,
 ) -> PointDifference:
     """What changed in a project since a checkpoint, as text; names of files are meant from `directory`."""
     if not os.path.lexists(project):  # gone whole: everything changed
         point = find_checkpoint(store, project, target, None)
         return _told(store, point, pairs_to_nothing(store, project, point, files, directory))
-    with project_now(store, project, settings, listener) as (reading, live):
+    with as_it_is(store, project, settings) as (reading, live):
         if live is None:
             raise ProjectUnreadable(
                 f"`{project}` cannot be read as it is now, so there is nothing to compare with",

@@ -153,17 +153,21 @@ class Points:
 
     def need_project(self) -> str:
         """The project with checkpoints that the directory means. Raises NoCheckpointsHere."""
-        return self.project or need_project(self._store, self.directory, self.context)
+        return self.project or need_project(self._looked, self.directory, self.context)
 
     @property
     def project(self) -> str:
         """The project with checkpoints that the directory means; empty where there is none."""
-        if self._opened is None and not os.path.isdir(checkpoint_directory(self.context)):
-            return ""  # no store is made only to look
-        return find_project(self._store, self.directory, self.context) or ""
+        return find_project(self._looked, self.directory, self.context) or ""
 
     def _has_checkpoint(self, project: str, word: str) -> bool:
         return any(point.id.startswith(word.lower()) for point in self._store.checkpoints(project))
+
+    @property
+    def _looked(self) -> Store | None:
+        """The store where there is one: none is made only to look."""
+        there = self._opened is not None or os.path.isdir(checkpoint_directory(self.context))
+        return self._store if there else None
 
     @property
     def _store(self) -> Store:
@@ -179,11 +183,11 @@ class Points:
 
         from .timeline import timeline, with_home_points
 
-        if project := find_project(self._store, self.directory, self.context):
+        if project := self.project:
             with contextlib.suppress(SafekeptError):
                 recover(self._store, project, settings=self._settings, listener=self._listener)
         found = timeline(
-            self._store,
+            self._looked,
             self.directory,
             self.context,
             settings=self._settings,
@@ -198,7 +202,7 @@ class Points:
         """The points of all projects and homes in one list."""
         from .timeline import every_point
 
-        return every_point(self._store, self.context, session=session, turn=turn, every=every)
+        return every_point(self._looked, self.context, session=session, turn=turn, every=every)
 
     def diff(self, target: Target, files: Sequence[str] = ()) -> PointDifference:
         """What changed since a point, as text."""
@@ -215,7 +219,6 @@ class Points:
             files,
             directory=self.directory,
             settings=self._settings,
-            listener=self._listener,
         )
 
     # ── going back ─────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
-from ..base.own_places import known_homes
+from .guarding import forbidden_roots
 
 _SHOWN = 5
 
@@ -46,14 +46,10 @@ def checkpoint_directory(context: UserContext) -> str:
     return os.path.join(context.places.data_directory, "checkpoints")
 
 
-def forbidden_roots(context: UserContext) -> tuple[str, ...]:
-    """Directories that are never a project: this user's home, agents' homes, our own data."""
-    found = [context.places.user_home, context.places.data_directory, *known_homes(context)]
-    return tuple(dict.fromkeys(os.path.realpath(place) for place in found if place))
-
-
-def find_project(store: Store, directory: str, context: UserContext) -> str | None:
+def find_project(store: Store | None, directory: str, context: UserContext) -> str | None:
     """The project with checkpoints that a directory means, if there is one."""
+    if store is None:
+        return None
     place = os.path.realpath(directory)
     known = set(store.projects())
     if place in known:
@@ -62,8 +58,10 @@ def find_project(store: Store, directory: str, context: UserContext) -> str | No
     return root.path if root is not None and root.path in known else None
 
 
-def near(store: Store, directory: str) -> Near:
+def near(store: Store | None, directory: str) -> Near:
     """The projects with checkpoints below and above a directory."""
+    if store is None:
+        return Near((), ())
     place = os.path.realpath(directory)
     known = sorted(store.projects())
     below = [project for project in known if project.startswith(place.rstrip("/") + "/")]
@@ -71,7 +69,7 @@ def near(store: Store, directory: str) -> Near:
     return Near(tuple(below), tuple(reversed(above)))
 
 
-def need_project(store: Store, directory: str, context: UserContext) -> str:
+def need_project(store: Store | None, directory: str, context: UserContext) -> str:
     """The same as `find_project`; an error that names what is near where there is none."""
     found = find_project(store, directory, context)
     if found is not None:

@@ -20,11 +20,12 @@ from safekept.checkpoints.points import (
     reconstruct_all,
     vanished,
 )
+from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.take import DEFAULTS, TakeSettings, take
 from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
-from .difference import pairs_of, pairs_to_nothing, project_now
+from .difference import pairs_of, pairs_to_nothing
 from .rollback import checkpoint_store
 from .timeline import PointRow, timeline
 
@@ -78,7 +79,7 @@ def account_of_run(
             changes = count_pairs(store, pairs)
             lost = list(store.skipped(first))
         else:
-            with project_now(store, project, settings, listener) as (reading, live):
+            with as_it_is(store, project, settings) as (reading, live):
                 if live is None:
                     return RunAccount(project, first, tuple(rows), None, (), missing, gone)
                 known = reconstruct_all(reading, reading.checkpoints(project), live)

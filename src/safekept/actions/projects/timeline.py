@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from safekept.checkpoints.checkpoint import Checkpoint, CheckpointDamaged
 from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
+from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
-from .difference import pairs_of, project_now
+from .difference import pairs_of
 from .home_points.point import HomePoint
 from .project import Near, find_project, near
 
@@ -97,7 +98,7 @@ class EveryPoint:
 
 
 def timeline(
-    store: Store,
+    store: Store | None,
     directory: str,
     context: UserContext,
     *,
@@ -110,9 +111,9 @@ def timeline(
 ) -> Timeline:
     """What can be gone back to from here. `every` shows marks and undo points too."""
     project = find_project(store, directory, context)
-    if project is None:
+    if store is None or project is None:
         return Timeline(directory, None, near=near(store, directory))
-    with project_now(store, project, settings, listener) as (reading, live):
+    with as_it_is(store, project, settings) as (reading, live):
         points = reading.checkpoints(project)
         damaged: list[Checkpoint] = []
         found = numbered(reading, points, live, damaged=damaged)
@@ -121,7 +122,8 @@ def timeline(
         chosen = [
             point
             for point in points
-            if (not session or point.session == session)
+            if (live is None or point.id != live.id)  # which nobody keeps
+            and (not session or point.session == session)
             and (not turn or point.turn == turn)
             and (every or point.id in numbers or point.id in bad)
         ]
@@ -135,15 +137,15 @@ def timeline(
 
 
 def every_point(
-    store: Store, context: UserContext, *, session: str = "", turn: str = "", every: bool = False
+    store: Store | None, context: UserContext, *, session: str = "", turn: str = "", every: bool = False
 ) -> EveryPoint:
     """The points of all projects and homes in one list, newest first."""
     from .home_points.timeline import home_points
 
     found: list[Checkpoint | HomePoint] = [
         point
-        for project in store.projects()
-        for point in store.checkpoints(project)
+        for project in (store.projects() if store is not None else ())
+        for point in (store.checkpoints(project) if store is not None else ())
         if (not session or point.session == session)
         and (not turn or point.turn == turn)
         and (every or point.numbered)

@@ -1,7 +1,7 @@
-"""A look at a project through a store that cannot be written: read-only, full, or somebody else's.
+"""A look at a project that keeps nothing: lists and differences store no byte, wherever they are asked for.
 
-What is there is borrowed by links into a place that is thrown away; what a look adds goes there. So a list
-and a difference can be shown where nothing can be kept.
+What is there is borrowed by links into a place that is thrown away; what a look adds goes there. So they can
+also be shown where the store is read-only, full, or somebody else's.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from collections.abc import Iterator
 from safekept.core.events import silent
 
 from ..project import project_id
-from ..store.repository import IDENTITY
+from ..store.damage import NAME as DAMAGE
+from ..store.repository import DIRECTORIES, IDENTITY
 from ..store.store import Store
 
-_RECORDS = ("project", "ledger", "rollback.jsonl")
+#: What is known of a project; with its cache a look costs a walk, and no file is read that is as it was.
+_RECORDS = ("project", "ledger", "rollback.jsonl", "cache", "packs", "named")
+#: What makes the place a repository; of its own they would be made durable, which takes longer than a look.
+_REPOSITORY = ("HEAD", "config", "info/attributes", IDENTITY)
 
 
 @contextlib.contextmanager
@@ -34,9 +38,15 @@ def borrowed(store: Store, project: str) -> Iterator[Store]:
 
 
 def _borrow(store: Store, project: str, place: str) -> None:
-    objects = os.path.join(place, "store", "objects")
-    os.makedirs(os.path.join(objects, "pack"))
-    os.makedirs(os.path.join(place, "store", os.path.dirname(IDENTITY)))
+    own = os.path.join(place, "store")
+    objects = os.path.join(own, "objects")
+    for name in DIRECTORIES:
+        os.makedirs(os.path.join(own, name))
+    for name in _REPOSITORY:
+        with contextlib.suppress(OSError):
+            shutil.copyfile(os.path.join(store.repository, name), os.path.join(own, name))
+    with contextlib.suppress(OSError):
+        shutil.copyfile(os.path.join(store.directory, DAMAGE), os.path.join(place, DAMAGE))
     real = os.path.join(store.repository, "objects")
     for name in os.listdir(real):
         if len(name) == 2:
@@ -45,7 +55,7 @@ def _borrow(store: Store, project: str, place: str) -> None:
         if name.startswith("pack-"):
             os.symlink(os.path.join(real, "pack", name), os.path.join(objects, "pack", name))
     identity = project_id(project)
-    refs = os.path.join(place, "store", "refs", "safekept", identity)
+    refs = os.path.join(own, "refs", "safekept", identity)
     os.makedirs(refs)
     for name, commit in store.refs.of(identity).items():
         with open(os.path.join(refs, name), "w", encoding="ascii") as file:

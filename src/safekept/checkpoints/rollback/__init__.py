@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .planning import unmake
     from .recovery import rollback_lock
     from .rollback import RollbackPlan, RolledBack, plan_rollback, plan_undo, recover, roll_back
+    from .undo_point import as_it_is
     from .unpacking import size_of, unpack
 
 __getattr__ = doors(
@@ -16,6 +17,7 @@ __getattr__ = doors(
         "planning": "unmake",
         "recovery": "rollback_lock",
         "rollback": "RollbackPlan RolledBack plan_rollback plan_undo recover roll_back",
+        "undo_point": "as_it_is",
         "unpacking": "size_of unpack",
     },
 )

@@ -7,13 +7,16 @@ rules say; secrets and files over the limit excepted, which stay as they are.
 
 from __future__ import annotations
 
+import contextlib
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState
+from ..points.readonly_view import borrowed
 from ..points.reconstructed_state import LeftOut, States, every_name, reconstruct
 from ..points.rollback_plan import substance
 from ..store.repository import StoreUnusable
@@ -115,8 +118,15 @@ class UndoPoint:
         """The project as it is, kept. Raises UndoPointFailed: without one there is no rollback."""
         points = self.store.checkpoints(self.project)
         # A directory that is no project, or is too large for passes: only named files were ever kept of it.
-        if points and not any(point.full for point in points):
+        guard = self._settings.guard
+        never = guard is not None and guard.never(self.project)
+        if points and (never or not any(point.full for point in points)):
             self._names = every_name(self.store, points)
+            # Passes that an earlier version made where none may be: what they hold can still be gone back to.
+            passes = [point for point in points if point.full]
+            held = (self.store.state(point).items() for point in passes)
+            known = {path for files in held for path, state in files if state.kind != "directory"}
+            self._names += sorted(known - set(self._names))
         try:
             return self._sound(self._take(self._names, self._names is None))
         except TooManyFiles:
@@ -158,6 +168,23 @@ class UndoPoint:
             why = "; ".join(answer.remarks) or "the project could not be read whole"
             raise no_undo_point(self.project, why)
         return undo
+
+
+@contextlib.contextmanager
+def as_it_is(
+    store: Store, project: str, settings: TakeSettings | None = None
+) -> Iterator[tuple[Store, Checkpoint | None]]:
+    """Where to read, and a point of the project as it is now, which is thrown away at the end.
+
+    Nothing of it is kept. The point is None where it cannot be had; numbers then count from the last known.
+    """
+    settings = replace(settings or TakeSettings(), durable=False)
+    with contextlib.ExitStack() as stack:
+        reading, live = store, None
+        with contextlib.suppress(SafekeptError, OSError):
+            reading = stack.enter_context(borrowed(store, project))
+            live = UndoPoint(reading, project, settings, looking=True).take()
+        yield reading, live
 
 
 def unheld(

@@ -11,7 +11,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from safekept.core.entries import EntryLost
@@ -72,8 +72,15 @@ def held_here() -> set[tuple[int, int]]:
 class Reader:
     """Puts files into a pack. `scratch` is a directory of ours for copies of live databases."""
 
-    def __init__(self, writer: PackWriter, scratch: str, listener: Listener) -> None:
+    def __init__(
+        self,
+        writer: PackWriter,
+        scratch: str,
+        listener: Listener,
+        twin: Callable[[os.stat_result], bool] | None = None,
+    ) -> None:
         self._writer, self._scratch, self._listener = writer, scratch, listener
+        self._twin = twin  # whether a file with several names is a secret by another one
         self._held: set[tuple[int, int]] | None = None
         self._held_inodes: set[int] = set()
 
@@ -117,6 +124,8 @@ class Reader:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable("special", "is not a regular file")
+            if status.st_nlink > 1 and self._twin is not None and self._twin(status):
+                raise Unreadable("secret", "is a secret of an agent's home by another name")
             if limit and status.st_size > limit:
                 raise Unreadable("oversize", "grew beyond the limit")
             if status.st_size > WHOLE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from safekept.core.files import TEMPORARY_PREFIX
@@ -23,11 +23,18 @@ FILES = (
     "*.pyc *.pyo .coverage *.so *.dylib *.dll *.o *.a *.jar *.class *.exe *.obj *.mp4 *.mov *.mkv *.webm "
     "*.zip *.tar *.tar.gz *.tgz *.7z *.rar *.iso .DS_Store Thumbs.db *.log"
 ).split()
-SECRET_DIRECTORIES = (".ssh", ".gnupg", ".aws", ".secrets")
+SECRET_DIRECTORIES = (".ssh", ".gnupg", ".aws", ".secrets", "mcp-tokens", "browser_auth")
 SECRET_FILES = (
     ".env .env.* *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk id_rsa id_dsa id_ecdsa id_ed25519 "
-    ".netrc _netrc .pgpass .pypirc .htpasswd .git-credentials credentials credentials.json"
+    ".netrc _netrc .pgpass .pypirc .htpasswd .git-credentials credentials credentials.json "
+    # What agents keep in their homes: also where a copy of one lies in a project.
+    ".credentials.json oauth_creds.json gemini-credentials.json mcp-oauth-tokens.json .anthropic_oauth.json "
+    "google_token.json google_oauth.json google_oauth_pending.json google_client_secret.json "
+    "slack_tokens.json nous_auth.json auth-profiles.json"
 ).split()
+#: A secret in an agent's home and often something else elsewhere: what lies beside it tells.
+AMBIGUOUS = b"auth.json"
+BESIDE = (b"state.db", b"SOUL.md", b"session_index.jsonl", b"installation_id", b"history.jsonl")
 #: Templates that carry the name of a secret and none of it.
 NO_SECRETS = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults")
 
@@ -41,8 +48,14 @@ class Rules:
     only against directories, any other against the name at any depth. `!pattern` takes something back.
     """
 
-    def __init__(self, excluded: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        excluded: tuple[str, ...] = (),
+        root: bytes = b"",
+        secret: Callable[[str], bool] | None = None,
+    ) -> None:
         self.excluded = excluded
+        self._root, self._secret_of_home = root, secret
         back = [pattern[1:] for pattern in excluded if pattern.startswith("!")]
         more = [pattern for pattern in excluded if pattern and not pattern.startswith("!")]
         taken_back = {pattern.rstrip("/") for pattern in back}
@@ -69,7 +82,7 @@ class Rules:
                 return "secret"
             if self._directories.match(name):
                 return "excluded"
-        elif self._secret_files.match(name) and name not in self._no_secrets:
+        elif self._secret_name(directory, name):
             return "secret"
         elif self._files.match(name):
             return "excluded"
@@ -82,11 +95,22 @@ class Rules:
         *above, name = path.split(b"/")
         if any(self._secret_directories.match(part) for part in above):
             return True
-        return self._secret_files.match(name) is not None and name not in self._no_secrets
+        return self._secret_name(b"/".join(above), name)
+
+    def _secret_name(self, directory: bytes, name: bytes) -> bool:
+        if self._secret_files.match(name) and name not in self._no_secrets:
+            return True
+        if not self._root:
+            return False
+        place = os.path.join(self._root, directory)
+        if self._secret_of_home is not None and self._secret_of_home(os.fsdecode(os.path.join(place, name))):
+            return True
+        return name == AMBIGUOUS and any(os.path.lexists(os.path.join(place, one)) for one in BESIDE)
 
     def fingerprint(self) -> bytes:
         """Changes when any decision may have changed."""
-        return repr((DIRECTORIES, FILES, SECRET_FILES, SECRET_DIRECTORIES, self.excluded)).encode()
+        homes = self._secret_of_home is not None
+        return repr((DIRECTORIES, FILES, SECRET_FILES, SECRET_DIRECTORIES, self.excluded, homes)).encode()
 
 
 def _union(patterns: Iterable[str]) -> re.Pattern[bytes]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.files import durable_write
 
-_NAME = "damage.json"
+NAME = "damage.json"
 _CHUNK = 1 << 20
 
 
@@ -34,7 +34,7 @@ class Damage:
 def read_damage(directory: str) -> Damage:
     """What was noted for the store under `directory`."""
     try:
-        with open(os.path.join(directory, _NAME), "rb") as file:
+        with open(os.path.join(directory, NAME), "rb") as file:
             fields = json.load(file)
         packs = {str(name): float(when) for name, when in fields["packs"].items()}
         return Damage(str(fields["mark"]), packs, str(fields.get("what", "")), float(fields.get("time", 0)))
@@ -55,7 +55,7 @@ def note_damage(directory: str, packs: Collection[str], what: str) -> Damage:
     found = Damage(os.urandom(8).hex(), {**there, **dict.fromkeys(sorted(fresh), now)}, what[:500], now)
     with contextlib.suppress(OSError):
         fields = {"mark": found.mark, "packs": found.packs, "what": found.what, "time": found.time}
-        durable_write(os.path.join(directory, _NAME), json.dumps(fields).encode())
+        durable_write(os.path.join(directory, NAME), json.dumps(fields).encode())
     return found
 
 

@@ -74,7 +74,7 @@ _CONFIG = b"""\
 _ATTRIBUTES = b"* -text -ident -filter !working-tree-encoding !eol\n"
 #: A random name for the store; without it (or with another) no project's cache is believed.
 IDENTITY = "info/safekept"
-_DIRECTORIES = ("objects/pack", "objects/info", "refs/heads", "refs/safekept", "info")
+DIRECTORIES = ("objects/pack", "objects/info", "refs/heads", "refs/safekept", "info")
 
 
 class StoreUnusable(SafekeptError):
@@ -87,7 +87,7 @@ def prepare_repository(directory: str) -> list[str]:
     mended: list[str] = []
     try:
         private_directory(directory)
-        for name in _DIRECTORIES:
+        for name in DIRECTORIES:
             path = os.path.join(directory, name)
             if not os.path.isdir(path):
                 _make_directory(directory, name)

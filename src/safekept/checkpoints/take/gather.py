@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from safekept.core.events import Event, Listener
 
@@ -19,10 +19,17 @@ class Gather:
     """Fills rows from the project's files. `remarks` are worth a line, `lost` could not be read."""
 
     def __init__(
-        self, root: int, project: bytes, writer: PackWriter, scratch: str, limit: int, listener: Listener
+        self,
+        root: int,
+        project: bytes,
+        writer: PackWriter,
+        scratch: str,
+        limit: int,
+        listener: Listener,
+        twin: Callable[[os.stat_result], bool] | None = None,
     ) -> None:
         self._root, self._project, self._limit, self._listener = root, project, limit, listener
-        self._reader = Reader(writer, scratch, listener)
+        self._reader = Reader(writer, scratch, listener, twin)
         self._scratch = scratch
         self.remarks: list[str] = []
         self.lost: list[Skipped] = []

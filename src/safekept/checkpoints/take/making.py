@@ -50,7 +50,8 @@ class Making:
         self.store, self.project, self.directory, self.root = store, project, directory, root
         self.settings, self.listener = settings, listener
         self.raw = os.fsencode(project)
-        self.rules = Rules(settings.exclusions)
+        secret = settings.guard.secrets(project) if settings.guard is not None else None
+        self.rules = Rules(settings.exclusions, self.raw, secret)
         self.trust = Trust(store, project, directory, listener)
         self.skipped: list[Skipped] = []
         self.remarks: list[str] = []
@@ -178,7 +179,8 @@ class Making:
 
     def _read(self, writer: PackWriter, view: View) -> Gather:
         limit = self.settings.max_file_size
-        gather = Gather(self.root, self.raw, writer, self.directory, limit, self.listener)
+        twin = self.settings.guard.is_twin if self.settings.guard is not None else None
+        gather = Gather(self.root, self.raw, writer, self.directory, limit, self.listener, twin)
         if self.trust.packs and sum(map(len, self.pending.values())) >= _WORTH_A_LOOK:
             # Another worktree of the same project has most of it. Nothing that is found can go away
             # while we are known as writers (see `writing`), but a pack may have gone before.

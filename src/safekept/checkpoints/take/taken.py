@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
@@ -20,6 +23,22 @@ class TooManyFiles(SafekeptError):
     code = "too-many-files"
 
 
+class Guard(Protocol):
+    """Knows what must not come into a store that is not encrypted."""
+
+    def never(self, project: str) -> bool:
+        """Whether no pass over this directory may be made: only named files are taken."""
+        ...
+
+    def secrets(self, project: str) -> Callable[[str], bool] | None:
+        """What tells the secrets of an agent's home among resolved paths; None where there can be none."""
+        ...
+
+    def is_twin(self, status: os.stat_result) -> bool:
+        """Whether a file with several names is such a secret."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TakeSettings:
     """How checkpoints are taken."""
@@ -31,6 +50,7 @@ class TakeSettings:
     lock_wait: float = 20.0  # seconds that another taker of the same project is waited for
     durable: bool = True  # survives a power cut, not only the end of the process
     agent: str = ""  # whose turn it is, for `about.json`
+    guard: Guard | None = field(default=None, compare=False)  # what is never taken; None: nobody knows homes
 
 
 @dataclass(frozen=True, slots=True)

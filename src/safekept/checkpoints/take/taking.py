@@ -89,6 +89,7 @@ def take(
     """
     begun = time.monotonic()
     refuse_others(project)
+    walked = walked and not (settings.guard is not None and settings.guard.never(project))
     full = named is None if full is None else full
     root = _open(store, project, nothing=named is not None and not walked)
     try:

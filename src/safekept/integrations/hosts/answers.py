@@ -25,7 +25,7 @@ _SENTENCE = 400
 #: In one answer; the rest is in `status`.
 _SENTENCES = 3
 #: A file that is yet to be made is not missing from a point; the others have a notice of their own.
-_TOLD_OTHERWISE = frozenset({"gone", "unmarked", "out-of-reach"})
+_TOLD_OTHERWISE = frozenset({"gone", "too-much", "unmarked", "out-of-reach"})
 #: Commands that change the files they name, as far as the reason of a point shows them.
 _CHANGES = re.compile(r"(?<![\w./-])(?:rm|mv|cp|dd|tee|shred|truncate|unlink|sed -\w*i\w*)\s|>")
 

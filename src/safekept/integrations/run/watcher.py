@@ -38,7 +38,8 @@ def main() -> None:
 
 
 def _watch(request: Mapping[str, object], stop: threading.Event, told: threading.Event) -> None:
-    from safekept.actions.projects.project import checkpoint_directory, forbidden_roots
+    from safekept.actions.projects.guarding import forbidden_roots
+    from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.checkpoints import Checkpoints
     from safekept.checkpoints.store import Store
     from safekept.core.errors import SafekeptError
