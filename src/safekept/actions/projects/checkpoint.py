@@ -120,7 +120,7 @@ def project_around(context: UserContext, directory: str, *, named: bool = False)
 
 def _refused(place: str) -> NotAProject:
     return NotAProject(
-        f"`{place}` is never taken whole: it is your home, holds an agent's home or safekept's stores, "
+        f"`{place}` is not a project: it is a home, holds an agent's home or safekept's stores, "
         "or is a shared or system directory",
         kept="Nothing was changed",
         next_steps=(NextStep("checkpoint", ("DIR",), before="Name a project's directory below it:"),),
