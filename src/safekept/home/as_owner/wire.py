@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from itertools import repeat
 from typing import Any
 
 from safekept.core.entries import ZEROS, Content, DatabaseFacts, Entry, Kind, Remark
@@ -22,6 +23,10 @@ from ..layout.layout import Layout
 
 #: Asks the other side: a name and arguments in, a plain value and bytes out.
 Ask = Callable[..., tuple[Any, bytes]]
+
+
+#: A hole in one answer; whoever asks wants to hear now and then that there is progress.
+_LONGEST_HOLE = 64 << 30
 
 
 class BadWord(ValueError):
@@ -60,12 +65,13 @@ def entry_out(entry: Entry, number: int) -> list[Any]:
         status_out(entry.status),
         [status_out(one) for one in entry.beside],
         entry.known is not None,
+        entry.holes,
     ]
 
 
 def entry_in(said: Any, ask: Ask, session: int) -> Entry:
-    number, path, kind, mode, mtime_ns, size, target, digest, database, left_out, status, beside, known = said
-    number, path = int(number), str(path)
+    number, path, kind, mode, mtime_ns, size, target, digest, database, left_out, status, beside, *more = said
+    number, path, (known, holes) = int(number), str(path), more
     _check_name(path)
     return Entry(
         path,
@@ -81,6 +87,7 @@ def entry_in(said: Any, ask: Ask, session: int) -> Entry:
         tuple(status_in(one) for one in beside),
         int(left_out),
         (lambda facts: bool(ask("known", session, number, facts_out(facts))[0])) if known else None,
+        holes=min(max(int(holes), 0), max(int(size), 0)),
     )
 
 
@@ -123,11 +130,10 @@ class RemoteContent(Content):
         left, zeros, piece = self.size, self._zeros, self._first
         self._first, self._zeros = b"", 0
         while True:
-            if zeros:
-                piece = ZEROS if zeros == len(ZEROS) else bytes(min(zeros, len(ZEROS)))
-            left -= len(piece)
-            if left < 0:
-                raise BadWord("more bytes than were announced")
+            left -= zeros + len(piece)
+            if left < 0 or zeros < 0 or zeros % len(ZEROS):
+                raise BadWord("other bytes than were announced")
+            yield from repeat(ZEROS, zeros // len(ZEROS))
             if piece:
                 yield piece
             if self._ended:
@@ -162,25 +168,29 @@ class Contents:
         self._open[number] = (content, content.chunks())
         said, piece = self.read(number)
         size, mtime_ns = content.size, content.mtime_ns
-        if not said["ended"] and max(len(piece), said["zeros"]) >= size:
+        if not said["ended"] and len(piece) + said["zeros"] >= size:
             # Most files are one piece: that it was the last one need not be asked for.
             said = {**self.read(number)[0], "zeros": said["zeros"]}
         return {**said, "content": number, "size": size, "mtime_ns": mtime_ns}, piece
 
     def read(self, number: int) -> tuple[dict[str, Any], bytes]:
+        """A hole, told by its length, and the piece after it: a terabyte of nothing is a few questions."""
         content, chunks = self._open[number]
+        zeros = 0
         try:
             piece = next(chunks, None)
+            while piece is ZEROS:
+                zeros += len(ZEROS)
+                piece = next(chunks, None) if zeros < _LONGEST_HOLE else b""
         except BaseException:
             self.close(number)
             raise
-        zeros = len(piece) if piece is ZEROS else 0
         said: dict[str, Any] = {"ended": piece is None, "zeros": zeros, "remarks": []}
         if piece is None:
             said["remarks"] = [remark.as_dict() for remark in content.remarks]
             self.close(number)
         said["database"] = facts_out(content.database)
-        return said, b"" if piece is None or zeros else bytes(piece)
+        return said, b"" if piece is None else bytes(piece)
 
     def close(self, number: int) -> tuple[None, bytes]:
         if (found := self._open.pop(number, None)) is not None:

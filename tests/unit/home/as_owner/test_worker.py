@@ -1,5 +1,6 @@
 """The child that is the owner: what it has, what it gives, and what root believes of it."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -9,7 +10,17 @@ import pytest
 
 from conftest import CHECKOUT
 from homes import differences, make_hermes_home, tree_facts
-from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
+from safekept.core.entries import (
+    ZEROS,
+    BytesContent,
+    Content,
+    Entry,
+    EntryList,
+    EntryLost,
+    Kind,
+    Outcome,
+    Remark,
+)
 from safekept.core.next_step import NextStep
 from safekept.core.owner import Line, OwnerChildFailed
 from safekept.core.owner.child import OwnerNotPermitted, raised_from, said_of
@@ -191,6 +202,58 @@ def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told)
     assert os.listdir(home + ".safekept/landings") == []
     again, _ = child_of(home)
     assert again.do("is_directory", home) is True
+
+
+def test_a_terabyte_of_holes_is_a_few_questions_both_ways(home, nobodys, monkeypatch):  # noqa: F811
+    """One question for each megabyte of nothing would take minutes, for a backup and for a restore."""
+    size, path = 1 << 40, os.path.join(home, "memories", "huge.bin")
+    with open(path, "wb") as file:
+        file.write(b"first")
+        file.seek(size // 2)
+        file.write(b"middle")
+        file.truncate(size)
+    os.chown(path, NOBODY, NOBODY)
+    asked = []
+    receive = Line._answer
+    send = Line.ask
+    monkeypatch.setattr(
+        Line,
+        "ask",
+        lambda line, name, *rest, **more: (asked.append(name), send(line, name, *rest, **more))[1],
+    )
+    monkeypatch.setattr(Line, "_answer", lambda line, head: (asked.append(head[0]), receive(line, head))[1])
+    options = CaptureOptions(scratch="/tmp", isolated=False)
+    source = scan(home, LAYOUT, Selection(), capture=options, user_home=os.path.dirname(home))
+    found = next(entry for entry in source if entry.path == "memories/huge.bin")
+    into = os.path.join(nobodys, "into")
+    os.mkdir(into)
+    os.chown(into, NOBODY, NOBODY)
+    with found.open() as content:
+        total, solid = 0, b""
+        for chunk in content.chunks():
+            total += len(chunk)
+            solid += b"" if chunk is ZEROS else chunk
+        assert total == size and solid.strip(b"\0").startswith(b"first") and b"middle" in solid
+
+    class Stored(Content):
+        """As a vault gives it."""
+
+        def __init__(self):
+            super().__init__()
+            self.size = size
+
+        def chunks(self):
+            yield from itertools.repeat(ZEROS, size // len(ZEROS))
+
+        def close(self):
+            pass
+
+    entry = Entry("memories/huge.bin", Kind.FILE, 0o600, 0, size, open=Stored, holes=size)
+    stored = EntryList([entry])
+    land(stored, plan_landing(stored, Targets(home=into), LAYOUT), operation="x1")
+    facts = os.stat(os.path.join(into, "memories", "huge.bin"))
+    assert (facts.st_size, facts.st_uid) == (size, NOBODY) and facts.st_blocks * 512 < 50 << 20
+    assert asked.count("read") < 100, len(asked)
 
 
 LOADED = """
