@@ -69,9 +69,14 @@ def stored_names(run, home):
     return shown.out
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_pipe_in_a_home_stops_neither_snapshot_nor_backup_nor_status(name, home, run, tmp_path):
-    replace_by_pipe(home, name)
+@pytest.mark.parametrize(
+    "names",
+    [READ, *(pytest.param([name], marks=pytest.mark.soak("hostile")) for name in READ)],
+    ids=["everywhere", *READ],
+)
+def test_a_pipe_in_a_home_stops_neither_snapshot_nor_backup_nor_status(names, home, run, tmp_path):
+    for name in names:
+        replace_by_pipe(home, name)
     taken = run("snapshot", "--home", home, "--json")
     assert taken.code in (0, 3), taken
     archive = str(tmp_path / "a.zip")
@@ -267,7 +272,14 @@ DOCUMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+#: Run every time; the others are relatives of theirs.
+ALWAYS = {"merged laughs", "deep", "long", "not text"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.soak("hostile")) for name in DOCUMENTS],
+)
 def test_no_document_in_a_home_costs_minutes_or_memory(name, home, run, tmp_path):
     for where in ("config.yaml", "profiles/coder/config.yaml", "cron/jobs.json", "memories/MEMORY.md"):
         os.makedirs(os.path.dirname(os.path.join(home, where)), exist_ok=True)
