@@ -160,7 +160,7 @@ STALE = {
     "no-home": (
         changed(exists=False, last=None),
         "no Hermes home at /h/.hermes, and nothing is kept",
-        "Name the home: `safekept status --home PATH`",
+        "If it is elsewhere, name it: `safekept snapshot --home PATH`",
     ),
 }
 

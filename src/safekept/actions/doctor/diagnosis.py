@@ -13,6 +13,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import STALE, Finding, exit_code
 from safekept.core.next_step import PROGRAM, spelled
 
+from ..alarms.declined import declined
 from ..base.context import UserContext
 from ..status.findings.doctor_memory import remember
 from ..status.status import Status, look
@@ -98,6 +99,8 @@ def examine(
         except (SafekeptError, OSError) as error:
             case.remarks.append(f"{name} could not be looked at: {error}")
     remember(context, own, now)
+    left = declined(context)
+    findings = [one for one in findings if not one.declinable or one.declinable not in left]
     findings.sort(key=lambda one: one.rank)
     remarks = tuple(dict.fromkeys(case.remarks))
     return Diagnosis(tuple(findings), status, remarks, time.monotonic() - began)

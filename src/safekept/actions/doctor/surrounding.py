@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shlex
 import shutil
@@ -43,6 +44,8 @@ def look_at_clock(case: Case) -> Iterator[Finding]:
     if len(future) > 3:
         evidence.append(f"and {len(future) - 3:,} more snapshots")
     evidence += _journal_times(case)
+    key = f"clock:{hashlib.sha256(''.join(evidence).encode()).hexdigest()[:8]}"
+    over = NextStep("status", ("--acknowledge", key), before="Once it is right, say so:")
     counted = [one for one in case.status.verdict.reasons if one.code == "clock"]
     if evidence or counted:
         yield Finding(
@@ -52,8 +55,9 @@ def look_at_clock(case: Case) -> Iterator[Finding]:
             (*evidence, f"it says {moment(case.now)} now"),
             (
                 "Set the clock, or let it be set: `timedatectl set-ntp true`",
-                *(step for one in counted for step in one.fix),
+                *([step for one in counted for step in one.fix] or [over]),
             ),
+            declinable="" if counted else key,
         )
 
 
@@ -119,8 +123,8 @@ def _unpruned(case: Case) -> Iterator[Finding]:
                 f"{len(old):,} forgotten snapshots wait to be deleted from the vault",
                 (f"the first was forgotten at {moment(min(old) / 1e9)}",),
                 (
-                    NextStep("vault prune", ("--dry-run",), before="See what that would free:"),
-                    NextStep("vault prune"),
+                    NextStep("vault prune", before="Delete them:"),
+                    NextStep("vault prune", ("--dry-run",), before="See first what that would free:"),
                 ),
             )
 
@@ -164,11 +168,16 @@ def look_at_journal(case: Case) -> Iterator[Finding]:
     journal = case.status.journal
     if journal.unreadable and not journal.problem:
         one = journal.unreadable == 1
+        key = f"journal-torn:{journal.unreadable}"
         count, verb = ("1 line", "is") if one else (f"{journal.unreadable:,} lines", "are")
         yield Finding(
             "journal-torn",
             NOTE,
             f"{count} of the journal cannot be read and {verb} passed over",
             (journal.path,),
-            ("Nothing has to be done; `log` and `undo` know less of what those lines told",),
+            (
+                "Nothing has to be done; `log` and `undo` know less of what those lines told",
+                NextStep("status", ("--acknowledge", key), before="Say no more of it:"),
+            ),
+            declinable=key,
         )

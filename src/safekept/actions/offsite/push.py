@@ -25,6 +25,7 @@ from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, p
 from safekept.vault.repo import Repository
 from safekept.vault.storage import RemoteStorage
 
+from ..alarms.alarms import DESTINATION, OVERDUE, end_alarms
 from ..base.context import UserContext
 from ..base.operations.stores import PushFacts
 from ..base.record import record, recording
@@ -132,6 +133,9 @@ def push(
         result.seconds = time.monotonic() - began
         work.add(_outcome(result))
         record(context, work.line(operation, "done" if result.state == DONE else "incomplete"), listener)
+    if result.state == DONE:
+        for kind in (DESTINATION, OVERDUE):
+            end_alarms(context, kind, "", f"push:{setting.name}", reason="it arrived", listener=listener)
     return result
 
 

@@ -25,7 +25,7 @@ from safekept.vault.format import Snapshot
 from safekept.vault.tags import INCOMPLETE, PARTIAL, PARTS, check_label, kind_tag, label_tag, state_tag
 from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
 
-from ..alarms.alarms import Alarm, raise_alarm
+from ..alarms.alarms import OVERDUE, Alarm, end_alarms, raise_alarm
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
@@ -132,6 +132,8 @@ def create_snapshot(
     record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
     if result.alarm is not None:
         raise_alarm(context, result.alarm, listener)
+    if result.complete and not request.partial:
+        end_alarms(context, OVERDUE, home, f"snapshot:{home}", reason="it was taken", listener=listener)
     return result
 
 

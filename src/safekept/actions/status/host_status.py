@@ -93,7 +93,10 @@ class HostStatus:
     def _step(self, one: ConnectionStatus) -> Step:
         if one.trouble == SWITCHED_OFF:
             return f"Take {one.detail} back"
-        return self.connecting(one.option)
+        step = self.connecting(one.option)
+        if one.trouble == UNREADABLE:
+            return replace(step, before=f"Mend {one.place}, then:")
+        return step
 
     def connecting(self, option: tuple[str, ...] = ()) -> NextStep:
         """The command that connects it; `option` names a project or a profile."""

@@ -105,7 +105,7 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
     elif home.last is None:
         agent = home.layout.replace("-", " ").title()
         text = f"no {agent} home at {name}, and nothing is kept"
-        fix = (NextStep("status", ("--home", "PATH"), before="Name the home:"),)
+        fix = (NextStep("snapshot", ("--home", "PATH"), before="If it is elsewhere, name it:"),)
         yield Finding("no-home", NOT_PROTECTED, text, (), fix, home=name)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.ages import moment, seconds_text
 from safekept.core.finding import NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
-from safekept.core.next_step import NextStep, read_step
+from safekept.core.next_step import NextStep, Step, read_step
+from safekept.core.objects.address import is_address
 from safekept.core.spelling import shell_word
 
 from ...alarms.alarms import LOSS, Alarm
@@ -23,6 +24,7 @@ def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
     for alarm in alarms:
         # Of a loss they are commands; of a drill they are sentences, with commands in them.
         back = tuple(read_step(f"`{step}`" if alarm.kind == LOSS else step) for step in alarm.restore)
+        back = back or _done_now(alarm)
         over = NextStep("status", ("--acknowledge", alarm.id), before="Once you have seen to it:")
         text = f"lost in {alarm.home}: {alarm.text}" if alarm.kind == LOSS and alarm.home else alarm.text
         kept = f"; snapshot {alarm.pinned[:8]} has it, pinned" if alarm.pinned else ""
@@ -30,11 +32,25 @@ def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
         yield Finding(f"alarm-{alarm.kind}", PARTLY, text, seen, (*back, over), home=alarm.home, alarm=True)
 
 
+def _done_now(alarm: Alarm) -> tuple[Step, ...]:
+    """What a schedule could not do in time, done by hand: that ends the alarm."""
+    kind, _, subject = alarm.about.partition(":")
+    if kind == "push" and subject:
+        return (NextStep("push", (subject,), before="Do it now:"),)
+    if kind == "snapshot" and subject:
+        return (NextStep("snapshot", ("--home", subject), before="Do it now:"),)
+    return ()
+
+
 def of_journal(problem: str, path: str) -> Iterator[Finding]:
     """Alarms are lines of the journal: where it cannot be read, nobody can say that there are none."""
     if problem:
         text = f"the journal cannot be read ({problem}): whether anything was lost is not known"
-        fix = (f"Look at it: `ls -l {shell_word(path)}`",)
+        aside = f"mv {shell_word(path)} {shell_word(path + '.unreadable')}"
+        fix = (
+            "See that it is a file of yours that can be read",
+            f"Or put it aside; a new one begins: `{aside}`",
+        )
         yield Finding("journal-unreadable", PARTLY, text, (path,), fix)
 
 
@@ -59,12 +75,23 @@ def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterato
     if vault.damaged:
         count = len(vault.damaged)
         text = f"{count:,} snapshot {'file' if count == 1 else 'files'} in the vault cannot be read"
-        yield Finding("vault-damaged", PARTLY, text, (), (NextStep("vault check"),), alarm=True)
+        seen = tuple(f"{name[:8]}: {reason}" for name, reason in vault.damaged.items())
+        yield Finding("vault-damaged", PARTLY, text, seen[:3], tuple(_put_aside(vault)), alarm=True)
     elif vault.check is not None and not vault.check.sound:
         text = "the last check found damage in the vault"
         yield Finding("vault-damaged", PARTLY, text, (), (NextStep("vault repair"),), alarm=True)
     if vault.state in (OPEN, UNOPENED):
         yield from _of_key(vault, bool(copies) or vault.off_host)
+
+
+def _put_aside(vault: VaultStatus) -> Iterator[Step]:
+    """A file that says which snapshot it is cannot be made again; everybody else is well without it."""
+    yield "If another copy of the vault exists, bring the file back from there"
+    if not is_address(vault.place):
+        for name in vault.damaged:
+            old, new = os.path.join(vault.place, "snapshots", name), f"{vault.place}.damaged-{name[:8]}"
+            yield f"Else put it aside, and the others are well: `mv {shell_word(old)} {shell_word(new)}`"
+    yield NextStep("vault check", before="See what it touches:")
 
 
 def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:

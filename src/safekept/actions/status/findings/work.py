@@ -6,6 +6,7 @@ And homes of agents that are used here and were never kept, and what the doctor 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from safekept.checkpoints.project import LIVE
 from safekept.core.ages import moment, seconds_text
@@ -24,8 +25,10 @@ MISSED = 3 * _HOUR
 UNKEPT_DAYS = 7
 
 
-def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: float) -> Iterator[Finding]:
-    install = NextStep("schedule install", before="Have it done every day:")
+def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: float) -> Iterator[Finding]:
+    # One that is not where homes of its agent are has to be named.
+    here = sorted((one for one in homes if one.exists), key=lambda one: not one.default)
+    install = NextStep("schedule install", here[0].named if here else (), "Have it done every day:")
     if not schedule.installed and not schedule.looked:
         if any(home.last is not None for home in homes):
             seen = ("no schedule is installed",)
@@ -39,7 +42,7 @@ def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: floa
             )
         return
     if schedule.trouble:
-        again = NextStep("schedule install", before="Install it again:")
+        again = replace(install, before="Install it again:")
         yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
     elif schedule.missed > MISSED:
         hourly = "the host is asked to look in every hour"
@@ -57,8 +60,8 @@ def of_schedule(schedule: ScheduleStatus, homes: Iterable[HomeStatus], now: floa
         how = "failed" if schedule.state == "failed" else "was cut off"
         seen = (f"it began at {moment(schedule.last)}",)
         fix = (
-            NextStep("log", before="See what failed:"),
             NextStep("schedule run", before="Run what is due now:"),
+            NextStep("log", before="See what failed:"),
         )
         yield Finding("schedule-failed", NOTE, f"the last run of the schedule {how}", seen, fix)
 
@@ -112,7 +115,7 @@ def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
 
 
 def of_projects(projects: KeptProjects) -> Iterator[Finding]:
-    status = (NextStep("checkpoint status"),)
+    status = NextStep("checkpoint status", before="See how the store is:")
     for one in projects.projects:
         if one.cut_off and one.presence == LIVE:
             yield Finding(
@@ -126,9 +129,11 @@ def of_projects(projects: KeptProjects) -> Iterator[Finding]:
             )
     for one in projects.failing:
         text = f"checkpoints of {one.project} fail: {one.failure}"
-        yield Finding("checkpoints-fail", PARTLY, text, (), status)
+        again = NextStep("checkpoint", (one.project,), before="Try it again:")
+        yield Finding("checkpoints-fail", PARTLY, text, (), (again, status))
     for problem in projects.problems:
-        yield Finding("checkpoint-store", PARTLY, problem, (), status)
+        again = NextStep("checkpoint prune", before="Let it be tidied again:")
+        yield Finding("checkpoint-store", PARTLY, problem, (), (again, status))
 
 
 def of_unkept_homes(unkept: Sequence[tuple[str, str]], used: Iterable[str]) -> Iterator[Finding]:

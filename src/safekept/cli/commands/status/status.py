@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 #: What a person may mean to leave as it is, beside alarms; the doctor prints the whole name.
 DECLINABLE = frozenset(
-    {"no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"}
+    {
+        *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
+        *("clock", "journal-torn"),
+    }
 )
 #: What `--acknowledge` means without an id.
 _ALL = "all"
