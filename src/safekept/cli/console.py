@@ -280,10 +280,27 @@ class Progress:
         seconds = time.monotonic() - self._since[event.phase]
         if event.phase in _OVER_A_NETWORK and event.done and seconds > 1:
             amount += f", {size_text(event.done / seconds)}/s"
+        amount += left_text(event.done, event.total, seconds)
         self._update(self._tasks[event.phase], completed=event.done, total=event.total or None, amount=amount)
 
     def close(self) -> None:
         self._bars.stop()
+
+
+#: Seconds after which the pace says something; less than this is not worth a word.
+_PACE_KNOWN, _WORTH_SAYING = 2.0, 3.0
+
+
+def left_text(done: int, total: int, seconds: float) -> str:
+    """`, about 2 min left`: by the pace so far; nothing where that says nothing yet."""
+    if not 0 < done < total or seconds < _PACE_KNOWN:
+        return ""
+    left = seconds * (total - done) / done
+    if left < _WORTH_SAYING or left > 100 * 3600:
+        return ""
+    if left < 60:
+        return f", about {max(5, round(left / 5) * 5)} s left"
+    return f", about {round(left / 60)} min left" if left < 5400 else f", about {round(left / 3600)} h left"
 
 
 def error_text(error: SafekeptError, program: str = PROGRAM) -> str:

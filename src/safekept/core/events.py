@@ -8,7 +8,7 @@ path of the work, possibly from several threads at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .next_step import Step
 
@@ -26,6 +26,21 @@ class Event:
 
 
 Listener = Callable[[Event], None]
+
+
+def expecting(listener: Listener, phase: str, total: int) -> Listener:
+    """The same listener, told of a total that is only expected, where a phase does not know its own.
+
+    What comes out larger than expected goes on without a total: no promise is better than a wrong one.
+    """
+    if total <= 0:
+        return listener
+
+    def listen(event: Event) -> None:
+        unknown = event.phase == phase and not event.total and not event.text and event.unit == "bytes"
+        listener(replace(event, total=total) if unknown and event.done <= total else event)
+
+    return listen
 
 
 def silent(event: Event) -> None:

@@ -22,7 +22,7 @@ from safekept import __version__
 from safekept.archive import Seal, Written, write_archive
 from safekept.archive.reading import fingerprint
 from safekept.core.entries import Kind, Remark
-from safekept.core.events import Event, Listener, silent
+from safekept.core.events import Event, Listener, expecting, silent
 from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import new_id
 from safekept.core.sqlite import CaptureOptions
@@ -30,7 +30,7 @@ from safekept.home.scan import Scan, Selection, scan
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.stores import BackupFacts
-from ..base.record import record, recording
+from ..base.record import expected_bytes, record, recording
 from ..base.recovery import make_right
 from ..base.scope import scope_of
 from ..base.scratch import scratch
@@ -140,7 +140,8 @@ def backup(context: UserContext, request: BackupRequest, listener: Listener = si
     operation = new_id()
     work = BackupFacts(home=request.place.home)
     with recording(context, operation, work, listener):
-        result = _backup(context, request, operation, listener)
+        size = expected_bytes(context, "backup", request.place.home) if listener is not silent else 0
+        result = _backup(context, request, operation, expecting(listener, "store", size))
     written = result.written
     work = BackupFacts(
         home=request.place.home,

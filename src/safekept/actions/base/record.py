@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,21 @@ def record(context: UserContext, entry: Record, listener: Listener) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         listener(Event("journal", text=f"Note: the journal in {context.places.data_directory}: {reason}"))
+
+
+#: So many lines are looked through for the last time that the same was done.
+_LOOKED_THROUGH = 50
+
+
+def expected_bytes(context: UserContext, verb: str, home: str, partial: bool = False) -> int:
+    """How much this will read, by the last time; 0 where nothing says it."""
+    with contextlib.suppress(OSError):
+        for entry in itertools.islice(context.journal.backwards(verb), _LOOKED_THROUGH):
+            size = entry.facts.get("bytes")
+            same = entry.facts.get("home") == home and bool(entry.facts.get("partial")) == partial
+            if same and entry.state in ("done", "incomplete") and isinstance(size, int):
+                return size
+    return 0
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from safekept import __version__
 from safekept.core.entries import Outcome, Remark
 from safekept.core.errors import SafekeptError
-from safekept.core.events import Event, Listener, silent
+from safekept.core.events import Event, Listener, expecting, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.sqlite.capture import CaptureOptions
@@ -30,7 +30,7 @@ from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
 from ..base.own_places import own_places
-from ..base.record import record, recording
+from ..base.record import expected_bytes, record, recording
 from ..base.recovery import make_right
 from ..base.scope import scope_of
 from ..base.scratch import copies_directory, usable_cache
@@ -109,7 +109,8 @@ def create_snapshot(
     operation = new_id()
     home = request.place.home
     with recording(context, operation, SnapshotFacts(home=home, kind=request.kind), listener):
-        result = _create(context, request, operation, listener)
+        size = expected_bytes(context, "snapshot", home, request.partial) if listener is not silent else 0
+        result = _create(context, request, operation, expecting(listener, "store", size))
     work = SnapshotFacts(
         home=home,
         layout=request.place.layout.name,

@@ -181,11 +181,11 @@ class DatabaseContent(Content):
         from .check import Check
 
         if self._pinned.connection is not None:
-            self._check = Check(self._pinned.connection, self._options.check, self._queries)
+            self._check = Check(self._pinned.connection, self._options.check, self._queries, self.size)
 
     def _beat(self) -> None:
-        name = self._pinned.name
-        self._listener(Event("verify", self.size, self.size, path=name, text=f"checking {name}"))
+        done = self._check.reading.done() if self._check is not None else 0
+        self._listener(Event("check", done, self.size, path=self._pinned.name))
 
     def _conclude(self) -> None:
         pinned, check = self._pinned, self._check

@@ -108,13 +108,13 @@ def land(
     def fill(directory: LandingDirectory) -> tuple[Wish, Staging]:
         _check_room(plan)
         work.clock("stage")
-        staging = stage(source, plan, directory.staged, listener, prover(plan.items))
+        staging = stage(source, plan, directory.staged, listener, prover(plan.items, listener))
         if any(staged.lean is not None for staged in staging.things.values()):
             work.clock("rebuild")
             rebuild_lean(staging, without_search, listener)
         work.clock("prove")
         listener(Event("prove"))
-        prove(staging, plan, allow_damaged, leave_lost)
+        prove(staging, plan, allow_damaged, leave_lost, listener)
         return _wish(plan, staging), staging
 
     return work.run(plan.roots, fill, kept=len(plan.kept), wanted_bytes=plan.bytes)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener
 from safekept.core.sqlite import is_database
-from safekept.core.sqlite.check import examine
+from safekept.core.sqlite.check import examine_aloud
 from safekept.core.sqlite.format import CORRUPT, NOTADB, connect, error_code
 
 from ..receipts import LEFT_OUT, UNKNOWN
@@ -59,7 +59,7 @@ def prove_databases(restored: RestoredHome, findings: Findings, listener: Listen
         if is_database(head):
             listener(Event("check", seen.databases, unit="databases", path=path))
             seen.databases += 1
-            _look(restored, path, full, seen)
+            _look(restored, path, full, seen, listener)
         elif restored.layout.database(path):
             seen.databases += 1
             seen.damaged.append((path, _no_database(full)))
@@ -79,15 +79,19 @@ def _no_database(full: str) -> str:
     return f"should be a database and is {size:,} bytes of {'zeros' if zeros else 'something else'}"
 
 
-def _look(restored: RestoredHome, path: str, full: str, seen: _Seen) -> None:
+def _look(restored: RestoredHome, path: str, full: str, seen: _Seen, listener: Listener) -> None:
     import sqlite3
 
     os.chmod(full, 0o600)  # its mode was proven before; a read-only copy could not be asked everything
     expected = restored.layout.tables_of(path)
     seen.expecting += bool(expected)
+
+    def tell(done: int, total: int) -> None:
+        listener(Event("check", done, total, path=path))
+
     try:
         with contextlib.closing(connect(full, "mode=rw", timeout=5.0, only_look=True)) as connection:
-            state, detail = examine(connection, "integrity_check")
+            state, detail = examine_aloud(connection, "integrity_check", os.path.getsize(full), tell)
             lines = [line for line in detail.strip().splitlines() if not line.startswith("***")]
             index_only = bool(lines) and all(_OF_AN_INDEX.search(line) for line in lines)
             if state == "damaged" and not index_only:

@@ -52,8 +52,7 @@ def through_backup(pinned: Pinned, scratch: str, deadline: float, listener: List
             raise _Stalled
         if now - last[2] >= 1.0:
             last[2] = now
-            text = f"copying {pinned.name}"
-            listener(Event("store", total - remaining, total, "pages", pinned.name, text))
+            listener(Event("copy", total - remaining, total, "pages", pinned.name))
 
     try:
         spool = Spool(scratch, pinned.size)

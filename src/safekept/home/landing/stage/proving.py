@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from safekept.core.entries import CHUNK, EntryLost, Kind, Outcome, Remark
 from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep, Step
 from safekept.core.sqlite import SIDECARS, CaptureOptions, verify
 from safekept.core.sqlite.capture import capture
@@ -122,7 +123,7 @@ class RestoreNotProven(SafekeptError):
     code = "restore-not-proven"
 
 
-def prover(items: dict[str, Item]) -> Callable[[Staging, Staged], None]:
+def prover(items: dict[str, Item], listener: Listener = silent) -> Callable[[Staging, Staged], None]:
     """Checks one database as soon as it is staged, while others are still being written.
 
     One that came with sidecars waits until they are all there.
@@ -131,12 +132,18 @@ def prover(items: dict[str, Item]) -> Callable[[Staging, Staged], None]:
 
     def ready(staging: Staging, staged: Staged) -> None:
         if staged.database and staged.item.path not in waiting and staged.lean is None:
-            _verify(staging, staged)
+            _verify(staging, staged, listener)
 
     return ready
 
 
-def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool, leave_lost: bool = False) -> None:
+def prove(
+    staging: Staging,
+    plan: LandingPlan,
+    allow_damaged: bool,
+    leave_lost: bool = False,
+    listener: Listener = silent,
+) -> None:
     """Fold sidecars into their databases, then judge everything. Raises RestoreNotProven.
 
     With `leave_lost`, what the source could not give is left out with its remark, and the rest lands.
@@ -151,10 +158,10 @@ def prove(staging: Staging, plan: LandingPlan, allow_damaged: bool, leave_lost: 
         if staged_database is not None and staged_database.database:
             _fold(staging, staged_database)
             if not staged_database.wrong:
-                _verify(staging, staged_database)
+                _verify(staging, staged_database, listener)
     for staged in staging.things.values():
         if staged.lean is not None and not staged.wrong:
-            _verify(staging, staged)
+            _verify(staging, staged, listener)
     weigh(staging, plan, allow_damaged)
     _judge(staging, items, allow_damaged)
 
@@ -224,8 +231,11 @@ def _fold(staging: Staging, staged: Staged) -> None:
     )
 
 
-def _verify(staging: Staging, staged: Staged) -> None:
-    facts = verify(staging.path(staged))
+def _verify(staging: Staging, staged: Staged, listener: Listener) -> None:
+    def tell(done: int, total: int) -> None:
+        listener(Event("check", done, total, path=staged.item.path))
+
+    facts = verify(staging.path(staged), tell=tell)
     if facts.state != "damaged":
         return
     detail = facts.detail.strip().splitlines()[0] if facts.detail.strip() else "not sound"

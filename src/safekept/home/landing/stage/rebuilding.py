@@ -35,10 +35,6 @@ _QUICK = (
 )
 
 
-#: From here on it takes long enough to be told of in words.
-_LONG = 100 << 20
-
-
 class SearchNotRebuilt(SafekeptError):
     code = "search-not-rebuilt"
 
@@ -113,9 +109,6 @@ class _Rebuild:
                 connection.execute(pragma).fetchall()
             rebuild(connection, self.facts, self._begin)
 
-        if self.facts.bytes >= _LONG:
-            text = f"making the search of {self.name} anew; this takes a while"
-            self.listener(Event("rebuild", path=self.name, text=text))
         worker = Worker(work, "safekept-rebuild")
         try:
             self._tell()

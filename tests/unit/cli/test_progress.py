@@ -1,0 +1,140 @@
+"""Progress at a terminal: an estimate, something that moves each second, and nothing at all elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from safekept.cli.console import Console, Progress, left_text
+from safekept.core.events import Event, expecting
+from safekept.core.sqlite import check as checking
+from safekept.core.sqlite.check import examine_aloud, verify
+from safekept.core.sqlite.format import connect
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (10, 100, 10, ", about 2 min left"),
+        (50, 100, 20, ", about 20 s left"),
+        (60, 100, 5, ", about 5 s left"),
+        (1, 100, 1, ""),  # too early for a pace
+        (99, 100, 60, ""),  # not worth a word
+        (0, 100, 60, ""),
+        (100, 100, 60, ""),
+        (60, 0, 60, ""),  # nobody knows how much there is
+        (120, 100, 60, ""),
+        (1, 200, 60, ", about 3 h left"),
+    ],
+)
+def test_what_is_left_is_estimated_by_the_pace_so_far(done, total, seconds, text):
+    assert left_text(done, total, seconds) == text
+
+
+def test_an_expected_total_is_used_until_it_proves_too_small():
+    heard = []
+    listen = expecting(heard.append, "store", 100)
+    for event in (
+        Event("store", 40),
+        Event("store", 130),
+        Event("scan", 3, unit="files"),
+        Event("store", 5, 9),
+    ):
+        listen(event)
+    assert [(one.phase, one.done, one.total) for one in heard] == [
+        ("store", 40, 100),
+        ("store", 130, 0),
+        ("scan", 3, 0),
+        ("store", 5, 9),
+    ]
+    assert expecting(heard.append, "store", 0) == heard.append
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = str(tmp_path / "a.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(os.urandom(600).hex(),) for _ in range(3000)])
+        connection.commit()
+    return path
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A check that takes a second and a half, most of it after it has read everything."""
+    examine = checking.examine
+
+    def slowly(*words):
+        found = examine(*words)
+        time.sleep(1.5)
+        return found
+
+    monkeypatch.setattr(checking, "examine", slowly)
+
+
+def test_the_check_of_a_database_says_how_far_it_is_at_least_once_a_second(database, slow):
+    said = []
+    facts = verify(database, tell=lambda done, total: said.append((done, total)))
+    size = os.path.getsize(database)
+    assert facts.state == "sound"
+    assert len(said) >= 2, "in a second and a half"
+    assert all(total == size and 0 <= done < size for done, total in said), "it is over when it is over"
+    assert said == sorted(said)
+    if os.path.exists("/proc/self/io"):
+        assert said[0][0] > size // 4, "by what was read of it"
+
+
+def test_a_quick_check_says_nothing_and_damage_is_found_as_ever(database):
+    said = []
+    assert verify(database, tell=lambda *words: said.append(words)).state == "sound" and said == []
+    with open(database, "r+b") as file:
+        file.seek(4096 * 3)
+        file.write(b"\xff" * 4096 * 4)
+    assert verify(database, thorough=True, tell=lambda *words: said.append(words)).state == "damaged"
+
+
+def test_ctrl_c_during_a_check_ends_it_before_the_connection_is_closed(database, slow):
+    def interrupted(done, total):
+        raise KeyboardInterrupt
+
+    with closing(connect(database, "mode=ro&immutable=1")) as connection, pytest.raises(KeyboardInterrupt):
+        examine_aloud(connection, "quick_check", 1, interrupted)
+
+
+def test_the_screen_moves_each_second_even_where_nothing_is_said(monkeypatch):
+    """The clock of a phase runs by itself: half a minute without a word does not look like a hang."""
+    from rich.console import Console as RichConsole
+
+    shown = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console", lambda **_: RichConsole(file=shown, force_terminal=True, width=100)
+    )
+    progress = Progress("safekept")
+    progress.start()
+    try:
+        progress.listen(Event("check", 10, 100, path="state.db"))
+        time.sleep(2.3)
+    finally:
+        progress.close()
+    assert "0:00:01" in shown.getvalue() and "0:00:02" in shown.getvalue()
+    assert "10 B of 100 B" in shown.getvalue()
+
+
+def test_nothing_of_it_is_said_where_nobody_watches(monkeypatch, capsys):
+    console = Console(as_json=False)
+    assert not console.draws()
+    listen = console.listener()
+    for event in (
+        Event("check", 1, 2),
+        Event("store", 5),
+        Event("rebuild", 1, 2),
+        Event("copy", 1, 2, "pages"),
+    ):
+        listen(event)
+    assert capsys.readouterr() == ("", "")
