@@ -7,13 +7,13 @@ machine.run("setup", …)  # `safekept …` in this process
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from conftest import HERMES
 from connected import program_in
 from homes import make_hermes_home
 from in_process import run_here
@@ -25,14 +25,28 @@ PASSPHRASE = "four words are enough"
 class Newcomer:
     """One user who has never heard of safekept."""
 
-    def __init__(self, directory: object, *, hermes: str = "", profiles: tuple[str, ...] = PROFILES) -> None:
+    def __init__(
+        self,
+        directory: object,
+        *,
+        hermes: str = "",
+        hermes_python: str = "",
+        profiles: tuple[str, ...] = PROFILES,
+    ) -> None:
         self.place = str(directory)
         self.user = os.path.join(self.place, "ada")
         self.home = os.path.join(self.user, ".hermes")
         self.own = os.path.join(self.user, ".local", "bin")
         self.table = os.path.join(self.place, "crontab-of-ada")
         os.makedirs(self.own)
-        make_hermes_home(self.home, profiles=profiles, awkward=False)
+        if hermes_python:  # one home by the real Hermes; its profiles have the same in them
+            make_hermes_home(self.home, profiles=(), awkward=False, hermes_python=hermes_python)
+            for name in profiles:
+                shutil.copytree(self.home, os.path.join(self.place, name), symlinks=True)
+                os.makedirs(os.path.join(self.home, "profiles"), exist_ok=True)
+                os.rename(os.path.join(self.place, name), os.path.join(self.home, "profiles", name))
+        else:
+            make_hermes_home(self.home, profiles=profiles, awkward=False)
         if hermes:
             os.symlink(hermes, os.path.join(self.own, "hermes"))
         self.programs = os.path.join(self.place, "programs")
@@ -43,6 +57,14 @@ class Newcomer:
             "exit 1; };;\n"
             f"  -) cat > {self.table};;\n  -r) rm -f {self.table};;\nesac\n",
         )
+
+    def moved(self, name: str) -> Newcomer:
+        """The same person on a new machine: another home directory, and nothing in it."""
+        other = copy.copy(self)
+        other.user = os.path.join(self.place, name)
+        other.home, other.own = os.path.join(other.user, ".hermes"), os.path.join(other.user, ".local", "bin")
+        os.makedirs(other.own)
+        return other
 
     @property
     def environment(self) -> dict[str, str]:
@@ -101,10 +123,6 @@ def files_of(directory: str, *without: str) -> Mapping[str, object]:
                 with open(path, "rb") as file:
                     found[short] = (mode, file.read())
     return found
-
-
-def real_hermes() -> str:
-    return HERMES if os.access(HERMES, os.X_OK) else ""
 
 
 def _write(path: str, text: str, mode: int = 0o755) -> str:

@@ -63,6 +63,10 @@ class Terminal:
         while text not in self.seen:
             assert self._read(), f"ended without {text!r}: {self.seen!r}"
 
+    def until_hidden(self) -> None:
+        """Until what is typed is not shown."""
+        wait_for_hidden_input(self._master)
+
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 

@@ -157,11 +157,16 @@ def host_files(home: str, environment: Mapping[str, str]) -> list[File]:
 
 
 def leftovers(home: str) -> list[str]:
-    """What Python and the plugin leave beside the plugin's files, to go with them."""
-    place = os.path.join(plugin_directory(home), "__pycache__")
+    """What Python and the plugin leave beside the plugin's files, to go with them; then their directory.
+
+    Of a home that came from another machine nobody remembers that the directory was made for it.
+    """
+    above = plugin_directory(home)
+    place = os.path.join(above, "__pycache__")
+    found = []
     with contextlib.suppress(OSError):
-        return [*(os.path.join(place, name) for name in os.listdir(place) if name.endswith(".pyc")), place]
-    return []
+        found = [*(os.path.join(place, name) for name in os.listdir(place) if name.endswith(".pyc")), place]
+    return [*found, above] if os.path.isdir(above) else found
 
 
 def _text(content: bytes) -> str:

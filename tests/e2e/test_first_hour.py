@@ -1,0 +1,134 @@
+"""The first hour of a new user, and the worst one: two commands and four answers, from nothing to the end.
+
+In a real terminal, beside the real Hermes with three profiles, with a real server by SSH for the second copy.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import CHECKOUT
+from first_hour import PASSPHRASE, PROFILES, Newcomer, running_cron
+from homes import database_rows, differences, tree_facts
+from terminals import Terminal
+
+SAFEKEPT = os.path.join(CHECKOUT, "safekept")
+VERDICT = "Protected if the machine is lost"
+
+
+class Person:
+    """Sits at the terminal; counts what has to be typed."""
+
+    def __init__(self) -> None:
+        self.commands = self.answers = 0
+
+    def call(self, machine: Newcomer, *words: str) -> Terminal:
+        self.commands += 1
+        environment = {**machine.environment, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        del environment["SAFEKEPT_LAUNCHER"]
+        return Terminal(SAFEKEPT, *words, environment=environment)
+
+    def answer(self, terminal: Terminal, question: str, text: str) -> None:
+        self.answers += 1
+        terminal.until(question)
+        terminal.type(text + "\n")
+
+    def secret(self, terminal: Terminal, question: str, text: str, again: str) -> None:
+        """One answer, although it is typed twice."""
+        self.answers += 1
+        for asked in (question, again):
+            terminal.until(asked)
+            terminal.until_hidden()
+            terminal.type(text + "\n")
+
+
+def connection(home: str) -> dict[str, object]:
+    with open(os.path.join(home, "plugins", "safekept", "connection.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def other_than_bound(lines: list[str]) -> list[str]:
+    """Without what is bound to a machine: how the plugin calls safekept there."""
+    return [line for line in lines if "connection.json" not in line]
+
+
+def facts(home: str) -> dict[str, tuple[object, ...]]:
+    """Everything in a home; of databases every row but the search tables', which a restore makes again."""
+    found = tree_facts(home, times=False)
+    for name, fact in found.items():
+        if fact[0] == "database":
+            rows = database_rows(os.path.join(home, name))
+            kept = {table: repr(content) for table, content in rows.items() if "_fts" not in table}
+            found[name] = ("database", fact[1], *sorted(kept.items()))
+    return found
+
+
+@pytest.fixture
+def machine(tmp_path, sftp_server, hermes, hermes_python):
+    """A new user, a Hermes of his own, and an SSH that knows the way to the server."""
+    new = Newcomer(tmp_path, hermes=hermes, hermes_python=hermes_python)
+    ssh = os.path.join(new.programs, "ssh")
+    with open(ssh, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(sftp_server.ssh_config)} "$@"\n')
+    os.chmod(ssh, 0o755)
+    with running_cron(tmp_path):
+        yield new
+
+
+def test_two_commands_and_four_answers_from_nothing_to_a_rebuilt_machine(machine, sftp_server, tmp_path):
+    person, place = Person(), sftp_server.place()
+    before = facts(machine.home)
+
+    with person.call(machine, "setup") as terminal:
+        terminal.until("3 profiles: coder, ops, writer")
+        person.secret(terminal, "Passphrase (not shown)", PASSPHRASE, "The same again")
+        person.answer(terminal, "Place [nowhere yet]", place.url)
+        person.answer(terminal, "Connect [Y/n]", "")
+        person.answer(terminal, "Time [03:30]", "")
+        assert terminal.end() == 0, terminal.seen
+    assert VERDICT in terminal.seen
+    doctor = machine.run("doctor")
+    assert (doctor.returncode, doctor.stdout) == (0, f"Nothing to do\n{VERDICT}\n")
+    connected = [machine.home, *(os.path.join(machine.home, "profiles", name) for name in PROFILES)]
+    assert all(connection(home)["command"] == [SAFEKEPT] for home in connected)
+    protected = facts(machine.home)
+
+    # The kit is kept elsewhere; the machine dies with everything on it.
+    (kit,) = glob.glob(os.path.join(machine.user, "safekept-kit-*.txt"))
+    kept = shutil.copy(kit, tmp_path / "kit.txt")
+    hermes = os.readlink(os.path.join(machine.own, "hermes.before-safekept"))
+    shutil.rmtree(machine.user)
+    os.unlink(machine.table)
+    new = machine.moved("eve")
+    os.symlink(hermes, os.path.join(new.own, "hermes"))
+
+    with person.call(new, "rebuild", str(kept)) as terminal:
+        assert terminal.end() == 0, terminal.seen
+    assert VERDICT in terminal.seen
+    assert (person.commands, person.answers) == (2, 4)
+
+    doctor = new.run("doctor")
+    assert (doctor.returncode, doctor.stdout) == (0, f"Nothing to do\n{VERDICT}\n")
+    status = json.loads(new.run("status", "--json").stdout)
+    assert [one["url"] for one in status["destinations"]] == [place.url]
+    assert status["destinations"][0]["last_push"]
+    table = new.crontab()
+    assert f"HOME={new.user}" in table and machine.user not in table
+    assert other_than_bound(differences(protected, facts(new.home))) == []
+    for home in (new.home, *(os.path.join(new.home, "profiles", name) for name in PROFILES)):
+        assert machine.user not in json.dumps(connection(home)), "nothing of the machine that is gone"
+
+    # Its mirror: what is left is the home as it was before the first command, and the stores.
+    done = subprocess.run(
+        [SAFEKEPT, "uninstall", "--yes"], env=new.environment, capture_output=True, text=True, cwd=new.user
+    )
+    assert done.returncode == 0, done.stderr
+    assert differences(before, facts(new.home)) == []
+    assert os.readlink(os.path.join(new.own, "hermes")) == hermes and new.crontab() == ""
