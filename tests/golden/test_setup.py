@@ -102,6 +102,65 @@ def test_a_plain_update_of_hermes_is_guarded_and_everything_else_goes_through(re
     os.chmod(os.path.join(machine.programs, "safekept"), 0o755)
 
 
+def test_a_place_and_a_passphrase_are_enough_for_a_machine_as_it_was(ready):
+    machine, _ = ready
+    new = machine.moved("eve")
+    for gone in (machine.table, machine.user):
+        os.rename(gone, gone + "-of-the-old-machine")
+    place = os.path.join(machine.place, "usb")
+    try:
+        words = ("rebuild", place, "--passphrase-file", machine.secret)
+        plan = json.loads(new.run(*words, "--dry-run", "--json").stdout)["then"]
+        assert [one["name"] for one in plan["destinations"]] == ["usb"] and plan["schedule"] == "04:10"
+        done = new.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        protection = json.loads(done.stdout)["protection"]
+        assert protection["verdict"]["level"] == "machine-lost", protection["verdict"]
+        assert protection["findings"] == []
+        assert "10 4 * * *" in new.crontab() and f"HOME={new.user}" in new.crontab()
+        seen = json.loads(new.run("destinations", "list", "--json").stdout)["destinations"]
+        assert [(one["name"], one["url"]) for one in seen] == [("usb", f"file:{place}")]
+    finally:
+        for gone in (machine.table, machine.user):
+            os.rename(gone + "-of-the-old-machine", gone)
+
+
+def test_a_home_alone_is_not_said_to_be_connected_by_a_program_of_the_old_machine(ready, tmp_path):
+    machine, _ = ready
+    new = machine.moved("bob")
+    place, program = os.path.join(machine.place, "usb"), os.path.join(machine.programs, "safekept")
+    words = ("rebuild", place, "--passphrase-file", machine.secret, "--of", machine.home)
+    done = new.run(*words, "--home-only", "--json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert json.loads(done.stdout)["protection"] is None
+    assert not os.path.exists(os.path.join(new.user, ".config", "safekept", "config.toml"))
+    os.rename(program, program + "-gone")
+    try:
+        words = new.run("connect", SAFEKEPT_LAUNCHER="")
+        assert "0 of 1 agents on this machine are connected" in words.stdout
+        assert f"Hermes calls {program}, which is not there any more" in words.stdout
+        assert (
+            json.loads(new.run("status", "--json", SAFEKEPT_LAUNCHER="").stdout)["hosts"][0]["connected"]
+            is False
+        )
+    finally:
+        os.rename(program + "-gone", program)
+
+
+def test_a_kit_that_is_kept_elsewhere_is_noted_where_it_is_asked_for(tmp_path):
+    machine = Newcomer(tmp_path, profiles=())
+    assert machine.run("snapshot").returncode == 0
+    early = machine.run("vault", "kit", "--stored")
+    assert early.returncode == 1 and "No kit of the vault" in early.stderr
+    written = machine.run("vault", "kit")
+    assert written.returncode == 0 and "vault kit --stored" in written.stdout
+    assert "the only key of the vault" in machine.run("doctor").stdout
+    assert "the kit is kept elsewhere" in machine.run("vault", "kit", "--stored").stdout
+    assert "the only key of the vault" not in machine.run("doctor").stdout
+    wrong = machine.run("vault", "kit", "--stored", "-o", "x")
+    assert wrong.returncode == 2 and "--stored writes nothing" in wrong.stderr
+
+
 def test_uninstall_leaves_every_file_as_it_was_and_names_what_stays(new):
     with open(new.table, "w", encoding="utf-8") as file:
         file.write("5 5 * * * /bin/true\n")

@@ -143,7 +143,7 @@ def test_the_first_push_insists_on_a_second_way(tmp_path):
     assert here.places.vault_key_file in error.what
     assert "Nothing was sent" in error.kept
     assert any("`safekept vault key add --recovery`" in step for step in error.advice())
-    assert any("`safekept push --acknowledge-kit`" in step for step in error.advice())
+    assert any("`safekept vault kit --stored`" in step for step in error.advice())
     assert not os.path.exists(tmp_path / "disk")
     assert last_push(here, "disk").state == "failed"
 

@@ -283,7 +283,7 @@ def test_a_key_that_exists_once_is_never_green_and_with_copies_it_is_an_alarm():
         "ALARM, not protected: the only key of the vault is on this machine: without"
     )
     written = dataclasses.replace(once, kit=NOW - HOUR)
-    assert "`safekept push --acknowledge-kit`" in steps(verdict(vault=written))[1]
+    assert "`safekept vault kit --stored`" in steps(verdict(vault=written))[1]
 
 
 def claude(**changes: object) -> HostStatus:

@@ -253,7 +253,7 @@ def _key(screen: Screen, status: Status) -> str:
     if vault.kit:
         asked = ""
         if vault.second_way != "kit":
-            stored = NextStep("push", ("--acknowledge-kit",), before="Stored elsewhere?")
+            stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
             asked = f". {screen.console.step(stored)}"
         spare.append(f"a kit written {_ago(vault.kit, status.time)}{asked}")
     elif vault.second_way == "kit":

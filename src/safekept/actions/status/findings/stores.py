@@ -100,7 +100,7 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
         return
     disk = "on the same disk as the vault" if _same_disk(vault.key_file, vault.place) else "on this machine"
     kit = f"a kit was written at {moment(vault.kit)}" if vault.kit else "no kit was ever written"
-    stored = NextStep("push", ("--acknowledge-kit",), before="When the kit is stored elsewhere, say so:")
+    stored = NextStep("vault kit", ("--stored",), before="When the kit is stored elsewhere, say so:")
     write = NextStep("vault kit", before="Or write the page with the key, and keep it elsewhere:")
     text = f"the only key of the vault is {disk}"
     if copied:

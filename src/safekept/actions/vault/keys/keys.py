@@ -205,7 +205,7 @@ def require_second_way(context: UserContext, repository: Repository) -> str:
         next_steps=(
             NextStep("vault key add", ("--recovery",), before="Add a passphrase that you know:"),
             NextStep("vault kit", before="Or write the page with the key:"),
-            NextStep("push", ("--acknowledge-kit",), before="and when it is kept elsewhere, say so:"),
+            NextStep("vault kit", ("--stored",), before="and when it is kept elsewhere, say so:"),
         ),
         vault=repository.id,
     )

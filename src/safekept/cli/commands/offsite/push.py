@@ -160,7 +160,7 @@ def _ask_for_second_way(console: Console, context: UserContext) -> None:
             console.say("Type a new passphrase that opens the copies too; Ctrl-C ends this, nothing is sent.")
             console.say(
                 f"To use the kit instead: `{console.command('vault', 'kit')}`, then "
-                f"`{console.command('push', '--acknowledge-kit')}`"
+                f"`{console.command('vault', 'kit', '--stored')}`"
             )
             secret = new_passphrase(console, "", "", None, "New recovery passphrase")
             add_passphrase(context, repository, secret, recovery=True)
