@@ -257,7 +257,7 @@ def test_only_the_first_of_two_that_ask_at_once_is_told(user, monkeypatch):
     work(user)
     go_back(user)
     second = []
-    read = rollback_news.read_small
+    read = rollback_news.read_fields
 
     def while_reading(path):
         if not second:
@@ -265,7 +265,7 @@ def test_only_the_first_of_two_that_ask_at_once_is_told(user, monkeypatch):
             second[0] = told(user)
         return read(path)
 
-    monkeypatch.setattr(rollback_news, "read_small", while_reading)
+    monkeypatch.setattr(rollback_news, "read_fields", while_reading)
     assert bool(told(user)) != bool(second[0])
 
 

@@ -23,6 +23,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+from safekept.core.small_files import read_document
 
 MARKERS = (
     ".git pyproject.toml setup.py package.json Cargo.toml go.mod Makefile CMakeLists.txt pom.xml "
@@ -220,12 +221,9 @@ def _identity(project: str) -> dict[str, int] | None:
 
 
 def _remembered(project_directory: str) -> dict[str, int] | None:
-    try:
-        with open(os.path.join(project_directory, _NAME), "rb") as file:
-            found = json.load(file)
-        return {name: int(found[name]) for name in ("device", "parent_device", "parent_inode", "filesystem")}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    names = ("device", "parent_device", "parent_inode", "filesystem")
+    path = os.path.join(project_directory, _NAME)
+    return read_document(path, lambda found: {name: int(found[name]) for name in names}, None)
 
 
 class ProjectOfAnother(SafekeptError):

@@ -6,13 +6,13 @@ replaced whole, and worth nothing but its news: a file that cannot be read is as
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
 from dataclasses import asdict, dataclass, field
 
 from safekept.core.files import quick_write
+from safekept.core.small_files import read_document
 
 NAME = "state.json"
 #: Turns of other sessions that are remembered; those that never ended must not pile up.
@@ -59,11 +59,11 @@ class State:
 
 def read_state(directory: str) -> State:
     """The state as last written; an empty one where there is none."""
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        with open(os.path.join(directory, NAME), "rb") as file:
-            fields = json.loads(file.read())
-        return State(**{name: fields[name] for name in State.__slots__ if name in fields})
-    return State()
+    return read_document(
+        os.path.join(directory, NAME),
+        lambda fields: State(**{name: fields[name] for name in State.__slots__ if name in fields}),
+        State(),
+    )
 
 
 def write_state(directory: str, state: State) -> None:

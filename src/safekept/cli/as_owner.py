@@ -50,7 +50,7 @@ def main(user: list[int]) -> None:
     if not all(_readable_by_all(place) for place in sys.path):
         load_everything()
     become(user[0], user[1], tuple(user[2:]))
-    from safekept.cli.main import main as front_door
+    from .main import main as front_door
 
     front_door()
 

@@ -13,22 +13,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from .files import (
-    durable_write,
     free_bytes,
     fsync_directory,
     numbered_name,
     private_directory,
     rename_to_free_name,
 )
+from .small_files import read_document, write_document
 
 NAME = ".safekept-trash"
 #: Seconds for which what was dropped can be brought back.
@@ -80,7 +81,7 @@ def throw_away(
     trashed = Trashed(place, operation, moment, moment + grace, tuple(paths))
     document = {"version": 1, "operation": operation, "time": moment, "until": trashed.until}
     document["things"] = list(paths)
-    durable_write(os.path.join(place, _ABOUT), json.dumps(document, indent=1).encode())
+    write_document(os.path.join(place, _ABOUT), document)
     for number, path in enumerate(paths):
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, trashed.place(number))
@@ -98,13 +99,16 @@ def trash_in(directory: str) -> list[Trashed]:
             place = os.path.join(base, name)
             if os.path.islink(place):
                 continue
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                with open(os.path.join(place, _ABOUT), "rb") as file:
-                    document = json.load(file)
-                things = tuple(str(thing) for thing in document["things"])
-                times = float(document["time"]), float(document["until"])
-                found.append(Trashed(place, str(document["operation"]), *times, things))
+            trashed = read_document(os.path.join(place, _ABOUT), partial(_trashed, place), None)
+            if trashed is not None:
+                found.append(trashed)
     return sorted(found, key=lambda one: (one.time, one.operation))
+
+
+def _trashed(place: str, document: Mapping[str, Any]) -> Trashed:
+    things = tuple(str(thing) for thing in document["things"])
+    times = float(document["time"]), float(document["until"])
+    return Trashed(place, str(document["operation"]), *times, things)
 
 
 def take_out(trashed: Trashed) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.agents import compose, members
-from safekept.core.regular import read_regular
+from safekept.core.small_files import read_regular
 
 QUICK, FULL, OFF = "quick", "full", "off"
 KEEP = 5

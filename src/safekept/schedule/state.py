@@ -6,11 +6,11 @@ run and loses nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from safekept.core.files import durable_write
+from safekept.core.small_files import read_document, write_document
 
 from .tasks import Past
 
@@ -60,20 +60,15 @@ class State:
 
 
 def read_state(path: str) -> State:
-    try:
-        with open(path, "rb") as file:
-            document = json.load(file)
-        if document["version"] != VERSION:
-            return State()
-        tasks = {str(name): _past(fields) for name, fields in document["tasks"].items()}
-        return State(
-            tasks,
-            _run(document.get("run")),
-            float(document.get("looked") or 0.0),
-            float(document.get("slept") or 0.0),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    return read_document(path, _state, State())
+
+
+def _state(document: Mapping[str, Any]) -> State:
+    if document["version"] != VERSION:
         return State()
+    tasks = {str(name): _past(fields) for name, fields in document["tasks"].items()}
+    looked, slept = (float(document.get(name) or 0.0) for name in ("looked", "slept"))
+    return State(tasks, _run(document.get("run")), looked, slept)
 
 
 def write_state(path: str, state: State) -> None:
@@ -85,7 +80,7 @@ def write_state(path: str, state: State) -> None:
         "run": asdict(state.run) if state.run else None,
         "tasks": {name: asdict(past) for name, past in sorted(state.tasks.items())},
     }
-    durable_write(path, json.dumps(document, indent=1).encode() + b"\n")
+    write_document(path, document)
 
 
 def _past(fields: Mapping[str, object]) -> Past:

@@ -16,7 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, private_directory
 from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
-from safekept.core.regular import read_regular
+from safekept.core.small_files import read_regular
 
 from .table import BY_NAME, bad, checked, parsed
 

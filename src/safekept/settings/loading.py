@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from safekept.core.errors import SafekeptError
 from safekept.core.owner import foreign_owner
-from safekept.core.regular import read_regular
+from safekept.core.small_files import read_regular
 
 from .table import SETTINGS, bad, checked, parsed
 

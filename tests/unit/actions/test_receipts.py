@@ -10,15 +10,11 @@ import pytest
 from contexts import throwaway
 from safekept.actions.drill import receipts
 from safekept.actions.drill.receipts import (
-    ARCHIVE,
-    CHECKPOINTS,
     FAILED,
     PASSED,
     SNAPSHOT,
     Receipt,
     Row,
-    latest_proofs,
-    latest_receipts,
     read_receipts,
     receipts_directory,
     save_receipt,
@@ -43,18 +39,6 @@ def test_a_receipt_comes_back_as_it_was_and_is_private(here):
     assert os.stat(receipts_directory(here)).st_mode & 0o777 == 0o700
 
 
-def test_the_newest_of_each_subject_is_found_whatever_came_out(here):
-    for number, (subject, home, ok) in enumerate(
-        [(SNAPSHOT, "/h", True), (SNAPSHOT, "/h", False), (ARCHIVE, "/other", True), (CHECKPOINTS, "", True)]
-    ):
-        save_receipt(here, receipt(f"20260101-00000{number}-aaaaaa", home=home, subject=subject, ok=ok))
-    found = latest_receipts(here, "/h")
-    assert found.keys() == {SNAPSHOT, CHECKPOINTS}
-    assert not found[SNAPSHOT].ok
-    assert latest_proofs(here, "/h")[SNAPSHOT].operation == "20260101-000000-aaaaaa"
-    assert latest_receipts(here).keys() == {SNAPSHOT, ARCHIVE, CHECKPOINTS}
-
-
 def test_what_is_no_receipt_is_passed_over(here):
     save_receipt(here, receipt("20260101-000000-aaaaaa"))
     directory = receipts_directory(here)
@@ -74,7 +58,6 @@ def test_a_receipt_that_contradicts_its_rows_is_not_believed(here):
         json.dump(fields, file)
     (found,) = read_receipts(here)
     assert not found.ok
-    assert latest_proofs(here) == {}
 
 
 def test_old_receipts_go_but_the_last_success_of_a_home_stays(here, monkeypatch):

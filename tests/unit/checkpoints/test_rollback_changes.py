@@ -8,7 +8,7 @@ import pytest
 
 from rollback_support import Project
 from safekept.checkpoints.points import differences as changes
-from safekept.checkpoints.points.differences import count_changes, pairs_between, text_difference
+from safekept.checkpoints.points.differences import count_pairs, pairs_between, text_difference
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def test_files_and_lines_are_counted_and_times_do_not_count(project):
     project.write("new.txt", "x\ny\n")
     os.mkdir(project.full("hollow"))
     newer = project.after()
-    found = count_changes(project.store, older, newer)
+    found = count_pairs(project.store, pairs_between(project.store, older, newer))
     assert (found.files, found.added, found.removed, found.more) == (3, 4, 1, False)
     os.utime(project.full("a.txt"))
-    assert count_changes(project.store, newer, project.after()).files == 0
+    assert count_pairs(project.store, pairs_between(project.store, newer, project.after())).files == 0
 
 
 def test_counting_stops_in_time_and_says_so(project, monkeypatch):
@@ -39,7 +39,7 @@ def test_counting_stops_in_time_and_says_so(project, monkeypatch):
         project.write(f"{number}.txt", "x\n")
     newer = project.after()
     monkeypatch.setattr(changes, "_FILES_COUNTED", 3)
-    found = count_changes(project.store, older, newer)
+    found = count_pairs(project.store, pairs_between(project.store, older, newer))
     assert (found.files, found.added, found.more) == (6, 3, True)
 
 

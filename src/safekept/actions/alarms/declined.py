@@ -6,14 +6,13 @@ the finding itself gives; a name that no finding has any more is nobody's busine
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable
 
 from safekept.core.events import silent
-from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import new_id
+from safekept.core.small_files import read_document, write_document
 
 from ..base.context import UserContext
 from ..base.operations.care import DeclineFacts
@@ -24,12 +23,11 @@ VERSION = 1
 
 def declined(context: UserContext) -> dict[str, float]:
     """The names, and when each was declined."""
-    try:
-        with open(_file(context), encoding="utf-8", errors="surrogateescape") as file:
-            found = json.load(file)["declined"]
-        return {str(name): float(when) for name, when in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+    return read_document(
+        _file(context),
+        lambda found: {str(name): float(when) for name, when in found["declined"].items()},
+        {},
+    )
 
 
 def decline(context: UserContext, names: Iterable[str]) -> None:
@@ -49,9 +47,7 @@ def take_back(context: UserContext, names: Iterable[str]) -> None:
 
 
 def _write(context: UserContext, names: dict[str, float]) -> None:
-    private_directory(context.places.data_directory)
-    document = {"version": VERSION, "declined": names}
-    durable_write(_file(context), json.dumps(document, indent=1).encode("utf-8", "surrogateescape") + b"\n")
+    write_document(_file(context), {"version": VERSION, "declined": names})
 
 
 def _file(context: UserContext) -> str:

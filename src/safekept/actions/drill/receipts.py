@@ -8,13 +8,12 @@ ever counted as passed that was not looked at.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.files import durable_write, private_directory
+from safekept.core.small_files import read_document, write_document
 
 from ..base.context import UserContext
 
@@ -102,9 +101,8 @@ def receipts_directory(context: UserContext) -> str:
 def save_receipt(context: UserContext, receipt: Receipt) -> str:
     """Write it durably; returns its path. OSError where that is not possible."""
     directory = receipts_directory(context)
-    private_directory(directory)
     path = os.path.join(directory, f"{receipt.operation}.json")
-    durable_write(path, json.dumps(receipt.as_dict(), indent=1).encode() + b"\n")
+    write_document(path, receipt.as_dict())
     _tidy(directory)
     return path
 
@@ -118,35 +116,9 @@ def read_receipts(context: UserContext) -> list[Receipt]:
         return []
     found = []
     for name in sorted(names, reverse=True):  # operation ids sort by time
-        try:
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                found.append(_parse(json.load(file)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-    return found
-
-
-def latest_receipts(context: UserContext, home: str = "") -> dict[str, Receipt]:
-    """The newest receipt of each subject, whatever its outcome; of one home where it is named.
-
-    Checkpoints belong to no home and are always among them.
-    """
-    return _first_of_each(one for one in read_receipts(context) if _concerns(one, home))
-
-
-def latest_proofs(context: UserContext, home: str = "") -> dict[str, Receipt]:
-    """The newest receipt of each subject that was a success: "last proven restorable"."""
-    return _first_of_each(one for one in read_receipts(context) if one.ok and _concerns(one, home))
-
-
-def _concerns(receipt: Receipt, home: str) -> bool:
-    return not home or receipt.home == home or receipt.subject == CHECKPOINTS
-
-
-def _first_of_each(receipts: Iterable[Receipt]) -> dict[str, Receipt]:
-    found: dict[str, Receipt] = {}
-    for receipt in receipts:
-        found.setdefault(receipt.subject, receipt)
+        receipt = read_document(os.path.join(directory, name), _parse, None)
+        if receipt is not None:
+            found.append(receipt)
     return found
 
 
@@ -186,12 +158,8 @@ def _tidy(directory: str) -> None:
     spared = set(names[:KEPT])
     seen: set[tuple[str, str]] = set()
     for name in names:
-        try:
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                receipt = _parse(json.load(file))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-        if receipt.ok and (receipt.subject, receipt.home) not in seen:
+        receipt = read_document(os.path.join(directory, name), _parse, None)
+        if receipt is not None and receipt.ok and (receipt.subject, receipt.home) not in seen:
             seen.add((receipt.subject, receipt.home))
             spared.add(name)
     for name in names:

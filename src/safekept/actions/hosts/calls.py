@@ -13,8 +13,9 @@ import re
 import time
 from dataclasses import dataclass, field
 
+from safekept.core.small_files import read_fields, write_document
+
 from ..base.context import UserContext
-from .state_file import integrations_directory, read_small, write_small
 
 #: A host's name is ours to choose; one that cannot be a file's name is nobody's.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
@@ -53,6 +54,11 @@ class HostCalls:
         }
 
 
+def integrations_directory(data_directory: str) -> str:
+    """Where everything about hosts is kept."""
+    return os.path.join(data_directory, "integrations")
+
+
 def record_host_call(
     data_directory: str, host: str, *, kept: bool, failure: str = "", unkept: str = "", when: float = 0.0
 ) -> None:
@@ -75,7 +81,7 @@ def record_host_call(
         unkept_at=now if unkept else before.unkept_at,
     )
     with contextlib.suppress(OSError):
-        write_small(_path(data_directory, host), after.as_dict())
+        write_document(_path(data_directory, host), after.as_dict(), durable=False)
 
 
 def read_host_calls(context: UserContext) -> tuple[HostCalls, ...]:
@@ -97,7 +103,7 @@ def _path(data_directory: str, host: str) -> str:
 
 
 def _read(data_directory: str, host: str) -> HostCalls:
-    document = read_small(_path(data_directory, host))
+    document = read_fields(_path(data_directory, host))
     failure = document.get("last_failure")
     return HostCalls(
         host,

@@ -8,7 +8,6 @@ entries in the settings tell the rest.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -16,9 +15,10 @@ from dataclasses import dataclass
 
 from safekept.core.ages import moment
 from safekept.core.files import durable_write, private_directory
+from safekept.core.small_files import read_document, write_document
 
 from ..base.context import UserContext
-from .state_file import integrations_directory
+from .calls import integrations_directory
 
 VERSION = 1
 
@@ -79,12 +79,9 @@ def lock_path(context: UserContext) -> str:
 
 def connections(context: UserContext) -> tuple[Connection, ...]:
     """Every host that was connected, oldest first."""
-    try:
-        with open(_record(context), "rb") as file:
-            document = json.load(file)
-        return tuple(_read(one) for one in document["connections"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ()
+    return read_document(
+        _record(context), lambda document: tuple(_read(one) for one in document["connections"]), ()
+    )
 
 
 def connection_of(context: UserContext, host: str, scope: str, place: str) -> Connection | None:
@@ -137,7 +134,8 @@ def _others(context: UserContext, host: str, scope: str, place: str) -> list[Con
 def _write(context: UserContext, found: Iterable[Connection]) -> None:
     private_directory(_directory(context))
     path = _record(context)
-    if os.path.exists(path) and not connections(context) and not _empty(path):
+    empty = read_document(path, lambda document: document["connections"] == [], False)
+    if os.path.exists(path) and not connections(context) and not empty:
         with contextlib.suppress(OSError):
             os.rename(path, f"{path}.unreadable-{int(time.time())}")
     document = {
@@ -154,15 +152,7 @@ def _write(context: UserContext, found: Iterable[Connection]) -> None:
             for one in found
         ],
     }
-    durable_write(path, json.dumps(document, indent=2).encode() + b"\n")
-
-
-def _empty(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return bool(json.load(file)["connections"] == [])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    write_document(path, document)
 
 
 def _read(row: Mapping[str, object]) -> Connection:

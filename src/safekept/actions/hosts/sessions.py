@@ -15,9 +15,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
+from safekept.core.small_files import read_fields, write_document
 from safekept.core.spelling import FLAGS
 
-from .state_file import integrations_directory, read_small, write_small
+from .calls import integrations_directory
 
 #: The variable that switches checkpoints off or on for everything that is started with it.
 SWITCH = "SAFEKEPT_CHECKPOINTS"
@@ -50,7 +51,7 @@ class Switch:
 
 def read_session(data_directory: str, session: str) -> HostSession:
     """What is remembered of a session; nothing where it is new."""
-    document = read_small(_path(data_directory, session))
+    document = read_fields(_path(data_directory, session))
     if document.get("session") != session:
         return HostSession(session)
     turn, on, directory = (document.get(name) for name in ("turn", "on", "directory"))
@@ -100,7 +101,7 @@ def sessions_in(data_directory: str, place: str) -> tuple[str, ...]:
     """The sessions that last worked in a directory, or below it."""
     found = []
     with contextlib.suppress(OSError), os.scandir(_place(data_directory)) as listing:
-        for document in (read_small(item.path) for item in listing):
+        for document in (read_fields(item.path) for item in listing):
             directory = document.get("directory")
             if isinstance(directory, str) and f"{os.path.realpath(directory)}/".startswith(f"{place}/"):
                 found.append(str(document.get("session", "")))
@@ -115,7 +116,7 @@ def sessions_off(data_directory: str) -> tuple[str, ...]:
             with contextlib.suppress(OSError):
                 if item.name.endswith(".json") and item.stat().st_mtime > time.time() - _LATELY:
                     names.append(item.path)
-    documents = [read_small(path) for path in sorted(names)]
+    documents = [read_fields(path) for path in sorted(names)]
     return tuple(str(one.get("session", "")) for one in documents if one.get("on") is False)
 
 
@@ -145,7 +146,7 @@ def _path(data_directory: str, session: str) -> str:
 def _write(data_directory: str, session: HostSession) -> None:
     path = _path(data_directory, session.session)
     new = not os.path.exists(path)
-    write_small(path, asdict(session))
+    write_document(path, asdict(session), durable=False)
     if new:
         _forget(_place(data_directory))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.ages import moment, seconds_text
+from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
@@ -207,10 +206,3 @@ def _census(repository: Repository, listed: Listed) -> dict[str, dict[str, int |
         for profile, counts in (census if isinstance(census, dict) else {}).items()
         if isinstance(counts, dict)
     }
-
-
-def age_of(vault: FleetVault, now: float | None = None) -> str:
-    """How long ago something last arrived, for one that is not open."""
-    if not vault.newest:
-        return "unknown"
-    return seconds_text(max(0.0, (time.time() if now is None else now) - vault.newest))

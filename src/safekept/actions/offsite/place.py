@@ -9,17 +9,16 @@ made on the mount point of an absent disk. The first time, a `file:` place must 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
-from safekept.core.files import NOT_THERE, durable_write, private_directory
 from safekept.core.objects.address import Options, is_address, open_objects
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.objects.errors import PlaceMissing
 from safekept.core.objects.local import LocalObjects
+from safekept.core.small_files import read_document, write_document
 from safekept.core.worker import Worker
 
 from ..base.context import UserContext
@@ -256,17 +255,12 @@ def remember_place(context: UserContext, setting: DestinationSetting) -> None:
         if setting.url in known:
             return
         document = {"version": 1, "places": {**known, setting.url: {"since": time.time()}}}
-        private_directory(context.places.data_directory)
-        durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
+        write_document(_file(context), document)
 
 
 def _known(context: UserContext) -> dict[str, object]:
     """Every one. OSError where they cannot be read: else an unplugged disk would be begun anew."""
-    try:
-        with open(_file(context), encoding="utf-8") as file:
-            return dict(json.load(file)["places"])
-    except (*NOT_THERE, ValueError, KeyError, TypeError):
-        return {}
+    return read_document(_file(context), lambda found: dict(found["places"]), {}, strict=True)
 
 
 def _file(context: UserContext) -> str:

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from safekept.core.files import temporary_name
+from safekept.core.small_files import read_fields, write_document
 from safekept.core.spelling import shown
 
 from ..base.context import UserContext
-from ..hosts.state_file import integrations_directory, read_small, write_small
+from ..hosts.calls import integrations_directory
 
 #: Who acts where an agent asks by our own server.
 _BY_SERVER = "agent:mcp"
@@ -74,7 +75,7 @@ def leave_news(context: UserContext, news: RollbackNews, sessions: Iterable[str]
         _sweep(directory)
         for session in list(dict.fromkeys(filter(None, sessions)))[:_SESSIONS]:
             path = _path(context.places.data_directory, session)
-            others = [one for one in _news(read_small(path), session) if one.place != news.place]
+            others = [one for one in _news(read_fields(path), session) if one.place != news.place]
             _write(path, session, [*others, news][-_PLACES:])
 
 
@@ -96,7 +97,7 @@ def take_news(data_directory: str, session: str) -> str:
         os.rename(path, mine)
     except OSError:
         return ""
-    found = _news(read_small(mine), session)
+    found = _news(read_fields(mine), session)
     with contextlib.suppress(OSError):
         os.unlink(mine)
     return " ".join(one.text for one in found)
@@ -108,7 +109,7 @@ def drop_own_news(data_directory: str, session: str, asked: bool) -> None:
     path = _path(data_directory, session)
     if not session or not os.path.exists(path):
         return
-    left = [one for one in _news(read_small(path), session) if not asked and one.by != _BY_SERVER]
+    left = [one for one in _news(read_fields(path), session) if not asked and one.by != _BY_SERVER]
     with contextlib.suppress(OSError):
         if left:
             _write(path, session, left)
@@ -135,7 +136,7 @@ def _news(document: dict[str, object], session: str) -> list[RollbackNews]:
 
 
 def _write(path: str, session: str, news: Sequence[RollbackNews]) -> None:
-    write_small(path, {"session": session, "news": [asdict(one) for one in news]})
+    write_document(path, {"session": session, "news": [asdict(one) for one in news]}, durable=False)
 
 
 def _short(text: str, length: int = _LONGEST) -> str:

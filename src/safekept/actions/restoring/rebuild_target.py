@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, fsync_directory
 from safekept.core.locks import process_lock
+from safekept.core.small_files import read_fields
 from safekept.home.landing import (
     HeldDatabase,
     LandingNotPermitted,
@@ -226,13 +227,7 @@ def _make_right(home: str) -> None:
 
 
 def _read(staging: str) -> dict[str, object]:
-    try:
-        if _ours(staging):
-            with open(os.path.join(staging, _SWAP), encoding="utf-8", errors="surrogateescape") as file:
-                return dict(json.load(file))
-    except (OSError, ValueError, TypeError):
-        pass
-    return {}
+    return read_fields(os.path.join(staging, _SWAP)) if _ours(staging) else {}
 
 
 def _movable(home: str) -> bool:

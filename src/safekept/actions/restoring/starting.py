@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from safekept.core.owner import foreign_owner
-from safekept.core.regular import read_start
+from safekept.core.small_files import read_start
 
 from ..base.context import HomeRef, UserContext
 
@@ -160,9 +160,3 @@ def start_command(place: HomeRef, context: UserContext) -> str:
     if not layout.variable or os.path.realpath(usual) == os.path.realpath(place.home):
         return layout.wrapper_command
     return f"{layout.variable}={shlex.quote(place.home)} {layout.wrapper_command}"
-
-
-def is_installed(place: HomeRef, context: UserContext) -> bool:
-    """Whether the agent's own command is there."""
-    search = context.caller.environment.get("PATH", "")
-    return bool(shutil.which(place.layout.wrapper_command, path=search))

@@ -20,6 +20,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import new_id
 from safekept.core.next_step import Step
+from safekept.core.small_files import read_document
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 
@@ -119,13 +120,11 @@ def rediscovered(plan: Installation, run: Runner) -> Installed | None:
 
 def installed(context: UserContext) -> Installed | None:
     """What `install` wrote down, if it did."""
-    try:
-        with open(file_of(context, "installed.json"), encoding="utf-8") as file:
-            fields = json.load(file)
-        fields.pop("version")
-        return Installed(**fields)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+    return read_document(
+        file_of(context, "installed.json"),
+        lambda fields: Installed(**{name: fields[name] for name in fields if name != "version"}),
+        None,
+    )
 
 
 def refuse_taken(plan: Installation) -> None:

@@ -7,14 +7,13 @@ its own vault, or where there is only one; else a person is asked to say it.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 
 from safekept.core.errors import SafekeptError
-from safekept.core.files import NOT_THERE, durable_write, private_directory
 from safekept.core.objects.address import is_address
 from safekept.core.objects.base import ObjectStore
+from safekept.core.small_files import read_document, write_document
 from safekept.vault.storage import LocalStorage, Storage
 
 from ..base.context import UserContext
@@ -126,12 +125,12 @@ def _place(context: UserContext) -> str:
 
 def _known(context: UserContext) -> dict[str, str]:
     """Every one. OSError where they cannot be read."""
-    try:
-        with open(_known_file(context), encoding="utf-8", errors="surrogateescape") as file:
-            found = json.load(file)["vaults"]
-        return {str(place): str(vault) for place, vault in found.items()}
-    except (*NOT_THERE, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+    return read_document(
+        _known_file(context),
+        lambda found: {str(place): str(vault) for place, vault in found["vaults"].items()},
+        {},
+        strict=True,
+    )
 
 
 def remember_vault(context: UserContext, vault: str) -> None:
@@ -140,8 +139,7 @@ def remember_vault(context: UserContext, vault: str) -> None:
         if known.get(place) == vault:
             return
         document = {"version": 1, "vaults": {**known, place: vault}}
-        private_directory(context.places.data_directory)
-        durable_write(_known_file(context), json.dumps(document, indent=1).encode() + b"\n")
+        write_document(_known_file(context), document)
 
 
 def _known_file(context: UserContext) -> str:

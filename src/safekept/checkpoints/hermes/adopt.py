@@ -271,8 +271,3 @@ class _Copier:
             if made != oid:
                 raise BadObject(oid.hex(), "is not what its name says")
         return size
-
-
-def adoptable(hermes_checkpoints: str) -> bool:
-    """Whether there is anything to adopt at that place."""
-    return is_repository(os.path.join(hermes_checkpoints, "store"))

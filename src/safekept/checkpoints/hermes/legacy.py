@@ -12,9 +12,11 @@ import os
 import shutil
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, fsync_directory, private_directory
+from safekept.core.small_files import read_document
 
 from .store import Foreign, older_repositories, older_workdir
 
@@ -134,22 +136,17 @@ def _described(repository: str) -> LegacyRepository:
 
 
 def _read(path: str) -> LegacyArchive | None:
-    try:
-        with open(os.path.join(path, _MARK), "rb") as file:
-            document = json.load(file)
-        repositories = [
-            LegacyRepository(
-                str(one["name"]),
-                str(one["source"]),
-                str(one["workdir"]),
-                str(one["head"]),
-                list(one["history"]),
-            )
-            for one in document["repositories"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return LegacyArchive(path, repositories, _size(path))
+    repositories = read_document(os.path.join(path, _MARK), _repositories, None)
+    return None if repositories is None else LegacyArchive(path, repositories, _size(path))
+
+
+def _repositories(document: dict[str, Any]) -> list[LegacyRepository]:
+    return [
+        LegacyRepository(
+            str(one["name"]), str(one["source"]), str(one["workdir"]), str(one["head"]), list(one["history"])
+        )
+        for one in document["repositories"]
+    ]
 
 
 def _size(path: str) -> int:

@@ -8,10 +8,11 @@ one repository per directory beside it, `checkpoints/<project>`, or set aside in
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from safekept.core.small_files import read_document
 
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject
@@ -153,12 +154,7 @@ def parse_commit(oid: bytes, data: bytes) -> ForeignCommit:
 
 
 def _workdir(record: str) -> str:
-    try:
-        with open(record, "rb") as file:
-            found = json.load(file)
-        workdir = found.get("workdir") if isinstance(found, dict) else None
-    except (OSError, ValueError):
-        return ""
+    workdir = read_document(record, lambda found: found.get("workdir"), None)
     return workdir if isinstance(workdir, str) and os.path.isabs(workdir) and "\0" not in workdir else ""
 
 

@@ -116,11 +116,6 @@ def pairs_between(
     )
 
 
-def count_changes(store: Store, older: Checkpoint, newer: Checkpoint) -> Changes:
-    """Files and lines that changed from one point to the next."""
-    return count_pairs(store, pairs_between(store, older, newer))
-
-
 def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]) -> Changes:
     added = removed = budget = 0
     more = len(pairs) > _FILES_COUNTED

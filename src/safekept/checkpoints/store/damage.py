@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
-from safekept.core.files import durable_write
+from safekept.core.small_files import read_document, write_document
 
 NAME = "damage.json"
 _CHUNK = 1 << 20
@@ -33,15 +33,16 @@ class Damage:
 
 def read_damage(directory: str) -> Damage:
     """What was noted for the store under `directory`."""
-    try:
-        with open(os.path.join(directory, NAME), "rb") as file:
-            fields = json.load(file)
-        packs = {str(name): float(when) for name, when in fields["packs"].items()}
-        return Damage(str(fields["mark"]), packs, str(fields.get("what", "")), float(fields.get("time", 0)))
-    except FileNotFoundError:
+    path = os.path.join(directory, NAME)
+    if not os.path.lexists(path):
         return Damage()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Damage(mark="unreadable")  # somebody had something to say: everybody looks once
+    # Where it cannot be read, somebody had something to say: everybody looks once.
+    return read_document(path, _damage, Damage(mark="unreadable"))
+
+
+def _damage(fields: dict[str, Any]) -> Damage:
+    packs = {str(name): float(when) for name, when in fields["packs"].items()}
+    return Damage(str(fields["mark"]), packs, str(fields.get("what", "")), float(fields.get("time", 0)))
 
 
 def note_damage(directory: str, packs: Collection[str], what: str) -> Damage:
@@ -55,7 +56,7 @@ def note_damage(directory: str, packs: Collection[str], what: str) -> Damage:
     found = Damage(os.urandom(8).hex(), {**there, **dict.fromkeys(sorted(fresh), now)}, what[:500], now)
     with contextlib.suppress(OSError):
         fields = {"mark": found.mark, "packs": found.packs, "what": found.what, "time": found.time}
-        durable_write(os.path.join(directory, NAME), json.dumps(fields).encode())
+        write_document(os.path.join(directory, NAME), fields)
     return found
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from safekept.core.regular import read_start
+from safekept.core.small_files import read_start
 
 from ..checkpoint import Checkpoint
 from .objects import BadObject
@@ -35,10 +35,6 @@ class Meta:
     entries: dict[bytes, tuple[int, int, int]] = field(default_factory=dict)  # name -> mode, mtime, size
     skipped: dict[bytes, tuple[str, int]] = field(default_factory=dict)  # name -> reason, size
     absent: set[bytes] = field(default_factory=set)
-
-
-def encode_line(mode: int, mtime_ns: int, size: int, name: bytes) -> bytes:
-    return b"= %o %d %d %s\n" % (mode, mtime_ns, size, escape(name))
 
 
 def encode(meta: Meta) -> bytes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from safekept.core.files import durable_write
+from safekept.core.small_files import read_document, write_document
 
 _STATE = "maintenance.json"
 
@@ -37,12 +36,7 @@ class Upkeep:
 
 def read_upkeep(directory: str) -> Upkeep:
     """How the last run went; an empty record where there was none or it cannot be read."""
-    try:
-        with open(os.path.join(directory, _STATE), "rb") as file:
-            fields = json.load(file)
-    except (OSError, ValueError):
-        return Upkeep()
-    return _upkeep_from(fields) if isinstance(fields, dict) else Upkeep()
+    return read_document(os.path.join(directory, _STATE), _upkeep_from, Upkeep())
 
 
 def _upkeep_from(fields: Mapping[str, object]) -> Upkeep:
@@ -58,4 +52,4 @@ def _upkeep_from(fields: Mapping[str, object]) -> Upkeep:
 
 def write_upkeep(directory: str, upkeep: Upkeep) -> None:
     with contextlib.suppress(OSError):  # news only: a full disk must not keep it from being made empty
-        durable_write(os.path.join(directory, _STATE), json.dumps(upkeep.as_dict()).encode())
+        write_document(os.path.join(directory, _STATE), upkeep.as_dict())

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from safekept.core.files import durable_write
+from safekept.core.small_files import read_document
 
 _TALLY, _RUNNING = "size.json", "size"
 _UNSURE_NS = 2_000_000_000
@@ -120,12 +121,11 @@ def _update(directory: str, change: Callable[[Running], Running]) -> Running:
 
 
 def _read_tally(directory: str) -> dict[str, list[int]]:
-    try:
-        with open(os.path.join(directory, _TALLY), "rb") as file:
-            found = json.load(file)
-        return {str(name): [int(part) for part in entry[:3]] for name, entry in found.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+    return read_document(
+        os.path.join(directory, _TALLY),
+        lambda found: {str(name): [int(part) for part in entry[:3]] for name, entry in found.items()},
+        {},
+    )
 
 
 def disk_bytes(facts: os.stat_result) -> int:

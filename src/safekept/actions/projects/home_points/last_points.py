@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import time
 from collections.abc import Sequence
 
-from safekept.core.files import private_directory, quick_write
 from safekept.core.objects.address import is_address
+from safekept.core.small_files import read_fields, write_document
 from safekept.vault.write import RACY_NS
 
 from ...base.context import UserContext
@@ -117,12 +116,8 @@ class LastPoints:
 
     def _save(self, document: dict[str, object]) -> None:
         with contextlib.suppress(OSError):
-            self._write(json.dumps(document).encode() + b"\n")
-
-    def _write(self, data: bytes) -> None:
-        """In one step, but not durably: what is lost with the power costs one more point."""
-        private_directory(os.path.dirname(self._path))
-        quick_write(self._path, data)
+            # Not durably: what is lost with the power costs one more point.
+            write_document(self._path, document, durable=False)
 
     def count(self) -> int:
         """How many were taken here, as far as is known."""
@@ -139,12 +134,7 @@ class LastPoints:
         return points if isinstance(points, dict) else {}
 
     def _read(self) -> dict[str, object]:
-        try:
-            with open(self._path, "rb") as file:
-                found = json.loads(file.read())
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return read_fields(self._path)
 
 
 def _key(paths: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
-from safekept.core.regular import read_start
+from safekept.core.small_files import read_start
 from safekept.home.layout import Layout
 from safekept.vault.read import HomeSource, snapshot_source
 from safekept.vault.snapshots import list_snapshots

@@ -6,16 +6,15 @@ Every key opens everything, so a change of keys is written to the journal, witho
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.files import NOT_THERE, durable_write, private_directory
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep
+from safekept.core.small_files import read_document, write_document
 from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 
@@ -229,8 +228,7 @@ def acknowledge_kit(
         )
     known = _acknowledged(context)  # OSError where they cannot be read: they must not be forgotten
     document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}
-    private_directory(context.places.data_directory)
-    durable_write(_file(context), json.dumps(document, indent=1).encode() + b"\n")
+    write_document(_file(context), document)
     work = KitAcknowledgeFacts(vault=context.places.vault, id=repository.id)
     record(context, work.line(new_id(), "done"), listener)
 
@@ -245,11 +243,7 @@ def _kit_written(context: UserContext) -> bool:
 
 
 def _acknowledged(context: UserContext) -> dict[str, object]:
-    try:
-        with open(_file(context), encoding="utf-8") as file:
-            return dict(json.load(file)["vaults"])
-    except (*NOT_THERE, ValueError, KeyError, TypeError):
-        return {}
+    return read_document(_file(context), lambda found: dict(found["vaults"]), {}, strict=True)
 
 
 def _file(context: UserContext) -> str:

@@ -1,18 +1,31 @@
-"""Reading a file of somebody else's: it must be a file, and it must not be too long.
+"""Small files: one of somebody else's, read with care; and our own, in which something is remembered.
 
 In a project, a home or an archive's neighbourhood any name may turn out to be a pipe that nobody writes to, a
 device, a link to either, or a file of a terabyte. Whatever is read there to learn something is read
 through here: opening never waits, only regular files count, and no more is read than the caller can use.
+
+What we remember between two commands is one JSON document in a file, replaced whole. One that is torn, of a
+later kind or not ours is as good as none.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from .errors import BAD_SHAPE
+from .files import NOT_THERE, durable_write, private_directory, quick_write
+
+T = TypeVar("T")
 
 #: Enough for every settings file, ignore file and list that a person or a program keeps.
 USUAL = 4 << 20
+#: No document of ours comes near this.
+_LARGEST = 64 << 20
 
 
 class NotRegular(OSError):
@@ -72,3 +85,36 @@ def is_short(path: str | bytes, most: int = USUAL) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(status.st_mode) and status.st_size <= most
+
+
+def read_document(path: str, parse: Callable[[Any], T], otherwise: T, *, strict: bool = False) -> T:
+    """What `parse` makes of the document in a file of ours; `otherwise` where there is none that fits.
+
+    With `strict` a file that is there and cannot be read is an OSError: for whoever would write it anew.
+    """
+    try:
+        return parse(json.loads(read_regular(path, _LARGEST)))
+    except NOT_THERE:
+        return otherwise
+    except OSError:
+        if strict:
+            raise
+        return otherwise
+    except BAD_SHAPE:
+        return otherwise
+
+
+def read_fields(path: str) -> dict[str, object]:
+    """A document as it is; an empty one where there is none."""
+    return read_document(path, dict, {})
+
+
+def write_document(path: str, document: Mapping[str, object], *, durable: bool = True) -> None:
+    """Replace it, whole. OSError where that cannot be. Not `durable`: what costs little when it is lost."""
+    data = json.dumps(document, indent=1 if durable else None).encode() + b"\n"
+    write = durable_write if durable else quick_write
+    try:
+        write(path, data)
+    except FileNotFoundError:
+        private_directory(os.path.dirname(path))
+        write(path, data)
