@@ -12,7 +12,7 @@ import os
 
 from ..errors import BAD_SHAPE, SafekeptError
 from ..files import durable_write
-from ..regular import read_regular
+from ..small_files import read_regular
 
 VERSION = 1
 STATE_FILE = "state.json"
