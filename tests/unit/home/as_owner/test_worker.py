@@ -204,9 +204,9 @@ def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told)
     assert again.do("is_directory", home) is True
 
 
-def test_a_terabyte_of_holes_is_a_few_questions_both_ways(home, nobodys, monkeypatch):  # noqa: F811
+def test_a_hole_is_a_few_questions_both_ways_whatever_its_size(home, nobodys, monkeypatch):  # noqa: F811
     """One question for each megabyte of nothing would take minutes, for a backup and for a restore."""
-    size, path = 1 << 40, os.path.join(home, "memories", "huge.bin")
+    size, path = 1 << 36, os.path.join(home, "memories", "huge.bin")
     with open(path, "wb") as file:
         file.write(b"first")
         file.seek(size // 2)
@@ -240,7 +240,7 @@ def test_a_terabyte_of_holes_is_a_few_questions_both_ways(home, nobodys, monkeyp
 
         def __init__(self):
             super().__init__()
-            self.size = size
+            self.size, self.mtime_ns = size, 0
 
         def chunks(self):
             yield from itertools.repeat(ZEROS, size // len(ZEROS))
