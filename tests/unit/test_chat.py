@@ -64,6 +64,52 @@ def test_a_number_goes_back_and_undo_goes_forward_again(chat):
     assert reply.ok and content(chat, "main.py") == "broken\n"
 
 
+def test_going_back_names_the_files_counts_them_and_is_what_a_person_did(chat):
+    """Directories whose time comes back are not files, and nobody is told of them."""
+    put(os.path.join(chat.directory, "sub", "deep", "a.txt"), "one\n")
+    before(chat)
+    put(os.path.join(chat.directory, "sub", "deep", "a.txt"), "broken\n")
+    put(os.path.join(chat.directory, "sub", "deep", "new.txt"), "new\n")
+    reply = ask(chat, "/rewind 1")
+    assert "1 file restored: sub/deep/a.txt" in reply.text
+    assert "1 removed: sub/deep/new.txt" in reply.text
+    operation = reply.data["operation"]
+    assert f"/rollback undo {operation} brings it back" in reply.text
+    assert ask(chat, f"/rollback undo {operation}").ok
+    assert content(chat, "sub/deep/a.txt") == "broken\n"
+
+
+def test_an_undo_in_a_chat_names_its_operation_and_no_other_is_taken_back(chat):
+    before(chat)
+    put(os.path.join(chat.directory, "main.py"), "broken\n")
+    first = ask(chat, "/rollback 1").data["operation"]
+    put(os.path.join(chat.directory, "main.py"), "mine\n")
+    assert not ask(chat, "/rollback undo nothing-like-it").ok
+    assert content(chat, "main.py") == "mine\n"
+    assert ask(chat, f"/rollback undo {first}").data["operation"] != first
+
+
+def test_a_line_of_a_chat_is_what_a_person_said(tmp_path):
+    """The journal, and the news that the agent gets, name whoever typed it."""
+    import json as json_
+
+    from helper_support import throwaway as user_of
+    from safekept.core.journal import Journal
+    from safekept.integrations.helper.requests import answer
+    from safekept.integrations.places import PlaceCache
+
+    user = user_of(tmp_path)
+    project = os.path.join(user.home, "project")
+    put(os.path.join(project, "package.json"), "{}")
+    header = {"do": "chat", "host": "hermes", **{f"env.{k}": v for k, v in user.environment.items()}}
+    for line in ("/checkpoint", "/rewind 1"):
+        question = json_.dumps({"line": line, "directory": project, "session": "s"}).encode()
+        answer(header, question, PlaceCache({}, lambda key, work: None))
+        put(os.path.join(project, "package.json"), "{ }")
+    records = list(Journal(os.path.join(user.data, "journal.jsonl")).backwards("checkpoint", "rollback"))
+    assert {record.facts.get("actor", "person") for record in records} == {"person"}
+
+
 def test_v32_an_id_a_prefix_of_it_and_digits_all_work_everywhere(chat):
     point = before(chat)
     put(os.path.join(chat.directory, "main.py"), "broken\n")
@@ -168,13 +214,30 @@ def test_snapshots_are_created_listed_restored_and_pruned(tmp_path, hermes_home)
     assert not ask(chat, "/snapshot prune none").ok
 
 
+def test_a_whole_home_comes_back_only_after_its_plan_and_a_confirming_word(tmp_path, hermes_home):
+    chat = Conversation(throwaway(tmp_path), str(tmp_path), home=hermes_home)
+    ask(chat, "/snapshot create")
+    (one,) = ask(chat, "/snap").data["snapshots"]
+    put(os.path.join(hermes_home, "config.yaml"), "broken: true\n")
+    for line in ("/restore 1", f"/restore {one['id'][:8]}", "/snapshot restore 1"):
+        shown = ask(chat, line)
+        assert shown.ok and "config.yaml" in shown.text
+        assert f"/restore {one['id'][:8]} yes" in shown.text, "the id, whatever is stored meanwhile"
+        with open(os.path.join(hermes_home, "config.yaml")) as file:
+            assert file.read() == "broken: true\n"
+    done = ask(chat, f"/restore {one['id'][:8]} yes")
+    assert "Restored snapshot" in done.text, done.text
+    with open(os.path.join(hermes_home, "config.yaml")) as file:
+        assert file.read() != "broken: true\n"
+
+
 def test_without_a_vault_the_list_says_what_to_do(tmp_path, hermes_home):
     chat = Conversation(throwaway(tmp_path), str(tmp_path), home=hermes_home)
     reply = ask(chat, "/snapshot list")
     assert not reply.ok and "→" in reply.text
 
 
-@pytest.mark.parametrize("line", ['/rollback 1 ""', "/rollback undo extra", '/rollback diff 1 ""'])
+@pytest.mark.parametrize("line", ['/rollback 1 ""', "/rollback undo one two", '/rollback diff 1 ""'])
 def test_an_empty_name_or_a_word_too_many_changes_nothing(chat, line):
     before(chat)
     put(os.path.join(chat.directory, "main.py"), "broken\n")

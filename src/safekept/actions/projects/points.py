@@ -22,6 +22,7 @@ from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
 from ..base.own_places import within
@@ -266,6 +267,25 @@ class Points:
         return self._in_project(target, tuple(files), overwrite_mine, False, dry_run, agreed)
 
     # ── taking it back ─────────────────────────────────────────────────────────────────────────────
+
+    def called(self, operation: str) -> Target:
+        """The rollback with this id of the journal, wherever it was. Raises NothingToUndo."""
+        from safekept.home.landing import NothingToUndo
+
+        from ..undo.changes import ROLLBACK, changes
+        from ..undo.undo import named_change
+
+        known = [one for one in changes(self.context) if one.kind == ROLLBACK or one.landed.home_point]
+        change = named_change(known, operation)
+        if change is None:
+            raise NothingToUndo(
+                f"there is no rollback called `{operation}`",
+                kept="Nothing was changed",
+                next_steps=(NextStep("log", before="See what was done, with ids:"),),
+            )
+        if change.kind == ROLLBACK:
+            return Target(CHECKPOINT, change.project, change.point)
+        return Target(HOME, change.home, change.operation)
 
     def last_rollback(self) -> Target:
         """What `undo` takes back here: the last rollback of the project, or of a home point.

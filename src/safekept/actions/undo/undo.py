@@ -98,7 +98,7 @@ def take_back(context: UserContext, request: UndoRequest, listener: Listener = s
     _make_all_right(context, home, project, request, listener)
     known = changes(context, home, project)
     if request.operation:
-        change = _named(known, request.operation) or _guarded(context, known, request.operation)
+        change = named_change(known, request.operation) or _guarded(context, known, request.operation)
         if change is None:
             from .dropped import bring_back_dropped
 
@@ -158,7 +158,7 @@ def _make_all_right(
                 recover(store, path, settings=request.settings, listener=listener)
 
 
-def _named(known: list[Change], word: str) -> Change | None:
+def named_change(known: list[Change], word: str) -> Change | None:
     """The change with this id, or with an id that starts or ends so."""
     exact = [one for one in known if word in (one.operation, one.also)]
     if exact:
@@ -178,7 +178,7 @@ def _guarded(context: UserContext, known: list[Change], word: str) -> Change | N
             or entry.operation.endswith("-" + word)
         )
         if same and (restore := GuardFacts.read(entry).restore):
-            return _named(known, restore)
+            return named_change(known, restore)
     return None
 
 

@@ -3,10 +3,11 @@
     /rollback                     list the checkpoints of the project
     /rollback N|ID [FILE ...]     go back to one, wholly or some files
     /rollback diff [N|ID] [FILE]  what changed since
-    /rollback undo                take the last rollback back
+    /rollback undo [ID]           take the last rollback back, or the one with that id
     /snapshot                     list the snapshots of the home (also: list)
     /snapshot create [LABEL]      take one
-    /snapshot restore ID|N [PATH] bring it, or one path of it, back
+    /snapshot restore ID|N PATH   bring one path of it back
+    /snapshot restore ID yes      bring all of it back; without `yes`, see what that would do
     /snapshot prune [N]           keep the N newest quick ones (20)
     /checkpoint [WORDS]           keep the project as it is now
     /safekept [status|on|off]     whether checkpoints are taken in this session
@@ -98,7 +99,7 @@ def error_text(error: SafekeptError) -> str:
 
 
 def _rollback(conversation: Conversation, words: list[str]) -> Reply:
-    from .rollback import diff, go_back, list_
+    from .rollback import diff, go_back, list_, undo
 
     flags = {word for word in words if word.startswith("--")}
     words = [word for word in words if word not in flags]
@@ -114,10 +115,10 @@ def _rollback(conversation: Conversation, words: list[str]) -> Reply:
         return _usage("An empty name means no file.")
     if verb == "diff":
         return Reply(*diff(conversation, words[1:]))
-    if verb == "undo" and len(words) > 1:
-        return _usage("`undo` takes the last rollback back as a whole; it goes with nothing else.")
+    if verb == "undo" and len(words) > 2:
+        return _usage("`undo` takes one rollback back as a whole; it goes with its id and nothing else.")
     if verb == "undo":
-        return Reply(*go_back(conversation, "", (), flags, undo=True))
+        return Reply(*undo(conversation, words[1] if len(words) > 1 else "", flags))
     return Reply(*go_back(conversation, words[0], tuple(words[1:]), flags))
 
 

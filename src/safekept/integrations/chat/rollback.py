@@ -113,16 +113,22 @@ def diff(conversation: Conversation, words: list[str]) -> Answer:
     return "\n".join(lines), found.as_dict(), True
 
 
-def go_back(
-    conversation: Conversation, target: str, files: tuple[str, ...], flags: set[str], undo: bool = False
-) -> Answer:
+def go_back(conversation: Conversation, target: str, files: tuple[str, ...], flags: set[str]) -> Answer:
     mine, dry_run = "--overwrite-mine" in flags, "--dry-run" in flags
     with _points(conversation) as points:
-        if undo:
-            outcome = points.undo(overwrite_mine=mine, dry_run=dry_run)
-        else:
-            meant, go = points.resolve(target), points.plan if dry_run else points.apply
-            outcome = _with_files(files, lambda wanted: go(meant, wanted, overwrite_mine=mine))
+        meant, go = points.resolve(target), points.plan if dry_run else points.apply
+        outcome = _with_files(files, lambda wanted: go(meant, wanted, overwrite_mine=mine))
+    return _told(outcome)
+
+
+def undo(conversation: Conversation, operation: str, flags: set[str]) -> Answer:
+    mine, dry_run = "--overwrite-mine" in flags, "--dry-run" in flags
+    with _points(conversation) as points:
+        meant = points.called(operation) if operation else None
+        return _told(points.undo(meant, overwrite_mine=mine, dry_run=dry_run))
+
+
+def _told(outcome: PointRollback) -> Answer:
     lines = _planned(outcome) if outcome.planned else _done(outcome)
     return "\n".join(lines), outcome.as_dict(), outcome.planned or outcome.complete
 
@@ -130,12 +136,11 @@ def go_back(
 def _planned(outcome: PointRollback) -> list[str]:
     steps = [f"  {action}: {path}" for path, action in outcome.steps]
     more = [f"  … and {len(steps) - _ROWS} more"] if len(steps) > _ROWS else []
-    return ["Would do, and has not:", *steps[:_ROWS], *more]
+    return ["Dry run. Would do:", *steps[:_ROWS], *more]
 
 
 def _done(outcome: PointRollback) -> list[str]:
     from safekept.actions.projects.rollback import RollbackOutcome
-    from safekept.checkpoints.points import REMOVING
 
     point, stays = outcome.point, list(outcome.stays)
     if outcome.undoes and point.kind == "home":
@@ -151,10 +156,9 @@ def _done(outcome: PointRollback) -> list[str]:
         lines = [f"✅ Restored {what} {point.title}: {point.reason}"]
         if outcome.undoes:
             lines = ["✅ The last rollback was taken back."]
-        removed = sum(action in REMOVING for _, action in outcome.steps)
-        counts = f"{len(outcome.steps) - removed} restored, {removed} removed"
+        lines += _by_name(outcome.steps)
         restart = " Restart the agent to use what came back." if point.kind == "home" else ""
-        lines.append(f"{counts}. What was there is kept: /rollback undo brings it back.{restart}")
+        lines.append(f"What was there is kept: /rollback undo {outcome.operation} brings it back.{restart}")
     if isinstance(outcome, RollbackOutcome) and outcome.rolled_back is not None and outcome.rolled_back.kept:
         kept = [one.path for one in outcome.rolled_back.kept]
         why = "they were changed after the rollback" if outcome.undoes else "you changed them after the agent"
@@ -164,6 +168,18 @@ def _done(outcome: PointRollback) -> list[str]:
     lines += [f"… and {len(stays) - _LEFT} more"] if len(stays) > _LEFT else []
     if plan is not None and plan.gone:
         lines.append(f"Not covered then, and gone now: {_some([one.path for one in plan.gone])}")
+    return lines
+
+
+def _by_name(steps: Sequence[tuple[str, str]]) -> list[str]:
+    """The files that changed, counted and named. Directories whose time came back are not worth a word."""
+    restored = [path for path, action in steps if action in ("restore", "recreate", "replace-directory")]
+    removed = [path for path, action in steps if action in ("remove", "replace-by-directory")]
+    modes = [path for path, action in steps if action == "metadata" and path != "."]
+    lines = [f"{_files(len(restored))} restored: {_some(restored)}"] if restored else []
+    lines += [f"{len(removed)} removed: {_some(removed)}"] if removed else []
+    if not lines and modes:
+        lines = [f"Mode or time put back: {_some(modes)}"]
     return lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
+from safekept.actions.restoring.restore import PreparedRestore, RestoreRequest, prepare_restore
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.forgetting import plan_reclaiming, reclaim
 from safekept.actions.snapshots.listing import list_home
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Answer = tuple[str, dict[str, object], bool]
 _ROWS = 20
 _KEPT = 20
+_NAMED = 5
 
 
 def list_(conversation: Conversation, words: list[str]) -> Answer:
@@ -62,9 +63,14 @@ def create(conversation: Conversation, words: list[str]) -> Answer:
 
 
 def restore(conversation: Conversation, words: list[str]) -> Answer:
-    """Bring a snapshot back, or some paths of it. What was there is kept."""
+    """Bring a snapshot back, or some paths of it. What was there is kept.
+
+    All of a home is not a thing to do by a slip: the plan is shown first, and the same with `yes` does it.
+    """
     if not words:
         return "Which one? /snapshot restore <N or id> [path]", {}, False
+    agreed = words[1:] == ["yes"]
+    words = words[:1] if agreed else words
     request = RestoreRequest(
         word=words[0],
         paths=tuple(words[1:]),
@@ -73,6 +79,8 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         directory=conversation.directory,
     )
     with prepare_restore(conversation.context, request, conversation.listener) as prepared:
+        if not request.paths and not agreed:
+            return _shown(prepared)
         done = prepared.carry_out(conversation.listener)
         chosen, newer = prepared.chosen, prepared.newer
     landed, undo = done.landed, NextStep("undo", (done.operation,))
@@ -94,6 +102,21 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         names = ", ".join(path for path, _ in done.lost[:5])
         lines.append(f"⚠️ {len(done.lost)} could not be restored: {names}")
     return "\n".join(lines), data, done.complete
+
+
+def _shown(prepared: PreparedRestore) -> Answer:
+    """What a restore of the whole home would do, and the words that do it."""
+    plan, chosen = prepared.plan, prepared.chosen
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(chosen.snapshot.time_ns / 1e9))
+    lines = [f"Snapshot {chosen.short} of {when} into {prepared.place.home}. Nothing was changed yet."]
+    for what, paths in (("made", plan.create), ("replaced", plan.replace), ("removed", plan.remove)):
+        if paths:
+            more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+            lines.append(f"  {len(paths)} {what}: {', '.join(sorted(paths)[:_NAMED])}{more}")
+    if len(lines) == 1:
+        return f"The home is as snapshot {chosen.short} has it: nothing would change.", {}, True
+    lines.append(f"To do it, say: /restore {chosen.short} yes")
+    return "\n".join(lines), {"snapshot": chosen.id, "plan": plan.as_dict()}, True
 
 
 def prune(conversation: Conversation, words: list[str]) -> Answer:

@@ -53,7 +53,7 @@ def _chat(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
     words = {name: value for name, value in document.items() if isinstance(value, str)}
     session = words.get("session", "")
     conversation = Conversation(
-        place.acting(header.get("host", "")),
+        place.context.changed(actor="person"),  # an agent has tools; a line of a chat was typed
         words.get("directory") or _worked_in(place, session) or words.get("otherwise") or _directory(header),
         place.policy,
         session=session,

@@ -29,9 +29,10 @@ _OURS = {"rollback": "/rewind", "snapshot": "/safekept snapshot", "snap": "/safe
 _VERBS = ("rollback", "rewind", "snapshot", "snap", "restore", "checkpoint")
 _HELP = """/rewind [N|ID [FILE …]]     the checkpoints of the project; go back to one, wholly or some files
 /rewind diff [N|ID] [FILE]  what changed since
-/rewind undo                take the last rollback back
+/rewind undo [ID]           take the last rollback back, or the one with that id
 /checkpoint [WORDS]         keep the project as it is now
-/restore [ID|N [PATH]]      the snapshots of the home; bring one, or one path of it, back
+/restore [ID|N [PATH]]      the snapshots of the home; bring one path of one back
+/restore ID yes             bring all of it back; without `yes`, see what that would do
 /safekept snapshot …        list, create [LABEL], restore ID|N [PATH], prune [N]
 /safekept [status|on|off]   whether checkpoints are taken in this session
 In gateways also /rollback, /snapshot and /snap."""
