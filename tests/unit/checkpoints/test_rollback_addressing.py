@@ -10,6 +10,7 @@ from rollback_support import Project
 from safekept.checkpoints.checkpoint import NoSuchCheckpoint
 from safekept.checkpoints.points.addressing import FileNotInCheckpoint, FileOutsideProject, find_checkpoint
 from safekept.checkpoints.points.reconstructed_state import numbered
+from safekept.checkpoints.rollback.undo_point import as_it_is
 
 
 @pytest.fixture
@@ -30,13 +31,38 @@ def turns(project, count):
     return points
 
 
-def test_rollback_1_undoes_the_last_change_again_and_again(project):
-    turns(project, 3)
-    for expected in (b"2\n", b"1\n", b"0\n"):
-        project.back("1")
-        assert project.read("a.txt") == expected
-    with pytest.raises(NoSuchCheckpoint, match="no change of an agent's is left to undo"):
-        project.back("1")
+def numbers(project):
+    """The ids that the numbers mean now, number 1 first."""
+    with as_it_is(project.store, project.path, project.settings) as (reading, live):
+        return [point.id for point in numbered(reading, reading.checkpoints(project.path), live)]
+
+
+def test_no_rollback_and_no_undo_moves_a_number(project):
+    """Whoever says `1` twice means the same twice, and what he sees in the list."""
+    points = [point.id for point in reversed(turns(project, 3))]
+    for number, expected in enumerate((b"2\n", b"1\n", b"0\n"), 1):
+        for _ in range(2):
+            project.back(str(number))
+            assert project.read("a.txt") == expected
+            assert numbers(project) == points
+    project.undo()
+    assert numbers(project) == points
+
+
+def test_after_a_rollback_of_the_only_file_number_1_is_what_it_was(project):
+    first, second = turns(project, 2)
+    project.back("1", "a.txt")
+    assert project.read("a.txt") == b"1\n"
+    assert numbers(project) == [second.id, first.id]
+    assert project.back("1").plan.target.id == second.id
+
+
+def test_a_point_that_kept_nothing_is_no_way_back(project):
+    project.write(".env", "SECRET\n")
+    empty = project.take("before", named=[".env"])
+    project.write(".env", "OTHER\n")
+    project.write("a.txt", "more\n")
+    assert empty.id not in numbers(project)
 
 
 def test_a_point_after_which_nothing_changed_has_no_number(project):
@@ -197,12 +223,13 @@ def test_a_secret_asked_for_by_name_is_said_to_be_unsaved(project):
         project.back(point, ".env")
 
 
-def test_rollback_1_goes_on_past_a_point_whose_rest_is_the_users_own(project):
+def test_the_users_own_changes_move_no_number_either(project):
     first, second = turns(project, 2)
     project.write("sub/b.txt", "user\n")
     result = project.back("1")
     assert result.plan.target.id == second.id and [left.path for left in result.kept] == ["sub/b.txt"]
-    result = project.back("1")
+    assert numbers(project) == [second.id, first.id]
+    result = project.back("2")
     assert result.plan.target.id == first.id and project.read("a.txt") == b"0\n"
     assert project.read("sub/b.txt") == b"user\n"
 
@@ -216,13 +243,14 @@ def test_an_undone_rollback_gives_its_numbers_back(project):
 
 
 def test_new_turns_after_a_rollback_are_numbered_before_what_it_left(project):
-    first, _ = turns(project, 2)
+    first, second = turns(project, 2)
     project.back("1")
     third = project.before()
     project.write("a.txt", "third\n")
     project.after()
+    assert numbers(project) == [third.id, second.id, first.id]
     assert project.back("1").plan.target.id == third.id
-    assert project.back("1").plan.target.id == first.id
+    assert project.back("3").plan.target.id == first.id
 
 
 def test_a_rollback_of_one_file_takes_no_numbers_away(project):

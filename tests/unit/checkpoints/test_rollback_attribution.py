@@ -184,7 +184,7 @@ def test_a_named_file_call_is_undone_alone(project):
     assert project.read("agent.txt") == b"first write of the turn\n"
     assert project.read("both.txt") == b"both.txt as it was\n" and not project.exists("made.txt")
     assert sorted(result.restored + result.removed) == ["both.txt", "made.txt"]
-    project.back("1")
+    project.back("2")
     assert project.read("agent.txt") == b"agent.txt as it was\n"
 
 

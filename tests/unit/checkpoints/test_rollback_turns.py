@@ -48,22 +48,22 @@ def project(tmp_path):
     made.store.close()
 
 
-def test_each_turn_is_undone_by_one_more_rollback_1(project):
+def test_each_turn_has_its_number_and_keeps_it(project):
     agent = Agent(project)
     for number in (1, 2, 3):
         agent.turn(a_txt=f"{number}\n")
-    for expected in (b"2\n", b"1\n", b"0\n"):
-        result = project.back("1")
+    for number, expected in enumerate((b"2\n", b"1\n", b"0\n"), 1):
+        result = project.back(str(number))
         assert project.read("a.txt") == expected and not result.kept
 
 
-def test_each_call_of_a_turn_is_undone_by_one_more_rollback_1(project):
+def test_each_call_of_a_turn_has_its_number_and_keeps_it(project):
     Agent(project).turn(a_txt="1\n", b_txt="1\n", c_txt="1\n")
     project.back("1")
     assert not project.exists("c.txt") and project.read("b.txt") == b"1\n"
-    project.back("1")
+    project.back("2")
     assert project.read("b.txt") == b"0\n" and project.read("a.txt") == b"1\n"
-    project.back("1")
+    project.back("3")
     assert project.read("a.txt") == b"0\n"
 
 
@@ -87,7 +87,7 @@ def test_what_a_shell_command_changed_is_undone_and_the_users_edit_between_turns
     project.back("1")
     assert project.read("a.txt") == b"agent\n" and not project.exists("made.txt")
     assert project.read("b.txt") == b"user\n"
-    project.back("1")
+    project.back("2")
     assert project.read("a.txt") == b"0\n" and project.read("b.txt") == b"user\n"
 
 
@@ -101,7 +101,7 @@ def test_named_files_of_a_directory_that_is_no_project_come_back(tmp_path):
     project.write("other.txt", "changed by the user\n")
     result = project.back("1")
     assert not project.exists("new.txt") and project.read("notes.txt") == b"two\n", result.left
-    project.back("1")
+    project.back("2")
     assert project.read("notes.txt") == b"one\n"
     assert project.read("other.txt") == b"changed by the user\n"
     project.undo()

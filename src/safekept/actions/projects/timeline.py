@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from safekept.checkpoints.checkpoint import Checkpoint, CheckpointDamaged
+from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged
 from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
 from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.store import Store
@@ -127,7 +127,7 @@ def timeline(
             and (not turn or point.turn == turn)
             and (every or point.id in numbers or point.id in bad)
         ]
-        amounts = _amounts(reading, points, live, chosen[:_COUNTED], numbers, every) if count else {}
+        amounts = _amounts(reading, points, live, chosen[:_COUNTED]) if count else {}
     rows = [
         PointRow(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad) for point in chosen
     ]
@@ -182,17 +182,14 @@ def _amounts(
     points: Sequence[Checkpoint],
     live: Checkpoint | None,
     chosen: Sequence[Checkpoint],
-    numbers: dict[str, int],
-    every: bool,
 ) -> dict[str, Changes]:
+    """What was changed after each, as the next point saw it, whatever made that one."""
     known = reconstruct_all(store, points, live)
     newer = ReconstructedState(live) if live is not None else None
     wanted, found = {point.id for point in chosen}, dict[str, Changes]()
     for point in points:
-        if point.id not in numbers and not every:
-            continue
         rebuilt = known[point.id]
-        if rebuilt.damaged:
+        if rebuilt.damaged or point.reason == LOOKED_AT:
             continue
         if newer is not None and point.id in wanted:
             with contextlib.suppress(CheckpointDamaged):  # one of the two; it is not counted then

@@ -12,11 +12,11 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
+from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState, Skipped
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .attribution import marks_amid_turns
-from .rollback_plan import RollbackJournal, parents, substance
+from .rollback_plan import parents, substance
 
 
 class States:
@@ -143,39 +143,38 @@ def numbered(
     most: int = 0,
     damaged: list[Checkpoint] | None = None,
 ) -> list[Checkpoint]:
-    """The points that have numbers, number 1 first: so that `rollback 1` always undoes the last change.
+    """The points that have numbers, number 1 first. Going back changes none of them.
 
-    Only *before* and *manual* points have one; and of those not one after which nothing changed, seen
-    from the next newer one, nor one that a rollback went back to or behind. Where the newest point is
-    an after-mark, what happened since is the user's own, which no number undoes. One
-    that is damaged has none, and is added to `damaged`. `most`: so many are enough.
+    Only *before* and *manual* points have one, and of those not one after which nothing was ever changed:
+    every state counts that was seen between it and the next of them, also the one that a rollback left.
+    So `rollback 1` undoes the last change, and stays what it is when that was done. Where the newest point is
+    an after-mark, what happened since is the user's own, which no number undoes. One that kept nothing has
+    no number; neither has one that is damaged, which is added to `damaged`. `most`: so many are enough.
     """
-    # Where nothing changed since the newest point, that one is also the point of now.
     newest = next((point for point in points if point.kind != "undo"), None)
-    points = [point for point in points if live is None or point.id != live.id or point.numbered]
-    reference = ReconstructedState(live) if live is not None else None
     ended = newest is not None and newest.kind == "after" and newest.id not in marks_amid_turns(points)
-    if newest is not None and ended and newest.full:
-        reference = ReconstructedState(newest)
-    undone = _Undone(store, points[0].project) if points else None
+    seen = [ReconstructedState(live)] if live is not None and not ended else []
     found: list[Checkpoint] = []
     for point, rebuilt in _each(store, points, live):
         if most and len(found) >= most:
             break
-        if not point.numbered or (live is not None and point.id == live.id):
+        if live is not None and point.id == live.id:
             continue
-        if undone is not None and undone.covers(point):
+        if not point.numbered:
+            # What somebody only looked at may be the user's own.
+            seen += [rebuilt] if not rebuilt.damaged and point.reason != LOOKED_AT else []
             continue
         try:
-            differs = not rebuilt.damaged and (reference is None or rebuilt.differs(store, reference))
+            differs = not rebuilt.damaged and (not seen or any(rebuilt.differs(store, one) for one in seen))
         except CheckpointDamaged:  # one of the two
             rebuilt.damaged, differs = not _readable(store, rebuilt), True
         if rebuilt.damaged:
             if damaged is not None:
                 damaged.append(point)
-        elif differs:
+            continue
+        seen = [rebuilt]
+        if differs and not kept_nothing(store, point):
             found.append(point)
-            reference = rebuilt
     return found
 
 
@@ -187,26 +186,18 @@ def _readable(store: Store, rebuilt: ReconstructedState) -> bool:
     return True
 
 
-class _Undone:
-    """The stretches of a project's history that rollbacks left behind. Ids sort by time."""
-
-    def __init__(self, store: Store, project: str) -> None:
-        self._stretches: list[tuple[str, str, bool]] = []
-        position = "~"
-        lines = RollbackJournal(store.project_directory(project)).finished()
-        for line in sorted(lines, key=lambda line: str(line.get("undo")), reverse=True):
-            target, undo = str(line.get("target", "")), str(line.get("undo", ""))
-            # A rollback that lies itself in such a stretch, or was undone, left nothing behind.
-            if undo < position and target and not line.get("files"):
-                self._stretches.append((target, undo, line.get("complete") is True))
-                position = target
-
-    def covers(self, point: Checkpoint) -> bool:
-        """The point that was gone back to counts as well, unless something of it is still to be done."""
-        return any(
-            target < point.id <= undo or (complete and point.id == target and point.kind == "before")
-            for target, undo, complete in self._stretches
-        )
+def kept_nothing(store: Store, point: Checkpoint) -> bool:
+    """Whether a point of named files holds none of them, and knows of none that it was not there."""
+    if point.full:
+        return False
+    try:
+        about = store.about(point)
+    except CheckpointDamaged:
+        return False
+    named, missed = about.get("named"), about.get("named_not_stored")
+    rows = missed if isinstance(missed, list) else []
+    left_out = {str(one.get("path")) for one in rows if isinstance(one, dict)}
+    return not isinstance(named, list) or all(str(name) in left_out for name in named)
 
 
 class LeftOut:
