@@ -81,10 +81,12 @@ def test_rollback_lists_shows_does_and_undoes(run, project):
     assert went.stdout.startswith("Went back to checkpoint ")
     assert "Restored   src/main.py" in went.stdout and "Removed    made.txt" in went.stdout
     assert "Untouched  1 path that no checkpoint holds: 1 secret" in went.stdout
-    assert "Changed your mind? `safekept rollback --undo`" in went.stdout
+    (operation,) = re.findall(r"Changed your mind\? `safekept undo (\S+)`", went.stdout)
     assert read(project, ".env") == "SECRET=1\n"
-    undone = run("rollback", "--undo")
+    assert re.search(r"^  1  [0-9a-v]{12} ", run("rollback").stdout, re.M), "it is still number 1"
+    undone = run("undo", operation)
     assert undone.returncode == 0, undone.stderr
+    assert re.match(rf"Taking back the rollback of \d+ s ago \({operation}\) in {project}\n", undone.stdout)
     assert read(project, "src", "main.py") == "broken\n" and read(project, "made.txt") == "made\n"
 
 

@@ -69,9 +69,12 @@ def test_a_whole_home_comes_back_exactly_and_undo_takes_it_back(here, home, say)
     now = tree_facts(home, skip=ROOT)
     assert now.pop("later.md") == broken["later.md"], "a restore lays over; it removes nothing"
     assert differences(before, now) == []
-    assert f"Restored: {home}\n" in done.out and "Take it back with: `safekept undo`" in done.out
+    (operation,) = re.findall(r"Take it back with: `safekept undo (\S+)`", done.out)
+    assert f"Restored: {home}\n" in done.out
     assert f"  Snapshot   {short} (number 1, manual, " in done.out
-    assert say("undo").code == 0
+    undone = say("undo", operation)
+    assert undone.code == 0
+    assert undone.out.startswith("Taking back the restore of "), "before it does anything"
     assert differences(broken, tree_facts(home, skip=ROOT)) == []
 
 

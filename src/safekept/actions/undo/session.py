@@ -67,6 +67,8 @@ def _take_out(
     if request.dry_run:
         count = check_untouched(live, sessions, proof)
         return Undone("", change, session=SessionUndone(session, database, count, False))
+    if request.agreed is not None:
+        request.agreed(Undone("", change, session=SessionUndone(session, database, None, False)))
     operation = new_id()
     work = SessionUndoFacts(
         home=place.home,
@@ -110,6 +112,8 @@ def _again(
         if request.dry_run:
             count = len(stored.chats.messages(stored.chats.find(word).id))
             return Undone("", change, session=SessionUndone(word, database, count, True))
+        if request.agreed is not None:
+            request.agreed(Undone("", change, session=SessionUndone(word, database, None, True)))
         done = restore_session(
             context,
             place,

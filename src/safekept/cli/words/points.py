@@ -50,7 +50,7 @@ def show_timeline(console: Console, found: Timeline, where: list[str], every: bo
 
 
 def _show_ways_back(console: Console, found: Timeline, where: list[str]) -> None:
-    first = next((str(row.number) for row in found.rows if row.number), "")
+    first = next((row.point.short for row in found.rows if row.number), "")
     if first:
         back = console.command("rollback", first, *where)
         what = "Undo everything since one" if found.home is None else "Bring the files of one"

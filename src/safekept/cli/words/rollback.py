@@ -21,7 +21,7 @@ _RESTORES = ("restore", "recreate", "replace-directory")
 _REMOVES = ("remove", "replace-by-directory")
 
 
-def show_rollback(console: Console, outcome: PointRollback, where: list[str]) -> int:
+def show_rollback(console: Console, outcome: PointRollback) -> int:
     """What was done, what stays and why, what is gone, and how to take it back; the exit code."""
     from safekept.actions.projects.home_points.point import HomePoint
     from safekept.actions.projects.rollback import RollbackOutcome
@@ -30,7 +30,7 @@ def show_rollback(console: Console, outcome: PointRollback, where: list[str]) ->
     if outcome.undoes and isinstance(point, HomePoint):
         return _show_home_undone(console, outcome)
     in_project = isinstance(outcome, RollbackOutcome)
-    undo = console.command("rollback", "--undo", *where) if in_project else _undo(console, outcome)
+    undo = _undo(console, outcome)
     console.document({"dry_run": planned, **outcome.as_dict(), "undo": None if planned else undo})
     what = "the point before the last rollback" if outcome.undoes else point.title
     verb = "Would go back to" if planned else "Went back to"
@@ -154,6 +154,13 @@ _VERBS = {
 }
 
 
+def show_what_goes(console: Console, undone: Undone) -> None:
+    """What is about to be taken back, said before it is: nobody is asked, and nobody is surprised."""
+    if not console.as_json:
+        place = f" in {path_text(undone.change.place)}" if undone.change.place else ""
+        console.line(f"Taking back {_of(undone.change)}{place}")
+
+
 def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
     """The result or the plan; the exit code."""
     named = ("--home", undone.change.home) if request.home and undone.change.home else ()
@@ -162,8 +169,9 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
     console.document({"dry_run": request.dry_run, **undone.as_dict(), "undo": undo})
     if undone.rollback is not None:
         if not console.as_json:
-            console.line(f"{'Would take' if request.dry_run else 'Taking'} back {_of(undone.change)}")
-            show_rollback(console, undone.rollback, ["--dir", undone.change.project])
+            if request.dry_run:
+                console.line(f"Would take back {_of(undone.change)}")
+            show_rollback(console, undone.rollback)
         return 0 if undone.complete else 3
     if undone.plan is not None:
         _show_landing(console, undone, request)

@@ -251,7 +251,7 @@ class Offer:
             return False
         finally:
             self._console.finish()
-        show_rollback(self._console, self.outcome, self._where(self._ran.request.project))
+        show_rollback(self._console, self.outcome)
         return True
 
     def _difference(self, target: str) -> None:

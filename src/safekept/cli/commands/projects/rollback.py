@@ -62,8 +62,9 @@ def command(
     """Without N, list the checkpoints of the project you are in; with N or an ID, go back to it.
 
     `rollback 1` undoes the last change. It shows what it does and does it, without asking: what it
-    replaces is kept first, and `rollback --undo` brings that back. With FILE only those files. Files
-    that you changed after the agent's last turn stay as they are, and are listed.
+    replaces is kept first, and the printed `undo ID` brings that back. Numbers count what an agent or you
+    made, newest first; going back moves none of them. With FILE only those files. Files that you changed
+    after the agent's last turn stay as they are, and are listed.
 
     Files of an agent's own home (skills, jobs, memories) that were kept before a change are in the same
     list, without a number: their ID brings them back. In the home itself they have numbers.
@@ -115,4 +116,4 @@ def command(
         else:
             outcome = points.apply(points.resolve(target), files, overwrite_mine=overwrite_mine)
     console.finish()
-    return show_rollback(console, outcome, at_directory(directory))
+    return show_rollback(console, outcome)

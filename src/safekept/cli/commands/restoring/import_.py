@@ -185,7 +185,7 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
 def _show_result(console: Console, prepared: PreparedImport, imported: Imported) -> int:
     landed, place = imported.landed, imported.place
     named = prepared.request.into or prepared.request.home
-    undo = console.command("undo", *(("--home", place.home) if named else ()))
+    undo = console.command("undo", imported.operation, *(("--home", place.home) if named else ()))
     console.document(
         {
             "operation": imported.operation,

@@ -9,7 +9,7 @@ from safekept.settings.policies import policy_from
 
 from ...options import common_options, start
 from ...words.lists import directory_of
-from ...words.rollback import show_undone
+from ...words.rollback import show_undone, show_what_goes
 
 
 @click.command("undo")
@@ -24,6 +24,7 @@ from ...words.rollback import show_undone
 def command(operation: str, directory: str, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Take the last import, restore or rollback back, or the operation with the given ID.
 
+    It never asks, and says first what it takes back; every command that can be taken back prints its ID.
     What it replaced returns; what it created, and anything changed since in a home, is set aside and
     not deleted; what was changed since in a project stays. An undo can itself be undone by calling it
     again. With --home only changes of that home are meant, with --dir only rollbacks of that project.
@@ -40,6 +41,7 @@ def command(operation: str, directory: str, dry_run: bool, home: str, layout: st
         deadline=settings.number("database.deadline"),
         keep_days=settings.number("import.keep_days"),
         settings=policy_from(settings, context, home, layout).take,
+        agreed=lambda undone: show_what_goes(console, undone),
     )
     undone = take_back(context, request, console.listener())
     console.finish()

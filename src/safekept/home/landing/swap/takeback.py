@@ -322,7 +322,7 @@ def _not_taken_back(directory: LandingDirectory, failures: list[str]) -> Landing
         kept=f"Everything it replaced is kept in `{directory.replaced}`",
         next_steps=(
             "Remove the cause (stop the program that holds the file, or make room on the disk)",
-            NextStep("undo", before="Then run any command again, for example:"),
+            NextStep("undo", ("--dry-run",), before="Then run any command again, for example:"),
         ),
         landing=directory.path,
         failures=failures,

@@ -189,7 +189,7 @@ def _show_losses(console: Console, lost: list[tuple[str, str]]) -> None:
 def _show_result(console: Console, prepared: PreparedRestore, restored: Restored) -> int:
     landed, place = restored.landed, restored.place
     named = ("--home", place.home) if prepared.request.into or prepared.request.home else ()
-    undo = console.command("undo", *named)
+    undo = console.command("undo", restored.operation, *named)
     console.document(
         {
             "operation": restored.operation,
