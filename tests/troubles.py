@@ -193,6 +193,7 @@ def partly_connected(directory) -> State:
     for name in ("coder", "ops"):
         make_hermes_home(os.path.join(state.home, "profiles", name), profiles=(), awkward=False)
         os.utime(os.path.join(state.home, "profiles", name))
+    os.unlink(os.path.join(state.home, "profiles", "ops", "SOUL.md"))  # essential-missing
     create_snapshot(here, SnapshotRequest(here.locate(state.home)))
     connect(here, HOSTS["hermes"], program_in(directory, "hermes"))
     for name in ("claude-code", "gemini", "cursor"):

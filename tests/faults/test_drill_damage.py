@@ -326,10 +326,6 @@ IN_THE_HOME = {
         {"tables"},
     ),
     "no persona": (lambda home: os.unlink(os.path.join(home, "SOUL.md")), {"persona"}),
-    "no persona in a profile": (
-        lambda home: os.unlink(os.path.join(home, "profiles", "coder", "SOUL.md")),
-        {"persona"},
-    ),
     "an emptied persona": (lambda home: put(home, "SOUL.md", b""), {"persona"}),
     "a persona of zeros": (lambda home: put(home, "SOUL.md", bytes(500)), {"persona"}),
     "memories of zeros": (lambda home: put(home, "memories/MEMORY.md", bytes(500)), {"memories"}),
@@ -360,6 +356,16 @@ def test_damage_of_what_was_stored_fails_in_its_row(built, tmp_path, name):
     assert failed(done.receipt) == expected, [(row.check, row.state, row.text) for row in done.receipt.rows]
     signed_off(here, done)
     assert differences(at_first, tree_facts(home, databases="bytes")) == []
+
+
+def test_a_profile_that_never_had_a_persona_is_proven_and_said(built, tmp_path):
+    here, home = with_copied_home(built, str(tmp_path))
+    os.unlink(os.path.join(home, "profiles", "coder", "SOUL.md"))
+    take(here, home)
+    done = drilled(here, home=home)
+    assert failed(done.receipt) == set()
+    (row,) = [row for row in done.receipt.rows if row.check == "persona"]
+    assert row.state == "passed" and row.text.endswith("; never stored: profiles/coder/SOUL.md")
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,13 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "vault damaged": (vault_damaged, {"vault-damaged"}),
     "partly connected": (
         partly_connected,
-        {"profile-not-connected", "connection-gone", "connection-partly", "connection-no-program"},
+        {
+            "profile-not-connected",
+            "connection-gone",
+            "connection-partly",
+            "connection-no-program",
+            "essential-missing",
+        },
     ),
     "projects": (projects, {"interrupted-rollback", "checkpoints-fail", "checkpoint-store"}),
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),

@@ -20,6 +20,7 @@ from ..status.status import Status, look
 from .case import Case, DoctorRequest, Family
 from .clutter import look_at_clutter
 from .databases import look_at_databases
+from .essentials import look_at_essentials
 from .interrupted import look_at_interrupted
 from .permissions import look_at_permissions, mode_of
 from .protection import look_at_protection
@@ -30,6 +31,7 @@ FAMILIES: tuple[tuple[str, Family], ...] = (
     ("what was cut off", look_at_interrupted),
     ("databases", look_at_databases),
     ("protection", look_at_protection),
+    ("what every agent has", look_at_essentials),
     ("permissions", look_at_permissions),
     ("room", look_at_room),
     ("programs", look_at_programs),

@@ -35,7 +35,7 @@ _TEXTS = (".md", ".txt", *_DOCUMENTS)
 
 def prove_essentials(restored: RestoredHome, findings: Findings) -> None:
     """The rows `persona`, `memories` and `settings`."""
-    missing = _missing(restored)
+    missing, never_had = _missing(restored)
     for check, worth in _CLASSES:
         problems: Problems = [one for one in missing if restored.layout.worth(one[0]) == worth]
         undecided: Problems = []
@@ -55,7 +55,9 @@ def prove_essentials(restored: RestoredHome, findings: Findings) -> None:
         elif undecided and not problems:
             findings.add(check, UNKNOWN, count, f"`{undecided[0][0]}`: {undecided[0][1]}")
         else:
-            findings.judge(check, count, problems, _WORDS[check](count))
+            without = [path for path in never_had if restored.layout.worth(path) == worth]
+            note = f"; never stored: {', '.join(without[:3])}" if without else ""
+            findings.judge(check, count, problems, _WORDS[check](count) + note)
 
 
 _WORDS: dict[str, Callable[[int], str]] = {
@@ -71,11 +73,13 @@ def _is_text(path: str, check: str) -> bool:
     return path.endswith(_TEXTS) or "." not in path.rsplit("/", 1)[-1]
 
 
-def _missing(restored: RestoredHome) -> Problems:
-    """What the layout calls essential and nobody stored, in the home and in each profile.
+def _missing(restored: RestoredHome) -> tuple[Problems, list[str]]:
+    """What the layout calls essential and nobody stored; and what a profile may never have had.
 
-    What the store was not asked to hold is no loss of it.
+    What the store was not asked to hold is no loss of it. A home that was used has all of it. A profile may
+    do without: then the restore gave back all that there was, and the rest is the doctor's to say.
     """
+    never_had: list[str] = []
     layout = restored.layout
     reasons = dict(losses(restored.manifest))
     excluded = _excluded(restored)
@@ -91,8 +95,11 @@ def _missing(restored: RestoredHome) -> Problems:
                 continue
             if restored.scope.get("partial") is True or _outside_a_quick_one(restored, place):
                 continue
+            if prefix and place not in reasons:
+                never_had.append(place)
+                continue
             found.append((place, reasons.get(place, "is not there, and every home that was used has one")))
-    return found
+    return found, never_had
 
 
 def _outside_a_quick_one(restored: RestoredHome, place: str) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DECLINABLE = frozenset(
     {
         *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
-        *("clock", "journal-torn"),
+        *("clock", "journal-torn", "essential-missing"),
     }
 )
 #: What `--acknowledge` means without an id.
