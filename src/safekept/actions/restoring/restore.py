@@ -8,7 +8,7 @@ is listed, stays as it is in the home, and everything else lands.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
 from ..vault.opening import open_vault
+from .databases import RowsGoing, compare_databases
 from .restore_scope import speaks_for, targets_of, within, without_removal
 from .starting import Wrapper, made_anew, make_wrappers
 
@@ -86,6 +87,7 @@ class PreparedRestore:
     left_outside: list[str] = field(default_factory=list)
     speaks_for: str = ""  # where that is less than the home: what an exact restore may remove
     newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
+    going: tuple[RowsGoing, ...] = ()  # rows of databases that are there now and not in the snapshot
 
     @property
     def losses(self) -> list[tuple[str, str]]:
@@ -106,6 +108,8 @@ class PreparedRestore:
         reasons = []
         if plan.replace:
             reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
+        if self.going:
+            reasons.append(f"{going_text(self.going)} would go")
         if plan.remove:
             reasons.append(f"{_files(len(plan.remove), 'file')} that the snapshot lacks would be removed")
         if plan.outside:
@@ -210,6 +214,7 @@ def prepare_restore(
         except SafekeptError as error:
             error.next_steps = restore_steps(error.next_steps, chosen.short)
             raise
+        going = compare_databases(context, repository, place, source, stored.manifest, plan, listener)
         yield PreparedRestore(
             context,
             request,
@@ -222,6 +227,7 @@ def prepare_restore(
             left,
             speaks,
             newer,
+            going,
         )
 
 
@@ -242,6 +248,15 @@ def _choose(
             return False
 
     return latest_to_restore(listing, holds if request.paths else None)
+
+
+def going_text(going: Iterable[RowsGoing]) -> str:
+    """`50 messages and 2 sessions`: of all databases together."""
+    counts: dict[str, int] = {}
+    for one in going:
+        counts[one.name] = counts.get(one.name, 0) + one.count
+    words = [f"{count:,} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items()]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def restore_steps(steps: tuple[Step, ...], snapshot: str) -> tuple[Step, ...]:

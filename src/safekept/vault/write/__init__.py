@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .memory import RACY_NS, KnownDatabase, Memory, marks_in
+    from .memory import RACY_NS, KnownDatabase, Memory, identity_at, marks_in
     from .writer import Account, Description, StoredSnapshot, write_snapshot
 
 __getattr__ = doors(
     __name__,
     {
-        "memory": "RACY_NS KnownDatabase Memory marks_in",
+        "memory": "RACY_NS KnownDatabase Memory identity_at marks_in",
         "writer": "Account Description StoredSnapshot write_snapshot",
     },
 )

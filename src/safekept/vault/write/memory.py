@@ -105,7 +105,22 @@ def identity_of(entry: Entry) -> tuple[Mark | None, ...]:
     """The marks of a database, its log and its journal; empty where they are not known."""
     if entry.status is None or not entry.beside:
         return ()
-    main, *beside = (None if one is None else mark("", one) for one in (entry.status, *entry.beside))
+    return _identity(entry.status, entry.beside)
+
+
+def identity_at(path: str) -> tuple[Mark | None, ...]:
+    """The same of a database on disk; empty where there is none."""
+    found: list[os.stat_result | None] = []
+    for suffix in ("", "-wal", "-journal"):
+        try:
+            found.append(os.lstat(path + suffix))
+        except OSError:
+            found.append(None)
+    return () if found[0] is None else _identity(found[0], found[1:])
+
+
+def _identity(status: os.stat_result, others: Iterable[os.stat_result | None]) -> tuple[Mark | None, ...]:
+    main, *beside = (None if one is None else mark("", one) for one in (status, *others))
     if os.geteuid() == 0:
         # SQLite gives a log that root opens the owner of its database, each time, our own reading
         # included: the time of that says nothing. The time of the last write still does.

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from safekept.actions.restoring.restore import PreparedRestore, Restored, RestoreRequest, prepare_restore
+from safekept.actions.restoring.restore import (
+    PreparedRestore,
+    Restored,
+    RestoreRequest,
+    going_text,
+    prepare_restore,
+)
 from safekept.core.entries import Outcome
 from safekept.vault.tags import QUICK
 
@@ -139,6 +145,7 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
         "newer_quick": prepared.newer.id if prepared.newer else None,
         "left_outside": prepared.left_outside,
         "plan": prepared.plan.as_dict(),
+        "going": [one.as_dict() for one in prepared.going],
         "needs_consent": prepared.questions,
     }
 
@@ -165,6 +172,8 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
     show_changes(console, plan)
+    if prepared.going:
+        console.fact("Goes", f"{going_text(prepared.going)} that came after the snapshot; undo has them")
     show_hindrances(console, plan)
 
 
