@@ -119,6 +119,35 @@ def heard(server: subprocess.Popen[bytes]) -> dict:
     return json.loads(line)
 
 
+ROLLBACK = """
+import types, cli
+from hermes_cli.plugins import discover_plugins
+discover_plugins()
+discover_plugins()
+for enabled in (False, True):
+    manager = types.SimpleNamespace(enabled=enabled, list_checkpoints=lambda cwd: [])
+    me = types.SimpleNamespace(agent=types.SimpleNamespace(_checkpoint_mgr=manager))
+    cli.HermesCLI._handle_rollback_command(me, "/rollback")
+    print("----")
+"""
+
+
+def test_rollback_at_the_terminal_says_where_the_points_are(hermes_python, user):
+    """Hermes answers it itself, and does not know that the project is kept."""
+    done = subprocess.run(
+        [hermes_python, "-c", ROLLBACK],
+        env=user.environment,
+        cwd=user.project,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    off, on, _ = done.stdout.split("----")
+    assert "Checkpoints are not enabled." in off and "Enable with: hermes --checkpoints" in off
+    assert off.count("/rewind 1 goes back") == 1, "once, however often plugins are looked for"
+    assert "/rewind" not in on, "where Hermes has checkpoints of its own, it says enough"
+
+
 def test_hermes_safekept_is_the_program_itself(hermes, user):
     done = run_hermes(hermes, user, "safekept", "rollback", "--json", "--dir", user.project)
     assert json.loads(done.stdout)["directory"] == user.project

@@ -14,6 +14,7 @@ from typing import Any
 def register(ctx: Any) -> None:
     """Called by Hermes when it loads the plugin; also a second time, when it looks for plugins again."""
     from .commands import Commands
+    from .explaining import explain_rollback
     from .hooks import Hooks
     from .link import Link
     from .voice import Voice
@@ -23,6 +24,7 @@ def register(ctx: Any) -> None:
     hooks = Hooks(link, voice)
     commands = Commands(link, hooks)
     hooks.take_over()
+    explain_rollback()
     for name, callback in (*hooks.callbacks(), ("pre_gateway_dispatch", commands.rewritten)):
         ctx.register_hook(name, callback)
     for name, handler, description, hint in commands.chat():
