@@ -139,7 +139,8 @@ def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHo
             ),
             looked=paths,
         )
-    return tuple(found.values())
+    usual = context.whereabouts()[0]  # the one that is meant where none is named comes first
+    return tuple(sorted(found.values(), key=lambda one: one.place.home != usual))
 
 
 def _profiles(place: HomeRef) -> tuple[str, ...]:

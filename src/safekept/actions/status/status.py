@@ -169,11 +169,13 @@ def look(
     findings += remembered(context, homes, now)
     oldest = min((one.whole.time for one in homes if one.whole and one.exists), default=None)
     age = now - oldest if oldest is not None else None
+    here = [one for one in homes if one.exists]
+    begun = vault.state != NONE or bool(home) or not here or any(one.last or one.failure for one in here)
     return Status(
         now,
         os.uname().nodename,
         stale_hours,
-        judge(findings, declined=declined(context), age=age),
+        judge(findings, declined=declined(context), age=age, begun=begun),
         vault,
         homes,
         unkept,

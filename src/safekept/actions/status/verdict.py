@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from safekept.core.ages import seconds_text
 from safekept.core.finding import MACHINE_LOST, RUNGS, THIS_MACHINE, Finding, exit_code, reached
-from safekept.core.next_step import Step, next_document
+from safekept.core.next_step import NextStep, Step, next_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,13 @@ class Verdict:
         }
 
 
-def judge(found: Iterable[Finding], *, declined: Iterable[str] = (), age: float | None = None) -> Verdict:
-    """Put everything that was found in order. `age`: seconds since the oldest of the newest snapshots."""
+def judge(
+    found: Iterable[Finding], *, declined: Iterable[str] = (), age: float | None = None, begun: bool = True
+) -> Verdict:
+    """Put everything that was found in order. `age`: seconds since the oldest of the newest snapshots.
+
+    `begun` is false where nothing was ever kept: then one command does all that the findings ask for.
+    """
     left = frozenset(declined)
     counted = (one for one in found if not one.declinable or one.declinable not in left)
     # Sorting is stable: within a rung the order in which they were found stays.
@@ -63,4 +68,7 @@ def judge(found: Iterable[Finding], *, declined: Iterable[str] = (), age: float 
         text = head if age is None else f"{head}: the last snapshot is {seconds_text(max(0.0, age))} old"
     else:
         text = f"{head}: {findings[0].text}"
-    return Verdict(level, text, findings, findings[0].fix if findings and findings[0].counts else ())
+    steps = findings[0].fix if findings and findings[0].counts else ()
+    if not begun and steps and not alarm:
+        steps = (NextStep("setup", before="Protect this machine:"),)
+    return Verdict(level, text, findings, steps)

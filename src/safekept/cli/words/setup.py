@@ -65,7 +65,13 @@ def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:
 
 
 def show_plan(
-    console: Console, found: Survey, needs: Needs, no_host: SafekeptError | None, *, updates: bool
+    console: Console,
+    user_home: str,
+    found: Survey,
+    needs: Needs,
+    no_host: SafekeptError | None,
+    *,
+    updates: bool,
 ) -> None:
     """What a run would ask and do."""
     asks = [
@@ -79,7 +85,7 @@ def show_plan(
         if wanted
     ]
     console.line("Dry run. Would do:", bold=True)
-    screen = Screen(console)
+    screen = Screen(console, user_home)
     if asks:
         screen.fact("Ask", ", ".join(asks))
     if found.unconnected:

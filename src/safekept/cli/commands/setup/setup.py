@@ -74,7 +74,7 @@ def command(
     show_found(console, settings.user_home, found)
     if dry_run:
         console.document({"dry_run": True, **found.as_dict(), "missing": _missing(found, needs)})
-        show_plan(console, found, needs, machine.no_host, updates=machine.updates)
+        show_plan(console, settings.user_home, found, needs, machine.no_host, updates=machine.updates)
         return 0
     secret: Secret | None = None
     if needs.passphrase and (passphrase_file or passphrase_command or passphrase_fd is not None):
