@@ -237,6 +237,9 @@ def test_safekept_opens_what_gpg_sealed_with_a_passphrase(gpg, clear, wanted, tm
     same(tmp_path / "a", wanted, opener(environment=gpg.environment, passphrase=PASSPHRASE))
     with pytest.raises(Exception) as caught:
         same(tmp_path / "a", wanted, opener(environment=gpg.environment, passphrase="wrong one"))
+    typed = iter(["wrong one", PASSPHRASE])
+    person = Identity(environment=gpg.environment, ask=lambda *_: next(typed), tries=3)
+    same(tmp_path / "a", wanted, person)
     assert caught.value.code == "wrong-passphrase"
     assert caught.value.what == f"the passphrase does not open `{tmp_path / 'a'}`"
 

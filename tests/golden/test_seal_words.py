@@ -383,20 +383,27 @@ def test_a_protected_pair_opens_with_its_passphrase(say, user):
 def test_a_person_is_asked_twice_for_a_new_passphrase_and_once_to_open(user):
     environment = {**PLAIN, "HOME": str(user), "NO_COLOR": "1", "TERM": "dumb"}
     words = [*SAFEKEPT, "backup", "--seal", "passphrase", "-o", "a"]
-    asked = [("Passphrase for the archive: ", PASSPHRASE), ("The same again: ", PASSPHRASE + "x")]
-    code, said = at_terminal(words, asked, environment, str(user))
-    assert code == 2
+    differing = [("Passphrase for the archive: ", PASSPHRASE), ("The same again: ", PASSPHRASE + "x")]
+    code, said = at_terminal(words, differing * 3, environment, str(user))
+    assert code == 2 and said.count("These two are not the same") == 3
     assert "error: passphrase-mismatch\n" in said
     assert "  what was typed the second time is not what was typed the first time\n" in said
     assert "  kept  Nothing was read or changed\n" in said
     assert "  next  Run the command again, and type the same passphrase twice\n" in said
     assert PASSPHRASE not in said
     assert not os.path.exists(user / "a.zip.age")
-    asked = [("Passphrase for the archive: ", PASSPHRASE), ("The same again: ", PASSPHRASE)]
-    code, said = at_terminal(words, asked, environment, str(user))
+    short = [("Passphrase for the archive: ", "short"), ("The same again: ", "short")]
+    asked = [
+        ("Too short: at least 8 characters. Passphrase for the archive: ", PASSPHRASE),
+        ("The same again: ", PASSPHRASE),
+    ]
+    code, said = at_terminal(words, [*short, *asked], environment, str(user))
     assert code == 0, said
     words = [*SAFEKEPT, "import", "a.zip.age", "--dry-run"]
-    asked = [("Passphrase of `a.zip.age`: ", PASSPHRASE)]
+    asked = [
+        ("Passphrase of `a.zip.age`: ", "a wrong one"),
+        ("That does not open it; 2 more tries. Passphrase of `a.zip.age`: ", PASSPHRASE),
+    ]
     code, said = at_terminal(words, asked, environment, str(user))
     assert code == 0, said
     assert PASSPHRASE not in said

@@ -179,8 +179,10 @@ def context_from(settings: Settings, *, can_ask: bool = False, source: str = "")
     secret = own.caller.vault_secret
     tries = 1
     if secret is None and can_ask:
+        from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES
+
         secret = asking_for_vault_secret(source or own.places.vault, own.places.vault_key_file)
-        tries = SECRET_TRIES
+        tries = PASSPHRASE_TRIES
     return own.changed(
         environment=with_terminal(settings.environment) if can_ask else settings.environment,
         vault_secret=secret,
@@ -189,10 +191,6 @@ def context_from(settings: Settings, *, can_ask: bool = False, source: str = "")
         ask_passphrase=asking,
         passphrase_is_given=given,
     )
-
-
-#: How often a person may type a passphrase before a command gives up.
-SECRET_TRIES = 3
 
 
 def asking_for_vault_secret(vault: str, key_file: str) -> Callable[[], Secret]:

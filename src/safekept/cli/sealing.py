@@ -124,15 +124,17 @@ def _printed(command: str, where: str) -> str:
 
 def _ask(question: str, new: bool) -> str:
     """Ask at the terminal; nothing that is typed is shown, and a new one is typed twice."""
-    from safekept.actions.vault.keys.passphrase import PassphraseMismatch
+    from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, PassphraseMismatch
 
     from .console import Console, path_text
 
     Console.finish()
-    text: str = click.prompt(path_text(question), hide_input=True, err=True)
-    if new and click.prompt("The same again", hide_input=True, err=True) != text:
-        raise PassphraseMismatch.typed()
-    return text
+    for _ in range(PASSPHRASE_TRIES):
+        text: str = click.prompt(path_text(question), hide_input=True, err=True)
+        if not new or click.prompt("The same again", hide_input=True, err=True) == text:
+            return text
+        click.echo("These two are not the same", err=True)
+    raise PassphraseMismatch.typed()
 
 
 def with_terminal(environment: Mapping[str, str]) -> Mapping[str, str]:

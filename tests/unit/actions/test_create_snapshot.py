@@ -62,10 +62,10 @@ def checks(monkeypatch):
     ran: list[str] = []
     real = Check.__init__
 
-    def counted(self, connection, check, queries):
+    def counted(self, connection, check, queries, size):
         if check:
             ran.append("checked")
-        real(self, connection, check, queries)
+        real(self, connection, check, queries, size)
 
     monkeypatch.setattr(Check, "__init__", counted)
     return ran

@@ -18,7 +18,7 @@ from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
 
 from ..base.context import UserContext
-from ..vault.keys.passphrase import SHORTEST, NoPassphrase, PassphraseTooShort
+from ..vault.keys.passphrase import PASSPHRASE_TRIES, SHORTEST, NoPassphrase, PassphraseTooShort
 
 
 def identity_of(context: UserContext, files: Sequence[str] = ()) -> Identity:
@@ -30,6 +30,7 @@ def identity_of(context: UserContext, files: Sequence[str] = ()) -> Identity:
         environment=context.caller.environment,
         ask=context.caller.ask_passphrase,
         unattended=context.caller.passphrase_is_given,
+        tries=1 if context.caller.passphrase_is_given else PASSPHRASE_TRIES,
     )
 
 
@@ -69,14 +70,17 @@ def new_passphrase(context: UserContext, question: str, kept: str) -> str:
                 ),
             ),
         )
-    text = context.caller.ask_passphrase(question, True)
-    if len(text) < SHORTEST:
-        raise PassphraseTooShort(
-            f"a passphrase of {len(text)} characters is too short: at least {SHORTEST}",
-            kept=kept,
-            next_steps=("Choose a longer one; four or five words are good",),
-        )
-    return text
+    asked = question
+    for _ in range(1 if context.caller.passphrase_is_given else PASSPHRASE_TRIES):
+        text = context.caller.ask_passphrase(asked, True)
+        if len(text) >= SHORTEST:
+            return text
+        asked = f"Too short: at least {SHORTEST} characters. {question}"
+    raise PassphraseTooShort(
+        f"a passphrase of {len(text)} characters is too short: at least {SHORTEST}",
+        kept=kept,
+        next_steps=("Choose a longer one; four or five words are good",),
+    )
 
 
 # Pairs of keys for sealed archives, in the file format of age: `age` and safekept read each other's. The

@@ -47,7 +47,11 @@ def _file_key(path: str, header: Header, identity: Identity) -> bytes:
 
 
 def _by_passphrase(path: str, stanza: Stanza, identity: Identity) -> bytes:
-    file_key = Passphrase(identity.passphrase_of(path)).unwrap(stanza)
+    return identity.opened_file(path, lambda text: _unwrapped(path, stanza, text))
+
+
+def _unwrapped(path: str, stanza: Stanza, text: str) -> bytes:
+    file_key = Passphrase(text).unwrap(stanza)
     if file_key is None:
         raise wrong_passphrase(path)
     return file_key
@@ -81,7 +85,7 @@ def load_identities(path: str, identity: Identity) -> Iterator[Key]:
 def _parsed(path: str, data: bytes, identity: Identity) -> Iterator[Key]:
     start = data.lstrip()
     if start.startswith((BEGIN_OPENSSH, BEGIN_RSA)):
-        yield load_private(path, data, identity.ask, identity.environment)
+        yield load_private(path, data, identity)
     elif start.startswith((FAMILY, BEGIN)):
         yield from _lines(path, _unprotected(path, identity))
     elif start.startswith(b"-----BEGIN PGP"):
@@ -110,11 +114,9 @@ def _unprotected(path: str, identity: Identity) -> bytes:
                 "Run it at a terminal, or give the passphrase with `--passphrase-file PATH` "
                 "or `--passphrase-fd N`",
             )
-        secret = Passphrase(identity.ask(f"Passphrase of the identity `{path}`", False))
-        file_key = secret.unwrap(sealed.header.stanzas[0])
-        if file_key is None:
-            raise wrong_passphrase(path)
-        clear = sealed.open(file_key)
+        stanza = sealed.header.stanzas[0]
+        question = f"Passphrase of the identity `{path}`"
+        clear = sealed.open(identity.opened(question, lambda text: _unwrapped(path, stanza, text)))
         if clear.size > _LIMIT:
             raise bad_identity(path, "it is far too long for a key")
         return clear.read(0, clear.size)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..errors import NOTHING_CHANGED
-from .errors import IdentityNeeded
+from .errors import IdentityNeeded, WrongPassphrase
 
+Opened = TypeVar("Opened")
 #: ask(question, new) -> a passphrase; a new one is asked for twice.
 Ask = Callable[[str, bool], str]
 
@@ -22,9 +24,26 @@ class Identity:
     ask: Ask | None = None  # ask(question, new) -> a passphrase; None where nobody can be asked
     #: Whether `ask` answers without a person, so that it may unlock the keys of gpg's agent, too.
     unattended: bool = False
+    tries: int = 1  # how often somebody may type a passphrase; whoever answers by itself says the same again
 
-    def passphrase_of(self, path: str) -> str:
-        """The passphrase of a sealed file, from whoever can be asked."""
+    def opened(self, question: str, opening: Callable[[str], Opened]) -> Opened:
+        """What `opening` makes of the passphrase that is the answer; asked for again while it is a wrong one.
+
+        The caller has made sure that there is somebody to ask. Raises WrongPassphrase after the last try.
+        """
+        assert self.ask is not None
+        asked = question
+        for left in range(self.tries - 1, -1, -1):
+            try:
+                return opening(self.ask(asked, False))
+            except WrongPassphrase:
+                if not left:
+                    raise
+                asked = f"That does not open it; {left} more {'try' if left == 1 else 'tries'}. {question}"
+        raise AssertionError("asked at least once")
+
+    def opened_file(self, path: str, opening: Callable[[str], Opened]) -> Opened:
+        """The same for a sealed file, where perhaps nobody can be asked."""
         if self.ask is None:
             raise IdentityNeeded(
                 f"`{path}` is sealed with a passphrase, and none was given "
@@ -36,7 +55,7 @@ class Identity:
                 ),
                 path=path,
             )
-        return self.ask(f"Passphrase of `{path}`", False)
+        return self.opened(f"Passphrase of `{path}`", opening)
 
 
 NOBODY = Identity()

@@ -6,10 +6,17 @@ import subprocess
 
 import pytest
 
+from safekept.archive import Identity
 from safekept.archive.sealing.age.keys import AgeIdentity, Passphrase
 from safekept.archive.sealing.age.output import sealed_bytes
 from safekept.archive.sealing.age.ssh_keys import parse_public
-from safekept.archive.sealing.errors import BadIdentity, BadRecipient, RecipientsMixed, RecipientsUnreadable
+from safekept.archive.sealing.errors import (
+    BadIdentity,
+    BadRecipient,
+    RecipientsMixed,
+    RecipientsUnreadable,
+    WrongPassphrase,
+)
 from safekept.archive.sealing.identities import load_identities
 from safekept.archive.sealing.seal import parse_recipients
 from seals import PASSPHRASE, PLAIN, opener
@@ -161,10 +168,39 @@ def test_nobody_is_asked_for_the_passphrase_of_a_key_that_does_not_fit(ssh):
     def ask(question, new):
         raise AssertionError(question)
 
-    from safekept.archive import Identity
-
     (key,) = load_identities(str(ssh / "locked"), Identity(ask=ask, environment=PLAIN))
     assert key.unwrap(parse_public((ssh / "ed25519.pub").read_text()).wrap(b"sixteen byte key")) is None
+
+
+def typing(*answers):
+    """Somebody who types these, one after the other, and what was asked."""
+    asked, left = [], list(answers)
+
+    def ask(question, new):
+        asked.append(question)
+        return left.pop(0)
+
+    return asked, Identity(environment=PLAIN, ask=ask, tries=3)
+
+
+@pytest.mark.parametrize("name", ["locked", "locked-rsa", "locked-old-rsa", "safe.age"])
+def test_who_mistypes_a_passphrase_may_type_it_again(name, ssh):
+    protected = sealed_bytes(ME.text.encode(), [Passphrase(PASSPHRASE, work=8)])
+    (ssh / "safe.age").write_bytes(protected)
+    to = ME.recipient if name == "safe.age" else parse_public((ssh / f"{name}.pub").read_text())
+    stanza = to.wrap(b"sixteen byte key")
+    asked, identity = typing("wrong one", "another one", PASSPHRASE)
+    (key,) = load_identities(str(ssh / name), identity)
+    assert key.unwrap(stanza) == b"sixteen byte key"
+    assert [text.partition(" Passphrase")[0] for text in asked[1:]] == [
+        "That does not open it; 2 more tries.",
+        "That does not open it; 1 more try.",
+    ]
+    asked, identity = typing("one", "two", "three", PASSPHRASE)
+    with pytest.raises(WrongPassphrase):
+        (key,) = load_identities(str(ssh / name), identity)
+        key.unwrap(stanza)
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("name", ["locked", "locked-rsa", "locked-old-rsa"])

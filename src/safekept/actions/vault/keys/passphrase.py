@@ -20,6 +20,9 @@ LONGEST = 4096
 #: Characters. The derivation is slow, but a handful of letters is guessed all the same.
 SHORTEST = 8
 
+#: How often a person may type one before a command gives up.
+PASSPHRASE_TRIES = 3
+
 SAFE = "Nothing was written to the vault"
 UNTOUCHED = "Nothing was read or changed"
 

@@ -11,12 +11,12 @@ import binascii
 import contextlib
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 from ..errors import bad_identity, wrong_passphrase
-from ..identity import Ask
+from ..identity import Identity, Opened
 from .ssh_keys import KINDS, RSA, SshIdentity, fields
 
 BEGIN_OPENSSH = b"-----BEGIN OPENSSH PRIVATE KEY-----"
@@ -27,10 +27,10 @@ _SECONDS = 60.0
 _LOCKED = "it is protected by a passphrase, and none was given and there is no terminal to ask at"
 
 
-def load_private(path: str, data: bytes, ask: Ask | None, environment: Mapping[str, str]) -> SshIdentity:
+def load_private(path: str, data: bytes, identity: Identity) -> SshIdentity:
     """What a private key file holds; raises BadIdentity."""
     if data.lstrip().startswith(BEGIN_RSA):
-        return _old_rsa(path, data, ask)
+        return _old_rsa(path, data, identity)
     try:
         kind, blob, protected = _look(data)
     except (ValueError, IndexError, binascii.Error):
@@ -44,7 +44,7 @@ def load_private(path: str, data: bytes, ask: Ask | None, environment: Mapping[s
 
     @cache
     def unlock() -> object:
-        clear = _unlocked(path, data, ask, environment) if protected else data
+        clear = _unlocked(path, data, identity) if protected else data
         return _parsed(path, clear)
 
     return SshIdentity(path, kind, blob, unlock)
@@ -77,7 +77,7 @@ def _parsed(path: str, data: bytes) -> object:
         raise bad_identity(path, "it is not a whole SSH private key") from None
 
 
-def _old_rsa(path: str, data: bytes, ask: Ask | None) -> SshIdentity:
+def _old_rsa(path: str, data: bytes, identity: Identity) -> SshIdentity:
     """The PEM format of older days, whose public half is only known once it is unlocked."""
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import (
@@ -86,32 +86,37 @@ def _old_rsa(path: str, data: bytes, ask: Ask | None) -> SshIdentity:
         load_pem_private_key,
     )
 
-    password = None
-    if b"ENCRYPTED" in data[:200]:
-        password = _asked(path, ask).encode("utf-8", "surrogateescape")
-    try:
-        key: Any = load_pem_private_key(data, password)
-        assert isinstance(key, RSAPrivateKey)
-    except (ValueError, TypeError):
-        if password is not None:
-            raise wrong_passphrase(path) from None
-        raise bad_identity(path, "it is not a whole SSH private key") from None
+    def load(passphrase: str | None) -> RSAPrivateKey:
+        password = None if passphrase is None else passphrase.encode("utf-8", "surrogateescape")
+        try:
+            key: Any = load_pem_private_key(data, password)
+            assert isinstance(key, RSAPrivateKey)
+        except (ValueError, TypeError):
+            if password is not None:
+                raise wrong_passphrase(path) from None
+            raise bad_identity(path, "it is not a whole SSH private key") from None
+        return key
+
+    key = _asked(path, identity, load) if b"ENCRYPTED" in data[:200] else load(None)
     line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     return SshIdentity(path, RSA, base64.b64decode(line.split()[1]), lambda: key)
 
 
-def _asked(path: str, ask: Ask | None) -> str:
-    if ask is None:
+def _asked(path: str, identity: Identity, opening: Callable[[str], Opened]) -> Opened:
+    if identity.ask is None:
         raise bad_identity(path, _LOCKED, _GIVE_IT)
-    return ask(f"Passphrase of the key `{path}`", False)
+    return identity.opened(f"Passphrase of the key `{path}`", opening)
 
 
 _GIVE_IT = "Run it at a terminal, or give the passphrase with `--passphrase-file PATH` or `--passphrase-fd N`"
 
 
-def _unlocked(path: str, data: bytes, ask: Ask | None, environment: Mapping[str, str]) -> bytes:
+def _unlocked(path: str, data: bytes, identity: Identity) -> bytes:
     """The same key without its passphrase, never on a disk."""
-    passphrase = _asked(path, ask)
+    return _asked(path, identity, lambda text: _without_passphrase(path, data, text, identity.environment))
+
+
+def _without_passphrase(path: str, data: bytes, passphrase: str, environment: Mapping[str, str]) -> bytes:
     if not hasattr(os, "memfd_create"):
         raise bad_identity(
             path,

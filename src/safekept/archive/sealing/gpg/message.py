@@ -19,7 +19,7 @@ from ...container.limits import Limits
 from ...errors import NOTHING_CHANGED, damaged, too_large
 from ..errors import IdentityDoesNotFit, gpg_failed, wrong_passphrase
 from ..identity import Identity
-from ..proven_stream import ProvenHandle, prove_stream
+from ..proven_stream import Proof, ProvenHandle, prove_stream
 from .program import WITH_PASSPHRASE, WITHOUT_KEYS, Gpg
 
 # The first packets of an OpenPGP message: whom it is for, before anything in it is opened. Only packet
@@ -170,12 +170,7 @@ def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
     opening = opening_of(handle.some(0, LIMIT))
     if opening is None:
         raise damaged(path, "the beginning of its seal is broken")
-    secrets: dict[str, bytes] = {}
-    arguments: tuple[str, ...] = ()
     by_key = bool(opening.of(FOR_KEY))
-    if not by_key or (identity.unattended and identity.ask is not None):
-        secrets["--passphrase-fd"] = identity.passphrase_of(path).encode("utf-8", "surrogateescape")
-        arguments = WITH_PASSPHRASE if by_key else (WITHOUT_KEYS, *WITH_PASSPHRASE)
 
     def run(more: tuple[str, ...], hidden: Mapping[str, bytes]) -> GpgStream:
         source = os.open(f"/dev/fd/{handle.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
@@ -192,9 +187,18 @@ def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
         if size > max(limits.ratio_floor, handle.size * limits.ratio):
             raise too_large(path, f"unpacks to more than {limits.ratio} times its size, as bombs do")
 
-    first = run(("--show-session-key", *arguments), secrets)
-    proof = prove_stream(first, check)
-    session = first.session_key.encode()
+    def proven(more: tuple[str, ...], hidden: Mapping[str, bytes]) -> tuple[Proof, bytes]:
+        first = run(("--show-session-key", *more), hidden)
+        return prove_stream(first, check), first.session_key.encode()
+
+    def with_passphrase(text: str) -> tuple[Proof, bytes]:
+        arguments = WITH_PASSPHRASE if by_key else (WITHOUT_KEYS, *WITH_PASSPHRASE)
+        return proven(arguments, {"--passphrase-fd": text.encode("utf-8", "surrogateescape")})
+
+    if not by_key or (identity.unattended and identity.ask is not None):
+        proof, session = identity.opened_file(path, with_passphrase)
+    else:
+        proof, session = proven((), {})
     return ProvenHandle(handle, proof, lambda: run((WITHOUT_KEYS,), {"--override-session-key-fd": session}))
 
 

@@ -174,9 +174,9 @@ def _with_key(
 
     What a person types is put into `typed`: nobody is asked for it a second time.
     """
-    from safekept.actions.vault.keys.passphrase import secret_from_text
+    from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, secret_from_text
 
-    from ...options import SECRET_TRIES, asking_for_vault_secret
+    from ...options import asking_for_vault_secret
 
     if key_file:
         path = os.path.abspath(os.path.expanduser(key_file))
@@ -194,7 +194,7 @@ def _with_key(
             typed.append(ask())
             return typed[-1]
 
-        return context.changed(vault_secret=once, secret_tries=SECRET_TRIES)
+        return context.changed(vault_secret=once, secret_tries=PASSPHRASE_TRIES)
     return context
 
 

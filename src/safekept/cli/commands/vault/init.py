@@ -112,7 +112,7 @@ def _join(
             console.command(*again, "--yes"),
         )
     if given is not None:
-        context = context.changed(vault_secret=lambda: given)
+        context = context.changed(vault_secret=lambda: given, secret_tries=1)
     joined = join_vault(context, place, opens_with=opens_with, listener=console.notes())
     console.document(
         {"vault": joined.place, "id": joined.id, "key_file": joined.key_file, "key": joined.key or None}

@@ -57,10 +57,26 @@ def new_passphrase(console: Console, command: str, file: str, descriptor: int | 
             raise click.UsageError(f"Descriptor {descriptor} cannot be read: {error.strerror}.") from error
         secret = passphrase.secret_from_text(text, f"What came on descriptor {descriptor}")
     elif console.can_ask():
-        console.finish()
-        text = click.prompt(what, hide_input=True, confirmation_prompt=True, err=True)
-        secret = passphrase.secret_from_text(text, "What was typed")
+        return _typed(console, what)
     else:
         raise passphrase.NoPassphrase.given()
     passphrase.check_strength(secret)
     return secret
+
+
+def _typed(console: Console, what: str) -> Secret:
+    """A new one, typed twice; one that will not do is said to be so, and asked for again."""
+    from safekept.actions.vault.keys import passphrase
+
+    console.finish()
+    for left in range(passphrase.PASSPHRASE_TRIES - 1, -1, -1):
+        text = click.prompt(what, hide_input=True, confirmation_prompt=True, err=True)
+        try:
+            secret = passphrase.secret_from_text(text, "What was typed")
+            passphrase.check_strength(secret)
+            return secret
+        except (passphrase.PassphraseTooShort, passphrase.BadKey) as error:
+            if not left:
+                raise
+            console.say(f"{error.what[0].upper()}{error.what[1:]}")
+    raise AssertionError("asked at least once")
