@@ -465,8 +465,8 @@ def layout_target(directory: str) -> Target:
 def settings_target(directory: str) -> Target:
     """Our own settings file, and an agent's `config.yaml`."""
     from safekept.home.census import count_document
+    from safekept.home.copies import read_updates
     from safekept.home.layout.rules import Count
-    from safekept.home.updates import read_updates
     from safekept.settings import load_settings
     from safekept.settings.policies import with_hermes
 

@@ -33,8 +33,8 @@ from safekept.actions.vault.opening import open_vault
 from safekept.core.journal import Record, new_id
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
-from safekept.schedule.state import RunNote, write_state
-from safekept.schedule.state import State as ScheduleState
+from safekept.schedule.tasks import RunNote, write_state
+from safekept.schedule.tasks import State as ScheduleState
 from safekept.vault.care import forget
 from safekept.vault.repo import LockFile
 from safekept.vault.repo.sealed_files import save_file

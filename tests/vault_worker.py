@@ -11,7 +11,7 @@ import random
 import sys
 import time
 
-from safekept.vault.care import prune_packs
+from safekept.vault.care import repack as prune_packs
 from safekept.vault.care.forgetting import forget, pin
 from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import VaultLocked

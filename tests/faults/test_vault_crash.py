@@ -6,7 +6,7 @@ import pytest
 
 from faulty_storage import MODES, FaultyStorage, Stopped
 from safekept.core.files import NoRoom
-from safekept.vault.care import prune_packs
+from safekept.vault.care import repack as prune_packs
 from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget, pin, unforget
 from safekept.vault.care.prune import carry_out, plan_prune

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from safekept.vault.care import prune_packs
+from safekept.vault.care import repack as prune_packs
 from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import SnapshotPinned, forget, forget_by_policy, pin, unforget, unpin
 from safekept.vault.care.policy import Policy

@@ -485,7 +485,7 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
 def test_a_schedule_that_fell_silent_and_a_machine_that_slept(here, home, monkeypatch):
     take(here, home)
     (one,) = found(here, "no-schedule")
-    from safekept.schedule.state import State, write_state
+    from safekept.schedule.tasks import State, write_state
 
     monkeypatch.setattr("safekept.actions.schedule.armed.why_not_armed", lambda *_: ("", ()))
     slept = 0.0

@@ -10,9 +10,8 @@ from homes import differences, make_hermes_home, tree_facts
 from in_process import spoken
 from safekept.archive.container.handle import open_handle
 from safekept.archive.sealing.age import keys as age_keys
-from safekept.archive.sealing.age.file import AgeFile
+from safekept.archive.sealing.age.file import AgeFile, sealed_bytes
 from safekept.archive.sealing.age.keys import AgeIdentity, Passphrase
-from safekept.archive.sealing.age.output import sealed_bytes
 from seals import PASSPHRASE, PLAIN, SAFEKEPT, at_terminal
 
 ME, OTHER = AgeIdentity.generate(), AgeIdentity.generate()

@@ -16,7 +16,7 @@ from conftest import CHECKOUT
 from safekept.core.errors import SafekeptError
 from safekept.core.objects import Options, open_objects
 from safekept.core.objects.base import NotThere
-from safekept.core.objects.sftp import listing
+from safekept.core.objects.sftp import transfer as listing
 
 KINDS = [
     "endless-directory",

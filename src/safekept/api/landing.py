@@ -50,7 +50,7 @@ def plan_of(prepared: PreparedRestore | PreparedImport) -> RestorePlan:
 
 
 def need_consent(what: str, plan: RestorePlan, yes: bool) -> None:
-    from safekept.actions.base.consent import ConsentNeeded
+    from safekept.core.errors import ConsentNeeded
 
     if plan.needs_consent and not yes:
         raise ConsentNeeded(

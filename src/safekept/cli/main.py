@@ -54,8 +54,8 @@ COMMANDS = {
     "rollback": ("safekept.cli.commands.projects.rollback", "Undo what an agent did to a project."),
     "run": ("safekept.cli.commands.projects.run", "Keep a project while an agent without hooks works in it."),
     "connect": ("safekept.cli.commands.hosts.connect", "Let an agent call safekept before each change."),
-    "guard": ("safekept.cli.commands.guard.guard", "Run a risky command between a snapshot and a check."),
-    "drill": ("safekept.cli.commands.drill.drill", "Prove that a backup restores, by restoring it."),
+    "guard": ("safekept.cli.commands.guard", "Run a risky command between a snapshot and a check."),
+    "drill": ("safekept.cli.commands.drill", "Prove that a backup restores, by restoring it."),
     "push": ("safekept.cli.commands.offsite.push", "Take copies of the vault and archives off this host."),
     "pull": ("safekept.cli.commands.offsite.pull", "Bring copies back from a destination."),
     "rebuild": (
@@ -81,8 +81,11 @@ COMMANDS = {
     "schedule": ("safekept.cli.commands.schedule", "Do all of it every night, without you."),
     "notify": ("safekept.cli.commands.status.notify", "Who hears of it when something is wrong."),
     "mcp": ("safekept.cli.commands.hosts.mcp", "Serve an agent over the Model Context Protocol."),
-    "completion": ("safekept.cli.commands.shell.completion", "Let your shell complete commands and ids."),
-    "manual": ("safekept.cli.commands.shell.manual", "Write the manual pages."),
+    "completion": (
+        "safekept.cli.commands.shell:completion_command",
+        "Let your shell complete commands and ids.",
+    ),
+    "manual": ("safekept.cli.commands.shell:manual_command", "Write the manual pages."),
     "demo": ("safekept.cli.commands.demo.demo", "See a home broken and brought back, in a throwaway place."),
 }
 #: What `--help` shows, by what a person wants; the rest is for programs.

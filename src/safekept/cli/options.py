@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,20 @@ from .sealing import identities_from, passphrase_source, with_terminal
 
 if TYPE_CHECKING:
     from safekept.vault.repo import Secret
+
+
+# Numbers of an option that are numbers: `nan` is within every range, and equal to nothing.
+
+
+class Amount(click.FloatRange):
+    """A finite number within a range."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        found = float(super().convert(value, parameter, context))
+        if not math.isfinite(found):
+            self.fail(f"{value} is no number.", parameter, context)
+        return found
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

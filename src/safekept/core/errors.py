@@ -78,3 +78,10 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     return str(value)
+
+
+# The refusal of whatever would ask, where there is nobody to ask.
+
+
+class ConsentNeeded(SafekeptError):
+    code = "consent-needed"

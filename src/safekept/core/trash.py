@@ -22,13 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .files import (
-    free_bytes,
-    fsync_directory,
-    numbered_name,
-    private_directory,
-    rename_to_free_name,
-)
+from .files import free_bytes, fsync_directory, numbered_name, private_directory, rename_to_free_name
 from .small_files import read_document, write_document
 
 NAME = ".safekept-trash"

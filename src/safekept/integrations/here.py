@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
+from collections.abc import Mapping
+
 from safekept.core.errors import SafekeptError
 
+from .calls import Call
+from .entry import own_command
 from .places import Place
 
 
@@ -42,3 +49,22 @@ def short_line(place: Place) -> str:
     hours = place.settings.number("status.stale_hours")
     found = short_status(place.context, hosts=host_statuses(place.context), stale_hours=hours)
     return f"safekept: {found.text}\n"
+
+
+# A call that is carried out by a process of its own: slow work, which no agent and no helper waits for.
+
+
+def run_apart(call: Call, environment: Mapping[str, str]) -> None:
+    """Start it, in a session of its own and at low priority, and do not wait. Nothing is raised."""
+    command = own_command("helper", "call", "--apart")
+    # The shell ends at once and is waited for; what it leaves behind is nobody's zombie.
+    with contextlib.suppress(OSError):
+        subprocess.run(
+            ["/bin/sh", "-c", 'cd /; exec 3<&0; "$@" <&3 3<&- &', "sh", *command],
+            input=json.dumps(call.as_dict()).encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(environment),
+            start_new_session=True,
+            check=False,
+        )

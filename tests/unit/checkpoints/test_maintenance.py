@@ -13,6 +13,7 @@ from checkpoint_support import contents_in_store, fsck, put, run_plain_git
 from children import children
 from safekept.checkpoints.store.git import find_git
 from safekept.checkpoints.store.quarantine import Quarantine
+from safekept.checkpoints.store.refs import pack_refs
 from safekept.checkpoints.store.repository import nobody_writes, writing
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import take
@@ -26,7 +27,6 @@ from safekept.checkpoints.upkeep.maintenance import (
     run_maintenance,
     start_if_due,
 )
-from safekept.checkpoints.upkeep.packed_refs import pack_refs
 from safekept.checkpoints.upkeep.retention import Drop, Limits, RetentionPlan
 from safekept.checkpoints.upkeep.size import add_written, measure
 from safekept.checkpoints.upkeep.surveying import make_plan, survey

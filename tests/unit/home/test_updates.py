@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from safekept.home.updates import UpdateSettings, read_updates
+from safekept.home.copies import UpdateSettings, read_updates
 
 VALUES = [
     ("", "quick"),

@@ -19,7 +19,7 @@ from safekept.integrations.protect import Place, protect
 @pytest.fixture
 def started(monkeypatch):
     calls = []
-    monkeypatch.setattr("safekept.integrations.apart.run_apart", lambda call, _: calls.append(call))
+    monkeypatch.setattr("safekept.integrations.here.run_apart", lambda call, _: calls.append(call))
     return calls
 
 

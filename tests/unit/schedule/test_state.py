@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from safekept.schedule.state import RunNote, State, StepNote, read_state, write_state
-from safekept.schedule.tasks import Past
+from safekept.schedule.tasks import Past, RunNote, State, StepNote, read_state, write_state
 
 
 @pytest.fixture

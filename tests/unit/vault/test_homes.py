@@ -12,9 +12,9 @@ from safekept.core.entries import EntryLost, Kind
 from safekept.vault.format.blobs import BlobKind
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.format.tree import Node, encode_tree, find_node
-from safekept.vault.read.differences import tree_changes
 from safekept.vault.read.homes import MANIFEST, read_manifest, shallow_paths, snapshot_source
 from safekept.vault.read.reader import has_bytes
+from safekept.vault.read.trees import tree_changes
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import MemoryStorage
 from vaults import MTIME, new_vault, save_directory, save_files

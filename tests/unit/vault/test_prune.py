@@ -7,7 +7,7 @@ import os
 import pytest
 
 from safekept.core.files import NoRoom
-from safekept.vault.care import prune_packs
+from safekept.vault.care import repack as prune_packs
 from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget, pin
 from safekept.vault.care.prune import GRACE, PruneRefused, carry_out, plan_prune
@@ -19,7 +19,7 @@ from safekept.vault.format.pack import PackBuilder
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.format.tree import BadTree, Node, encode_tree
 from safekept.vault.marks import Mark, write_mark
-from safekept.vault.read.references import references
+from safekept.vault.read.trees import references
 from safekept.vault.repo import index as index_file
 from safekept.vault.repo.index import encode_index
 from safekept.vault.repo.repository import Repository

@@ -19,9 +19,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, fsync_directory, numbered_name
 from safekept.core.journal import new_id
+from safekept.home.copies import FULL, OFF, QUICK, mode_of, read_updates
 from safekept.home.layout import check_home
 from safekept.home.scan import Selection
-from safekept.home.updates import FULL, OFF, QUICK, mode_of, read_updates
 
 from ..archives.backup import BackupRequest, BackupResult, backup
 from ..base.context import HomeRef, UserContext

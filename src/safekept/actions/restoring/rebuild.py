@@ -28,7 +28,7 @@ from ..base.operations.care import DrillFacts
 from ..base.operations.homes import RebuildFacts
 from ..base.own_places import within
 from ..base.record import record, recording
-from ..base.scope import losses
+from ..base.scope import losses, targets_of
 from ..drill.checks.every_check import in_order
 from ..drill.checks.restored import Findings
 from ..drill.drill_report import sign_off
@@ -38,7 +38,6 @@ from ..drill.subject import Subject, needed_bytes
 from .rebuild_build import Built, build, settle_proven
 from .rebuild_source import Origin, RebuildRequest, open_origin
 from .rebuild_target import RebuildTarget, building, look_at_ground, no_room, put_in_place, refuse_held
-from .restore_scope import targets_of
 from .starting import Wrapper, made_anew, make_wrappers, starting_hints
 
 

@@ -28,14 +28,13 @@ from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import make_right
-from ..base.scope import losses
+from ..base.scope import losses, speaks_for, targets_of, within, without_removal
 from ..snapshots.choosing import choose, latest_to_restore
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
 from ..vault.opening import open_vault
 from .databases import RowsGoing, compare_databases
-from .restore_scope import speaks_for, targets_of, within, without_removal
 from .starting import Wrapper, made_anew, make_wrappers
 
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener
 from safekept.schedule import tasks
-from safekept.schedule.state import State, StepNote
-from safekept.schedule.tasks import DAY, Cadence, Past, Task, overdue_since
+from safekept.schedule.tasks import DAY, Cadence, Past, State, StepNote, Task, overdue_since
 
 from ..alarms.alarms import DESTINATION, DRILL, OVERDUE, Alarm, end_alarms, open_alarms, raise_alarm
 from ..alarms.notify import Notice, notify

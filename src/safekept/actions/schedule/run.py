@@ -23,8 +23,18 @@ from safekept.core.files import private_directory
 from safekept.core.journal import Record, new_id
 from safekept.schedule import tasks
 from safekept.schedule.machine import Power, clocks
-from safekept.schedule.state import RunNote, StepNote, read_state, write_state
-from safekept.schedule.tasks import LIGHT, WAIT, Plan, Task, due_at, seen
+from safekept.schedule.tasks import (
+    LIGHT,
+    WAIT,
+    Plan,
+    RunNote,
+    StepNote,
+    Task,
+    due_at,
+    read_state,
+    seen,
+    write_state,
+)
 
 from ..base.context import UserContext
 from ..base.record import error_facts, record

@@ -16,8 +16,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.locks import process_lock
 from safekept.core.processes.process import process_alive
 from safekept.schedule.machine import Power, look
-from safekept.schedule.state import RunNote, read_state
-from safekept.schedule.tasks import Past, Task, due_at, seen
+from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, seen
 
 from ..base.context import UserContext
 from .run import ClockNotSet, Run, Runner, file_of, plan_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,27 @@ from ..vault.opening import open_vault
 from .choosing import choose
 from .listing import Listed, list_home
 from .stored_home import Stored, open_stored, path_in_home, reading
+
+# The lines that differ between two texts, as `diff -u` writes them.
+
+#: More lines than this are cut: a screen is no place for them, and nobody reads them.
+MOST_LINES = 4000
+
+
+def patch(path: str, before: str | None, after: str | None) -> list[str]:
+    """A unified diff; one sentence where one side is no text."""
+    if before is None or after is None:
+        return ["(not a text, or too large: no lines to show)"]
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), f"before/{path}", f"after/{path}", lineterm=""
+    )
+    found: list[str] = []
+    for line in lines:
+        if len(found) >= MOST_LINES:
+            return [*found, f"(cut after {MOST_LINES:,} lines)"]
+        found.append(line)
+    return found
+
 
 #: A text beyond this is not for a screen.
 LARGEST_TEXT = 4 << 20

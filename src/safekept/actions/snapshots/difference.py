@@ -19,8 +19,7 @@ from safekept.vault.read import HomeSource, has_bytes, same_content, tree_change
 
 from ..base.context import UserContext
 from ..base.scratch import scratch
-from ..base.text_difference import patch
-from .contents import LARGEST_TEXT, Opened, text_of
+from .contents import LARGEST_TEXT, Opened, patch, text_of
 from .listing import Listed
 from .live_home import LiveHome, live_copy, looks_like_database, row_counts, stored_copy
 

@@ -19,9 +19,8 @@ from safekept.vault.read import HomeSource, StoredRoot, damaged_remark, has_byte
 from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
-from ..base.text_difference import patch
 from ..vault.opening import open_vault
-from .contents import text_of
+from .contents import patch, text_of
 from .listing import Listed, Listing, list_home
 from .live_home import looks_like_database
 from .stored_home import NotAHome, open_stored, path_in_home, reading

@@ -39,7 +39,7 @@ class ScheduleStatus:
 def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> ScheduleStatus:
     """What is known of it; the host itself is asked whether it would start it."""
     from safekept.schedule.machine import awake_since
-    from safekept.schedule.state import read_state
+    from safekept.schedule.tasks import read_state
 
     from ..schedule.install import installed
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
+    from .age.file import sealed_bytes
     from .age.keys import AgeIdentity, Passphrase
-    from .age.output import sealed_bytes
     from .seal import SUFFIXES, Identity, Seal, make_seal, needs_key_file, unsealed_name
 
 __getattr__ = doors(
     __name__,
     {
+        "age.file": "sealed_bytes",
         "age.keys": "AgeIdentity Passphrase",
-        "age.output": "sealed_bytes",
-        "seal": "SUFFIXES Identity Seal make_seal needs_key_file unsealed_name",
+        "seal": "Identity SUFFIXES Seal make_seal needs_key_file unsealed_name",
     },
 )

@@ -178,8 +178,8 @@ def make_seal(texts: Sequence[str], *, user_home: str, environment: Mapping[str,
     found = parse_recipients(texts, user_home)
     if found.gpg or found.passphrase == GPG_SYMMETRIC:
         return _gpg_seal([text.removeprefix(GPG) for text in found.gpg], environment, ask)
+    from .age.file import AgeOutput, Wrapping
     from .age.keys import Passphrase
-    from .age.output import AgeOutput, Wrapping
 
     wrapping: list[Wrapping] = list(found.keys)
     if found.passphrase:

@@ -25,10 +25,9 @@ from ..store.metadata import about, from_facts, git_head, message
 from ..store.objects import DIRECTORY, FILE, NOTHING, encode_commit, encode_tree
 from ..store.pack_writer import PackWriter
 from ..store.store import Store
-from .gather import Gather
 from .named import Named, NamedRecord, relative_names
+from .objects import Gather, Trees
 from .taken import Taken, TakeSettings, project_gone, too_many_files
-from .trees import Trees
 
 #: From so many files on it pays to look whether the store has them already.
 _WORTH_A_LOOK = 100

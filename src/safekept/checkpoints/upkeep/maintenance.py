@@ -204,10 +204,9 @@ def _run(
 ) -> None:
     from ..store.damage import note_findings
     from ..store.git import find_git
-    from ..store.refs import Refs
+    from ..store.refs import Refs, pack_refs
     from ..store.store import Store
     from .dropping import drop_checkpoints, forget_dropped, held_by_grace, tidy_records
-    from .packed_refs import pack_refs
     from .surveying import make_plan, survey
     from .tidy import OutOfTime, Tidy
 

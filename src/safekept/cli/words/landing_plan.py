@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.consent import ConsentNeeded
 from safekept.actions.drill.receipts import FAILED, Row
+from safekept.core.errors import ConsentNeeded
 
 from ..console import Console, at_words, count_text, path_text, screen_width, size_text
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.consent import ConsentNeeded
+from safekept.core.errors import ConsentNeeded
 
 from ..console import Console, count_text, path_text
 

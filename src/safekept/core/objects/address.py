@@ -104,7 +104,7 @@ def _sftp(url: str, environment: Mapping[str, str], options: Options) -> ObjectS
 
 
 def _s3(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
-    from .s3.credentials import s3_access
+    from .s3.client import s3_access
     from .s3.place import S3Objects
 
     user, bucket, port, path = _parts(url)

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,58 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ..errors import SafekeptError
+
+# The terminal as it was: an agent that is killed in full screen leaves it unusable for the next
+# question.
+
+
+@contextlib.contextmanager
+def terminal_kept() -> Iterator[None]:
+    """Afterwards its settings are as before, and it is ours again if nobody else is there to have it."""
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        yield  # there is none
+        return
+    try:
+        ours = _foreground(descriptor) == os.getpgrp()
+        before = None
+        with contextlib.suppress(termios.error):
+            before = termios.tcgetattr(descriptor) if ours else None
+        yield
+        if ours:
+            _take_back(descriptor)
+        if before is not None and _foreground(descriptor) == os.getpgrp():
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+    finally:
+        os.close(descriptor)
+
+
+def _foreground(descriptor: int) -> int:
+    try:
+        return os.tcgetpgrp(descriptor)
+    except OSError:
+        return 0
+
+
+def _take_back(descriptor: int) -> None:
+    """An agent that made itself the foreground and was killed left the terminal to nobody."""
+    group = _foreground(descriptor)
+    if group == os.getpgrp() or group == 0:
+        return
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:
+            with contextlib.suppress(OSError):
+                os.tcsetpgrp(descriptor, os.getpgrp())
+        finally:
+            signal.signal(signal.SIGTTOU, before)
+    except OSError:
+        return
+
 
 #: Handed on where they reach us; of these, what a terminal sends to everybody in the foreground.
 _HANDED_ON = (

@@ -22,10 +22,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
-from safekept.core.processes.foreground import Ended, find_program, run_in_foreground
+from safekept.core.processes.foreground import Ended, find_program, run_in_foreground, terminal_kept
 from safekept.core.small_files import read_regular
 
-from .terminal import terminal_kept
 from .watcher_process import WatcherLost, WatcherProcess
 
 

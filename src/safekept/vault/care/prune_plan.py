@@ -20,13 +20,13 @@ from ..errors import VaultDamaged
 from ..format.blobs import BlobKind, PackEntry
 from ..format.snapshot import Snapshot
 from ..marks import mark_place, read_marks
-from ..read.references import used_blobs
+from ..read.trees import used_blobs
 from ..repo import index as index_file
 from ..repo.index import Index
 from ..snapshots import one_of_each, public_id
 from ..storage.base import FileKind, NotStored, stored_name
 from ..tags import forgotten_at, is_pinned
-from .prune_packs import PackFacts, choose_packs, weigh_packs
+from .repack import PackFacts, choose_packs, weigh_packs
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .differences import same_content, tree_changes
     from .homes import (
         HomeSource,
         StoredRoot,
@@ -16,15 +15,14 @@ if TYPE_CHECKING:
         snapshot_source,
     )
     from .reader import has_bytes
-    from .references import coverage, used_blobs
+    from .trees import coverage, same_content, tree_changes, used_blobs
 
 __getattr__ = doors(
     __name__,
     {
-        "differences": "same_content tree_changes",
         "homes": "HomeSource StoredRoot content_of damaged_remark read_manifest shallow_paths "
         "snapshot_source",
         "reader": "has_bytes",
-        "references": "coverage used_blobs",
+        "trees": "coverage same_content tree_changes used_blobs",
     },
 )

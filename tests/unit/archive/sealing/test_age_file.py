@@ -8,10 +8,9 @@ import pytest
 
 from safekept.archive.container.handle import open_handle
 from safekept.archive.errors import ArchiveDamaged, ArchiveUnsupported
-from safekept.archive.sealing.age.file import AgeFile
+from safekept.archive.sealing.age.file import AgeFile, AgeOutput
 from safekept.archive.sealing.age.format import CHUNK, SEALED, BrokenSeal, payload_size
 from safekept.archive.sealing.age.keys import AgeIdentity
-from safekept.archive.sealing.age.output import AgeOutput
 from safekept.archive.sealing.identities import open_age
 from seals import opener
 

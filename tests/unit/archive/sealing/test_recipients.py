@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from safekept.archive import Identity
+from safekept.archive.sealing.age.file import sealed_bytes
 from safekept.archive.sealing.age.keys import AgeIdentity, Passphrase
-from safekept.archive.sealing.age.output import sealed_bytes
 from safekept.archive.sealing.age.ssh_keys import parse_public
 from safekept.archive.sealing.errors import (
     BadIdentity,

@@ -6,7 +6,7 @@ import pytest
 
 from safekept.core.objects import Options, open_objects
 from safekept.core.objects.errors import PlaceRefused
-from safekept.core.objects.s3.credentials import s3_access
+from safekept.core.objects.s3.client import s3_access
 
 IN_ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "from-env",

@@ -7,8 +7,7 @@ import io
 import os
 
 from safekept.core.objects.s3.answers import understood
-from safekept.core.objects.s3.client import S3Client
-from safekept.core.objects.s3.credentials import S3Access
+from safekept.core.objects.s3.client import S3Access, S3Client
 from safekept.core.objects.s3.transfer import LastRead, Parts, fill_buffer, remaining
 
 

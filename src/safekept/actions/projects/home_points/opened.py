@@ -18,8 +18,7 @@ from safekept.vault.tags import layout_of
 from ...base.context import UserContext
 from ...base.own_places import refuse_unsafe_target, within
 from ...base.recovery import make_right
-from ...base.text_difference import patch
-from ...snapshots.contents import LARGEST_TEXT, text_of
+from ...snapshots.contents import LARGEST_TEXT, patch, text_of
 from ...snapshots.stored_home import reading
 from ...vault.opening import open_vault
 from ..difference import PointDifference

@@ -168,8 +168,8 @@ def _ask_for_second_way(console: Console, context: UserContext) -> None:
 
 def _ask(console: Console, context: UserContext, base: PushRequest, words: list[str]) -> None:
     """Show what a prune would delete, and ask; where nobody can be asked, refuse."""
-    from safekept.actions.base.consent import ConsentNeeded
     from safekept.actions.offsite.push import push
+    from safekept.core.errors import ConsentNeeded
 
     going = 0
     for word in words:

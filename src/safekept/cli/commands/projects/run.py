@@ -9,8 +9,7 @@ import click
 
 from safekept.settings.policies import policy_from
 
-from ...amounts import Amount
-from ...options import start
+from ...options import Amount, start
 from ...report_file import BesideConsole, refuse_unwritable
 from ...words.lists import directory_of
 

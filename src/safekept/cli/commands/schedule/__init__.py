@@ -7,10 +7,19 @@ import click
 from ...groups import LazyGroup
 
 COMMANDS = {
-    "install": ("safekept.cli.commands.schedule.install", "Ask this machine to wake safekept; shown first."),
-    "show": ("safekept.cli.commands.schedule.show", "When it last ran, how that ended, when it runs next."),
-    "remove": ("safekept.cli.commands.schedule.remove", "Take back exactly what was installed."),
-    "run": ("safekept.cli.commands.schedule.run", "Do what is due now."),
+    "install": (
+        "safekept.cli.commands.schedule.install:install_command",
+        "Ask this machine to wake safekept; shown first.",
+    ),
+    "show": (
+        "safekept.cli.commands.schedule.show:show_command",
+        "When it last ran, how that ended, when it runs next.",
+    ),
+    "remove": (
+        "safekept.cli.commands.schedule.install:remove_command",
+        "Take back exactly what was installed.",
+    ),
+    "run": ("safekept.cli.commands.schedule.show:run_command", "Do what is due now."),
 }
 
 

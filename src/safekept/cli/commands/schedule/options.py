@@ -11,6 +11,7 @@ import click
 
 from safekept.core.errors import SafekeptError
 from safekept.settings import SYSTEM_USER, Settings, load_settings
+from safekept.settings.policies import policy_from
 
 from ...console import Console
 from ...options import context_from
@@ -18,6 +19,8 @@ from ...options import context_from
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.schedule.host import Machine
+    from safekept.actions.schedule.steps import RunRequest
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -81,3 +84,30 @@ def require_root(system: bool) -> None:
             kept="Nothing was changed",
             next_steps=("Run the command with `sudo`, or leave `--system` away for a schedule of your own",),
         )
+
+
+# How the work of a scheduled run is done, as the settings say it.
+
+
+def run_request(
+    settings: Settings,
+    context: UserContext,
+    *,
+    home: str = "",
+    layout: str = "",
+    everything: bool = False,
+) -> RunRequest:
+    """How the work of a run is done, as the settings say it."""
+    from safekept.actions.schedule.steps import RunRequest
+    from safekept.home.scan import Selection
+
+    return RunRequest(
+        selection=Selection(
+            include=settings.texts("backup.include"), exclude=settings.texts("backup.exclude")
+        ),
+        deadline=settings.number("database.deadline"),
+        form=settings.text("backup.format"),
+        seal=settings.texts("backup.seal"),
+        policy=policy_from(settings, context, home, layout),
+        everything=everything,
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.consent import ConsentNeeded
+from safekept.core.errors import ConsentNeeded
 from safekept.core.next_step import NextStep
 
 from ...console import Console, path_text

@@ -29,8 +29,7 @@ from ..base import (
 )
 from ..errors import PlaceRefused, wrong
 from .answers import Refused, explained, understood
-from .client import S3Client
-from .credentials import S3Access, no_keys
+from .client import S3Access, S3Client, no_keys
 from .transfer import LastRead, Parts, begin, fetch, fill_buffer, remaining, skipping
 
 _T = TypeVar("_T")

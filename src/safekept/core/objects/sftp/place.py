@@ -33,10 +33,8 @@ from ..base import (
 )
 from ..errors import PlaceMissing, refused, unreachable, wrong
 from .channel import Channel, Endless, Lost, Refusal
-from .connections import Host, Pool, explain, ssh_command
-from .listing import is_directory, make_directories, walk
-from .refusal import explain_refusal, filesystem
-from .transfer import fill, read_range
+from .connections import Host, Pool, explain, explain_refusal, filesystem, ssh_command
+from .transfer import fill, is_directory, make_directories, read_range, walk
 from .wire import OPEN_NEW, OPEN_READ, Garbled, Packet, Status, mode_only, number, text
 
 _T = TypeVar("_T")

@@ -18,8 +18,7 @@ from ..hold.pinned import Pinned
 from .image import LeanImage
 from .pages import NotLean
 from .request import LeanWish, quoted
-from .sample import WORD, in_step
-from .tables import Derived, derived_tables
+from .tables import WORD, Derived, derived_tables, in_step
 
 if TYPE_CHECKING:
     import sqlite3

@@ -13,20 +13,29 @@ TABLE = {
         "Take one (also what bare `checkpoint [DIR]` does).",
     ),
     "status": (
-        "safekept.cli.commands.projects.checkpoint.status",
+        "safekept.cli.commands.projects.checkpoint.status:status_command",
         "How large they are, of what, and how they do.",
     ),
-    "list": ("safekept.cli.commands.projects.checkpoint.list", "Every checkpoint of every project."),
+    "list": (
+        "safekept.cli.commands.projects.checkpoint.status:list_command",
+        "Every checkpoint of every project.",
+    ),
     "prune": (
-        "safekept.cli.commands.projects.checkpoint.prune",
+        "safekept.cli.commands.projects.checkpoint.prune:prune_command",
         "Drop what the limits say, and reclaim its room.",
     ),
-    "clear": ("safekept.cli.commands.projects.checkpoint.clear", "Drop all checkpoints of all projects."),
+    "clear": (
+        "safekept.cli.commands.projects.checkpoint.prune:clear_command",
+        "Drop all checkpoints of all projects.",
+    ),
     "clear-legacy": (
-        "safekept.cli.commands.projects.checkpoint.clear_legacy",
+        "safekept.cli.commands.projects.checkpoint.adopt:clear_legacy_command",
         "Remove what `adopt` archived.",
     ),
-    "adopt": ("safekept.cli.commands.projects.checkpoint.adopt", "Take Hermes's own checkpoints over."),
+    "adopt": (
+        "safekept.cli.commands.projects.checkpoint.adopt:adopt_command",
+        "Take Hermes's own checkpoints over.",
+    ),
 }
 
 

@@ -9,9 +9,8 @@ import click
 
 from safekept.settings.policies import policy_from
 
-from ....amounts import Amount
 from ....console import Console, count_text, path_text, size_text
-from ....options import common_options, start
+from ....options import Amount, common_options, start
 from ....words.grace import gone_text
 from ....words.lists import ago, consent, listing
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.projects.care import Pruned
     from safekept.checkpoints.upkeep import ProjectPoints, RetentionPlan
+
 
 _REASONS = {
     "count": "beyond the number kept per project",
@@ -55,7 +55,7 @@ _REASONS = {
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @common_options
-def command(
+def prune_command(
     retention_days: float | None,
     max_size_mb: float | None,
     keep_orphans: bool,
@@ -166,3 +166,38 @@ def show_pruned(console: Console, pruned: Pruned, limit: int) -> None:
         console.fact("", f"bring them back: `{undo}`")
     for remark in pruned.upkeep.remarks:
         console.fact("Note", remark)
+
+
+# `safekept checkpoint clear`: drop all checkpoints of all projects.
+
+
+@click.command("clear")
+@click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
+@click.option(
+    "--now", is_flag=True, help="For good: without the three days in which they can be brought back."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
+@common_options
+def clear_command(force: bool, now: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
+    """Drop all checkpoints of all projects. The projects themselves are not touched.
+
+    For three days they can be brought back by the command that is printed, unless the disk is nearly
+    full or the store beyond its limit; `--now` gives their room back at once.
+    """
+    from safekept.actions.projects.care import carry_out_prune, plan_clear
+
+    settings, context, console = start(as_json)
+    plan = plan_clear(context)
+    show_plan(console, plan, [])
+    if dry_run:
+        console.document({"dry_run": True, "plan": plan.as_dict()})
+        console.line("Nothing was changed")
+        return 0
+    if plan.drop:
+        what = f"all {count_text(len(plan.drop), 'checkpoint')} would be dropped{' for good' if now else ''}"
+        again = console.command("checkpoint", "clear", *(["--now"] if now else []))
+        consent(console, force, what, again)
+    policy = policy_from(settings, context, home, layout)
+    pruned = carry_out_prune(context, policy, plan, "checkpoints-clear", now=now)
+    show_pruned(console, pruned, policy.maintenance.limits.max_total_bytes)
+    return 0

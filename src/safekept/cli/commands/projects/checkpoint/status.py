@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from safekept.actions.projects.care import CheckpointStatus, ProjectStatus
     from safekept.checkpoints.upkeep import Upkeep
 
+
 _ROWS = 20
 
 
@@ -29,7 +30,7 @@ _ROWS = 20
     help="How many projects to show; default: 20.",
 )
 @common_options
-def command(limit: int, home: str, layout: str, as_json: bool) -> int:
+def status_command(limit: int, home: str, layout: str, as_json: bool) -> int:
     """How large the checkpoints are, of which projects, and whether taking and keeping them works."""
     from safekept.actions.projects.care import checkpoint_status
 
@@ -127,3 +128,20 @@ def _show_trouble(console: Console, found: CheckpointStatus) -> None:
             console.line(f"{project.presence.capitalize()}: {name}: {project.reason}")
     if any(project.presence == "orphan" for project in found.projects):
         console.line(f"Drop those of deleted projects: `{console.command('checkpoint', 'prune')}`")
+
+
+# `safekept checkpoint list`: every checkpoint of every project.
+
+
+@click.command("list")
+@click.option("--all", "every", is_flag=True, help="Marks and undo points, too, and all of them.")
+@common_options
+def list_command(every: bool, home: str, layout: str, as_json: bool) -> int:
+    """Every checkpoint of every project, newest first: the same as `safekept rollback --all-projects`."""
+    from safekept.actions.projects.points import Points
+
+    from ....words.points import show_every_point
+
+    _, context, console = start(as_json)
+    with Points(context, "") as points:
+        return show_every_point(console, points.everywhere(every=every), every)

@@ -19,13 +19,16 @@ TABLE = {
     "show": ("safekept.cli.commands.snapshots.snapshot.show", "See what one holds, or one file of it."),
     "diff": ("safekept.cli.commands.snapshots.snapshot.diff", "See what changed between two, or since one."),
     "restore": ("safekept.cli.commands.snapshots.snapshot.restore", "Bring a home, or parts of it, back."),
-    "pin": ("safekept.cli.commands.snapshots.snapshot.pin", "Keep one whatever the retention says."),
+    "pin": (
+        "safekept.cli.commands.snapshots.snapshot.forget:pin_command",
+        "Keep one whatever the retention says.",
+    ),
     "forget": (
-        "safekept.cli.commands.snapshots.snapshot.forget",
+        "safekept.cli.commands.snapshots.snapshot.forget:forget_command",
         "Let some go; they can be called back for a while.",
     ),
     "prune": (
-        "safekept.cli.commands.snapshots.snapshot.prune",
+        "safekept.cli.commands.snapshots.snapshot.forget:prune_command",
         "Forget older quick ones and give their room back.",
     ),
     "adopt": (

@@ -14,10 +14,12 @@ from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step, next_document, reworded
 
-from ...console import Console, count_text, path_text, size_text, time_text
-from ...options import at_source, common_options, place_or_file, start
-from ...sealing import passphrase_options
-from ...words.landing_plan import show_rows
+from ..console import Console, count_text, path_text, size_text, time_text
+from ..options import at_source, common_options, place_or_file, start
+from ..sealing import passphrase_options
+from ..words.landing_plan import show_rows
+
+# Commands of the group `drill`; what they do is in `actions/drill`.
 
 
 @click.command("drill")

@@ -8,9 +8,11 @@ from safekept.actions.guard.guard import guard
 from safekept.actions.guard.guard_types import GuardRequest
 from safekept.home.scan import Selection
 
-from ...options import start
-from ...report_file import refuse_unwritable
-from ...words.guard import GuardWords, write_guard_report
+from ..options import start
+from ..report_file import refuse_unwritable
+from ..words.guard import GuardWords, write_guard_report
+
+# Commands of the group `guard`; what they do is in `actions/guard`.
 
 
 @click.command("guard", context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")

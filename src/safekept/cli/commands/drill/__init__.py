@@ -1,1 +1,0 @@
-"""Commands of the group `drill`; what they do is in `actions/drill`."""

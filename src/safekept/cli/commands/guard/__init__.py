@@ -1,1 +1,0 @@
-"""Commands of the group `guard`; what they do is in `actions/guard`."""

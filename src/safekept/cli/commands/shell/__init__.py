@@ -1,1 +1,0 @@
-"""`completion` and `manual`."""
