@@ -25,6 +25,7 @@ from landing_support import (
 from safekept.core.entries import BytesContent, Entry, Kind
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import recover, undo
+from unprivileged import nobodys  # noqa: F401 - a fixture
 
 
 def without_base(found):
@@ -222,16 +223,8 @@ def test_filesystems_without_links_are_landed_in(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def nobodys_home(tmp_path):
-    place = str(tmp_path)
-    while place != "/":  # pytest's own directories are closed to others
-        os.chmod(place, os.stat(place).st_mode | 0o011) if os.stat(place).st_uid == os.geteuid() else None
-        place = os.path.dirname(place)
-    user = tmp_path / "user"
-    user.mkdir()
-    if os.geteuid() == 0:
-        os.chown(user, 65534, 65534)
-    return str(user / ".hermes")
+def nobodys_home(nobodys):  # noqa: F811
+    return os.path.join(nobodys, ".hermes")
 
 
 def test_read_only_directories_are_landed_in_and_stay_read_only(nobodys_home):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import shutil
 import signal
 import sqlite3
@@ -317,10 +318,10 @@ def test_two_backups_in_the_same_second_give_two_whole_archives(tmp_path, hermes
         assert subprocess.run(["unzip", "-tqq", document["path"]]).returncode == 0
 
 
-def test_an_ordinary_user_can_back_up_and_import(tmp_path, launcher_environment):
+def test_an_ordinary_user_can_back_up_and_import(nobodys, launcher_environment):  # noqa: F811
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody else")
-    user = tmp_path / "plain"
+    user = pathlib.Path(nobodys)
     home = make_hermes_home(str(user / ".hermes"))
     for folder, folders, files in os.walk(user):
         for name in [".", *folders, *files]:
@@ -329,7 +330,7 @@ def test_an_ordinary_user_can_back_up_and_import(tmp_path, launcher_environment)
     environment = {**launcher_environment, "HOME": str(user)}
 
     def as_nobody(*words):
-        return run_as_nobody(words, environment, tmp_path)
+        return run_as_nobody(words, environment, user)
 
     done = as_nobody("backup", "--home", home, "-o", str(user / "out.zip"))
     assert done.returncode == 0, done.stdout + done.stderr
