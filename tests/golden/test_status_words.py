@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -306,3 +308,22 @@ def test_the_plot_in_the_terminal_fits(say, state):
     said = say("status", "--plot", "-")
     fits(said.out)
     assert "█" in said.out
+
+
+def test_status_loads_nothing_of_what_is_not_there(tmp_path):
+    """No project, no schedule, nothing that landed: what knows of them stays on the disk."""
+    state = made("fresh", tmp_path)
+    code = "import sys; from safekept.cli.main import run; run(['status']); print(*sys.modules, sep='\\n')"
+    environment = {"HOME": state.user, "PATH": os.environ["PATH"]}
+    words = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines())
+    assert "safekept.actions.status.status" in loaded
+    heavy = (
+        "safekept.checkpoints",
+        "safekept.home.landing",
+        "safekept.schedule",
+        "safekept.actions.schedule",
+    )
+    kept_out = {name for name in loaded if name.startswith((*heavy, "urllib.request", "http.client", "ssl"))}
+    assert kept_out == set()

@@ -22,8 +22,6 @@ from safekept.core.next_step import NextStep
 from safekept.home.health import Shrinkage
 
 from ..base.context import UserContext
-from ..base.operations.care import AlarmEndFacts, AlarmFacts
-from ..base.operations.homes import RestoreFacts
 from ..base.record import record
 
 LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"
@@ -81,6 +79,8 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
     """
     if alarm.kind != LOSS and any(_same(alarm, other) for other in open_alarms(context, alarm.home)):
         return False
+    from ..base.operations.care import AlarmFacts
+
     told = AlarmFacts()
     told.add(_facts(alarm))
     record(context, replace(told.line(alarm.id, "done"), time=alarm.time), listener)
@@ -113,6 +113,8 @@ def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
                 if alarm.id not in ended and home in ("", alarm.home) and not restores.cover(alarm):
                     found.append(alarm)
             elif entry.verb in (ACKNOWLEDGED, OVER):
+                from ..base.operations.care import AlarmEndFacts
+
                 ended.update(AlarmEndFacts.read(entry).alarms or ())
             else:
                 restores.take(entry)
@@ -177,6 +179,8 @@ class _Restores:
         self._undone: set[str] = set()  # operations that were taken back, and stayed so
 
     def take(self, entry: Record) -> None:
+        from ..base.operations.homes import RestoreFacts  # costs time, and most journals have no alarm
+
         landed = RestoreFacts.read(entry)
         if entry.state != "done":
             return
@@ -236,6 +240,8 @@ def _facts(alarm: Alarm) -> dict[str, object]:
 
 def read_alarm(entry: Record) -> Alarm:
     """An alarm out of the journal; what is missing or strange in it is left empty, never an error."""
+    from ..base.operations.care import AlarmFacts
+
     told = AlarmFacts.read(entry)
     alarm = Alarm(
         id=entry.operation,

@@ -15,7 +15,6 @@ from safekept.core.journal import new_id
 from safekept.core.small_files import read_document, write_document
 
 from ..base.context import UserContext
-from ..base.operations.care import DeclineFacts
 from ..base.record import record
 
 VERSION = 1
@@ -35,6 +34,8 @@ def decline(context: UserContext, names: Iterable[str]) -> None:
     given = tuple(names)
     known = declined(context)
     _write(context, {**known, **{name: time.time() for name in given}})
+    from ..base.operations.care import DeclineFacts
+
     record(context, DeclineFacts(declined=given).line(new_id(), "done"), silent)
 
 

@@ -28,7 +28,6 @@ from ..base.context import UserContext
 from ..base.operations.care import ScheduleInstallFacts, ScheduleRemoveFacts
 from ..base.record import record, recording
 from .host_commands import HostRefused, Runner, attempt, expect, not_written, read_table, write_table
-from .run import file_of
 
 __all__ = ["CRON", "LAUNCHD", "SYSTEMD", "HostRefused", "Installation", "Installed", "Removed"]
 
@@ -267,3 +266,8 @@ def _ours(content: bytes) -> bool:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def file_of(context: UserContext, name: str) -> str:
+    """Where the schedule of this user keeps a file of its own."""
+    return os.path.join(context.places.data_directory, "schedule", name)

@@ -39,6 +39,7 @@ from safekept.schedule.tasks import (
 from ..base.context import UserContext
 from ..base.record import error_facts, record
 from .alarms import Telling
+from .install import file_of
 from .steps import (
     ABSENT,
     DONE,
@@ -132,10 +133,6 @@ class Run:
 
 def plan_of(context: UserContext) -> Plan:
     return context.choices.schedule or Plan()
-
-
-def file_of(context: UserContext, name: str) -> str:
-    return os.path.join(context.places.data_directory, "schedule", name)
 
 
 class Runner:

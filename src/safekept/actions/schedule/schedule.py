@@ -19,7 +19,8 @@ from safekept.schedule.machine import Power, look
 from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, seen
 
 from ..base.context import UserContext
-from .run import ClockNotSet, Run, Runner, file_of, plan_of
+from .install import file_of
+from .run import ClockNotSet, Run, Runner, plan_of
 from .steps import RunRequest, tasks_of
 
 __all__ = ["ClockNotSet", "Run", "RunRequest", "last_run", "next_run", "pasts", "plan_due", "run_due"]

@@ -6,11 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from safekept.core.ages import moment
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
-from safekept.home.landing import Leftover, leftovers
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
@@ -34,6 +34,12 @@ from .home_summary import (
 )
 from .recent import OF_THE_PAST, Recent
 from .vault_status import SHUT, UNOPENED, VaultView
+
+if TYPE_CHECKING:
+    from safekept.home.landing import Leftover
+
+#: What the work area of a landing is called, beside a home or in it.
+_AREA = ".safekept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +187,10 @@ def _coverage(view: VaultView, last: LastSnapshot | None) -> Coverage | None:
 
 
 def _leftovers(home: str) -> list[Leftover]:
+    if not any(os.path.isdir(area) for area in (home.rstrip("/") + _AREA, os.path.join(home, _AREA))):
+        return []  # nothing ever landed here, and what knows of landings costs time
+    from safekept.home.landing import leftovers
+
     with contextlib.suppress(OSError):
         return leftovers(home)
     return []

@@ -11,16 +11,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from safekept.checkpoints.points import RollbackJournal
-from safekept.checkpoints.project import LIVE, presence
-from safekept.checkpoints.state import read_state
-from safekept.checkpoints.store import current_damage
-from safekept.checkpoints.upkeep import measure, read_upkeep
 from safekept.core.ages import moment
 from safekept.core.locks import lock_is_held
 
 from ..base.context import UserContext
-from ..projects.project import checkpoint_directory
 
 _TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
 
@@ -39,9 +33,15 @@ class KeptProject:
     cut_off: bool = False  # a rollback was killed half way; the next one makes it right
 
     @property
+    def here(self) -> bool:
+        from safekept.checkpoints.project import LIVE
+
+        return self.presence == LIVE
+
+    @property
     def failing(self) -> bool:
         """Whether the last attempt failed, in a project that is still there."""
-        return self.failed > self.last and self.presence == LIVE
+        return self.failed > self.last and self.here
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -84,13 +84,18 @@ class KeptProjects:
 
 
 def kept_projects(context: UserContext) -> KeptProjects:
-    """Every project that has checkpoints, or was tried and has none. Makes no store."""
-    place = checkpoint_directory(context)
+    """Every project that has checkpoints, or was tried and has none. Makes no store.
+
+    What reads them is loaded only where there is anything to read.
+    """
+    place = os.path.join(context.places.data_directory, "checkpoints")
     base = os.path.join(place, "projects")
     try:
         names = sorted(os.listdir(base))
     except OSError:
         return KeptProjects(place)
+    from safekept.checkpoints.upkeep import measure
+
     found = [one for name in names if (one := _project(os.path.join(base, name))) is not None]
     found.sort(key=lambda one: (-one.last, one.project))
     size = measure(place, os.path.join(place, "store")).total
@@ -98,6 +103,9 @@ def kept_projects(context: UserContext) -> KeptProjects:
 
 
 def _project(directory: str) -> KeptProject | None:
+    from safekept.checkpoints.project import presence
+    from safekept.checkpoints.state import read_state
+
     state = read_state(directory)
     path = state.project or _named(directory)
     if not path:
@@ -127,6 +135,8 @@ def _last_written(directory: str) -> float:
 
 def _cut_off(directory: str) -> bool:
     """Whether a rollback was begun here and its process is gone: its lock went with it."""
+    from safekept.checkpoints.points import RollbackJournal
+
     try:
         if not RollbackJournal(directory).pending():
             return False
@@ -142,6 +152,9 @@ def _named(directory: str) -> str:
 
 
 def _problems(place: str) -> list[str]:
+    from safekept.checkpoints.store import current_damage
+    from safekept.checkpoints.upkeep import read_upkeep
+
     found = []
     upkeep, damage = read_upkeep(place), current_damage(place)
     if upkeep.failures:

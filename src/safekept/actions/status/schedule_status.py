@@ -38,6 +38,8 @@ class ScheduleStatus:
 
 def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> ScheduleStatus:
     """What is known of it; the host itself is asked whether it would start it."""
+    if not os.path.isdir(os.path.join(context.places.data_directory, "schedule")):
+        return ScheduleStatus()  # nothing of it is here, and its modules cost time
     from safekept.schedule.machine import awake_since
     from safekept.schedule.tasks import read_state
 

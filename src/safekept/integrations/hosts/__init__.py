@@ -6,10 +6,14 @@ granted or denied, nothing on standard output that would reach the model. What i
 the person once in a session, in the way the host has for that, and kept for `status`.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from .answers import Answer
-from .handling import handle
-from .host import HOSTS
+from safekept.core.doors import doors
 
+if TYPE_CHECKING:
+    from .answers import Answer
+    from .handling import handle
+    from .host import HOSTS
+
+__getattr__ = doors(__name__, {"answers": "Answer", "handling": "handle", "host": "HOSTS"})
 __all__ = ["HOSTS", "Answer", "handle"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from safekept.checkpoints.project import LIVE
 from safekept.core.ages import moment, seconds_text
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
@@ -117,7 +116,7 @@ def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
 def of_projects(projects: KeptProjects) -> Iterator[Finding]:
     status = NextStep("checkpoint status", before="See how the store is:")
     for one in projects.projects:
-        if one.cut_off and one.presence == LIVE:
+        if one.cut_off and one.here:
             yield Finding(
                 "interrupted-rollback",
                 PARTLY,

@@ -19,7 +19,6 @@ from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 
 from ...base.context import UserContext
-from ...base.operations.stores import KitAcknowledgeFacts, VaultKeyRemoveFacts, VaultKitFacts
 from ...base.record import record
 from .key_file import KeyExists, secret_from_file, write_key_once
 
@@ -119,6 +118,8 @@ def remove_key(context: UserContext, repository: Repository, key: str) -> None:
 
 def removed_keys(context: UserContext) -> set[str]:
     """The keys that were taken away on this machine, as the journal remembers."""
+    from ...base.operations.stores import VaultKeyRemoveFacts  # costs time, and `status` needs none of it
+
     return {
         key
         for entry in context.journal.read()
@@ -229,11 +230,15 @@ def acknowledge_kit(
     known = _acknowledged(context)  # OSError where they cannot be read: they must not be forgotten
     document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}
     write_document(_file(context), document)
+    from ...base.operations.stores import KitAcknowledgeFacts
+
     work = KitAcknowledgeFacts(vault=context.places.vault, id=repository.id)
     record(context, work.line(new_id(), "done"), listener)
 
 
 def _kit_written(context: UserContext) -> bool:
+    from ...base.operations.stores import VaultKitFacts
+
     return any(
         entry.verb == "vault-kit"
         and entry.state == "done"
