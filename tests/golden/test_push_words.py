@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_copy_answers_every_question_that_the_vault_answers(say, pushed, user)
     for source in (("--destination", "disk"), ("--vault", str(pushed)), ("--vault", f"file:{pushed}")):
         listed = say("snapshot", "list", *source)
         assert listed.code == 0
-        assert f"`safekept snapshot restore 1 {' '.join(source)}`" in listed.out
+        assert re.search(rf"`safekept snapshot restore [0-9a-f]{{8}} {' '.join(source)}`", listed.out)
         assert json.loads(say("snapshot", "list", "--json", *source).out)["vault"] == source[1]
         assert "SOUL.md" in say("snapshot", "show", "1", *source).out
         assert say("vault", "check", "--read-data", *source).code == 0
@@ -229,4 +230,4 @@ def test_the_document_of_a_push(say, pushed):
     assert one["destination"] == "disk"
     assert one["place"] == str(pushed)
     assert one["mirrored"]["files"] == 0
-    assert one["plan"]["surplus"] == {"snapshots": 0, "index": 0, "data": 0, "keys": 0}
+    assert one["plan"]["surplus"] == {"snapshots": 0, "marks": 0, "index": 0, "data": 0, "keys": 0}

@@ -367,11 +367,12 @@ def test_undo_takes_a_conversation_that_came_back_out_again_and_nothing_older(he
     assert every_row(live) == there
     done = say("undo")
     assert done.code == 0, done.err
-    assert done.out.startswith("Session session-1 was taken out of state.db\n")
+    assert done.out.startswith("Taking back the return of a conversation of ")
+    assert "Session session-1 was taken out of state.db\n" in done.out
     assert every_row(live) == before and soul_of(home) == soul
     sound(live)
     again = say("undo")
-    assert again.code == 0 and again.out.startswith("Session session-1 is back in state.db\n"), again.err
+    assert again.code == 0 and "Session session-1 is back in state.db\n" in again.out, again.err
     assert every_row(live) == there
     sound(live)
     assert say("undo").code == 0, "and out once more"

@@ -290,3 +290,33 @@ def test_a_link_in_the_way_of_a_restore_is_told_in_the_words_of_a_restore(here, 
     assert "import" not in done.err
     assert "move it away, then run the command again\n" in done.err
     assert f"`safekept snapshot restore {short} --into DIR`" in done.err
+
+
+def test_with_several_homes_a_bare_number_is_refused_and_the_ids_are_named(here, home, say):
+    ours = take(here, home).id[:8]
+    other = make_hermes_home(os.path.join(here.places.user_home, ".other"), profiles=(), awkward=False)
+    theirs = take(here, other).id[:8]
+    put(home, "SOUL.md", "as it is")
+    for words in (
+        ("snapshot", "restore", "1", "--yes"),
+        ("restore", "1", "--yes"),
+        ("snapshot", "show", "1"),
+        ("snapshot", "pin", "1"),
+        ("snapshot", "forget", "1", "--yes"),
+        ("drill", "1"),
+    ):
+        done = say(*words)
+        assert done.code == 1, words
+        assert "`1` is a number, and 2 homes have snapshots with numbers" in done.err
+        assert f"`{ours}`" in done.err and f"`{theirs}`" in done.err and "--home DIR" in done.err
+    assert read(home, "SOUL.md") == "as it is"
+    assert say("snapshot", "show", "1", "--home", home).code == 0
+    assert say("snapshot", "show", ours).code == say("snapshot", "show", "latest").code == 0
+
+
+def test_latest_is_never_what_a_restore_stored_by_itself(here, home, say):
+    first = take(here, home).id
+    put(home, "SOUL.md", "broken")
+    assert say("snapshot", "restore", "latest", "--yes").code == 0
+    shown = json.loads(say("snapshot", "show", "latest", "--json").out)
+    assert (shown["snapshot"]["id"], shown["snapshot"]["number"]) == (first, 1)

@@ -61,7 +61,7 @@ def test_a_list_has_number_id_age_kind_files_size_added_verified_and_label(here,
         r"before the move \(pinned until \d{4}-\d\d-\d\d\)",
         lines[2],
     ), lines[2]
-    assert lines[3] == "Restore one with its number or id: `safekept snapshot restore 1`"
+    assert lines[3] == f"Restore one with its id: `safekept snapshot restore {quick}`"
     only = json.loads(say("snapshot", "list", "--kind", "quick", "--json").out)["snapshots"]
     assert [(one["number"], one["kind"]) for one in only] == [(1, "quick")]
 

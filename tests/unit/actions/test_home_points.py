@@ -543,16 +543,14 @@ def test_in_a_home_number_one_undoes_the_last_change(user: UserContext) -> None:
     assert raised.value.what == "there is no home point 7: they are numbered from 1 to 3"
     first = keep(user, "memories/USER.md").id  # it knows "three" and is nothing to go back to
     assert named_point(user, home, "1") == points[2].id != first
-    for expected in ("two", "one"):
-        back(user, home_timeline(user, home).rows[0].point)
-        assert read(user, "memories/USER.md") == expected
-    last = back(user, home_timeline(user, home).rows[0].point)
-    assert home_timeline(user, home).rows == []
-    with pytest.raises(NoSuchSnapshot) as raised:
-        named_point(user, home, "1")
-    assert raised.value.what == f"there is no home point 1: nothing changed in `{home}` that could be undone"
-    take_back(user, UndoRequest(operation=last.operation))
-    assert named_point(user, home, "1") == points[0].id
+    numbers = [one.id for one in reversed(points)]
+    for number, expected in enumerate(("two", "one"), 1):
+        for _ in range(2):
+            back(user, home_timeline(user, home).rows[number - 1].point)
+            assert read(user, "memories/USER.md") == expected
+            assert [row.point.id for row in home_timeline(user, home).rows] == numbers, "no number moved"
+    take_back(user, UndoRequest())
+    assert [row.point.id for row in home_timeline(user, home).rows] == numbers
     assert named_point(user, user.places.user_home, points[0].id[:6]) == points[0].id
     for word in ("1", "zzzz"):  # outside a home a number is a checkpoint's
         with pytest.raises(NoCheckpointsHere):

@@ -57,6 +57,14 @@ def test_after_a_rollback_of_the_only_file_number_1_is_what_it_was(project):
     assert project.back("1").plan.target.id == second.id
 
 
+def test_a_point_after_which_nothing_changed_gets_no_number_by_rollbacks(project):
+    first, second = turns(project, 2)
+    project.before()  # nothing comes of it
+    for word in ("1", "2", "1"):
+        project.back(word)
+        assert numbers(project) == [second.id, first.id]
+
+
 def test_a_point_that_kept_nothing_is_no_way_back(project):
     project.write(".env", "SECRET\n")
     empty = project.take("before", named=[".env"])

@@ -57,6 +57,7 @@ class HomeRef:
 
     home: str
     layout: Layout
+    named: bool = True  # somebody said which; else it is where such a home usually is
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,8 @@ class UserContext:
             check_home(found, chosen)
         elif existing:
             find_home(chosen, self.caller.environment, self.places.user_home)
-        return HomeRef(found, chosen)
+        said = bool(home or layout or self.choices.default_home)
+        return HomeRef(found, chosen, said or bool(self.caller.environment.get(chosen.variable)))
 
     def whereabouts(self, home: str = "", layout: str = "") -> tuple[str, str]:
         """The home that is meant and the name of its layout, for whoever needs no more; it may be missing.

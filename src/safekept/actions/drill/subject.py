@@ -176,7 +176,7 @@ def open_stored_snapshot(
     with open_vault(blind, listener=listener) as repository, reading(repository, listener):
         listener(Event("read"))
         place = context.locate(home, layout, existing=False)
-        listing = list_home(repository, place.home)
+        listing = list_home(repository, place.home, named=place.named)
         refuse_unreadable(listing, word)
         chosen = choose(listing, word)
         yield subject_of(blind, repository, listing, chosen, word, layout, destination)

@@ -190,7 +190,8 @@ def prepare_restore(
         refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
         # Numbers are those of the home that is meant, wherever it is restored to.
         home = context.locate(request.home, existing=False) if request.into else place
-        chosen, newer = _choose(context, repository, list_home(repository, home.home), request)
+        listing = list_home(repository, home.home, named=home.named)
+        chosen, newer = _choose(context, repository, listing, request)
         stored = open_stored(context, repository, chosen, request.layout)
         place = HomeRef(place.home, stored.layout)
         make_right(context, place.home, listener)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep
-from safekept.vault.errors import NoSuchSnapshot
+from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
 from safekept.vault.snapshots import is_number, pick
 from safekept.vault.tags import QUICK
 
@@ -24,10 +24,12 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
     if word == "latest":
         return latest(listing)
     every = listing.all
-    numbered = [one.snapshot for one in listing.shown]
+    numbered = [one.snapshot for one in listing.shown if one.number]
     if is_number(word):
         if not numbered:
             raise none_yet(listing)
+        if not listing.named and listing.others:
+            raise _several_homes(listing, word)
         found = pick(numbered, word, numbered=numbered)
         return next(one for one in listing.shown if one.snapshot is found)
     labelled = [one for one in listing.of_home if one.label and one.label == word]
@@ -53,6 +55,26 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
             snapshot=unreadable[0],
         ) from None
     return next(one for one in every if one.snapshot is found)
+
+
+def _several_homes(listing: Listing, word: str) -> AmbiguousSnapshot:
+    """Numbers are per home: without one that is named, another home's number might be meant."""
+    own = next(one for one in listing.shown if one.number)
+    every = [own, *listing.others]
+
+    def told(one: Listed) -> str:
+        when = one.snapshot.time[:16].replace("T", " ")
+        return f"Of `{one.home}` the newest is `{one.short}`, of {when}"
+
+    return AmbiguousSnapshot(
+        f"`{word}` is a number, and {len(every)} homes have snapshots with numbers",
+        kept="Nothing was changed",
+        next_steps=(
+            *(told(one) for one in every[:5]),
+            "Give the id instead, or name the home with `--home DIR`",
+        ),
+        candidates=[one.id for one in every],
+    )
 
 
 def _named(every: list[Listed], word: str) -> bool:

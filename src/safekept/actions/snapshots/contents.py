@@ -91,7 +91,7 @@ def opened(
 ) -> Iterator[Opened]:
     """Open the vault and one snapshot of it, locked against a prune."""
     with open_vault(context, listener=listener) as repository, reading(repository, listener):
-        chosen = choose(list_home(repository, place.home), word)
+        chosen = choose(list_home(repository, place.home, named=place.named), word)
         yield Opened(repository, place, chosen, open_stored(context, repository, chosen, layout))
 
 

@@ -69,7 +69,7 @@ def plan_forgetting(
 ) -> Forgetting:
     """The named ones, or those of this home that the policies let go."""
     now_ns = time.time_ns() if now_ns is None else now_ns
-    listing = list_home(repository, place.home, now_ns)
+    listing = list_home(repository, place.home, now_ns, named=place.named)
     named = list(words)
     plan = Forgetting(listing)
     facts = states_in(repository)
@@ -120,7 +120,7 @@ def call_back(
     listener: Listener = silent,
 ) -> list[Listed]:
     """Take a forgetting back, for those that are still there."""
-    listing = list_home(repository, place.home)
+    listing = list_home(repository, place.home, named=place.named)
     chosen = [choose(listing, word, forgotten=True) for word in words]
     snapshots = [one.snapshot for one in chosen]
     journalled = _Journalled(context, "unforget", place, snapshots, listener)
@@ -140,7 +140,7 @@ def pin_snapshots(
     listener: Listener = silent,
 ) -> tuple[list[Listed], str]:
     """Pin or unpin; those that it was done to, and the last day of the pin (empty: for good)."""
-    listing = list_home(repository, place.home)
+    listing = list_home(repository, place.home, named=place.named)
     chosen = [choose(listing, word, forgotten=True) for word in words]
     snapshots = [one.snapshot for one in chosen]
     until = time.strftime("%Y-%m-%d", time.gmtime(time.time() + days * 86400)) if days else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from safekept.vault.format import Snapshot, format_time
@@ -46,7 +46,7 @@ class Listed:
 
     snapshot: Snapshot
     id: str  # the one that stays when tags change
-    number: int  # 0 where it has none: forgotten, of another home, or of another machine
+    number: int  # 0 where it has none: an undo point, forgotten, of another home, or of another machine
     kind: str
     label: str
     files: int | None  # None where nothing recorded it
@@ -107,6 +107,16 @@ class Listing:
     forgotten: list[Listed] = field(default_factory=list)
     elsewhere: list[Listed] = field(default_factory=list)  # of other homes
     damaged: dict[str, str] = field(default_factory=dict)
+    named: bool = True  # somebody said which home is meant
+
+    @property
+    def others(self) -> list[Listed]:
+        """The newest of each other home of this machine, of those that have numbers there."""
+        found: dict[str, Listed] = {}
+        for one in self.elsewhere:
+            if one.here and one.kind not in UNDO_POINTS:
+                found.setdefault(one.home, one)
+        return list(found.values())
 
     @property
     def of_home(self) -> list[Listed]:
@@ -120,7 +130,12 @@ class Listing:
 
 
 def list_home(
-    repository: Repository, home: str, now_ns: int | None = None, host: str | None = None
+    repository: Repository,
+    home: str,
+    now_ns: int | None = None,
+    host: str | None = None,
+    *,
+    named: bool = True,
 ) -> Listing:
     """The snapshots of one home, and what else is in the vault. Opens snapshot files only, new ones.
 
@@ -128,7 +143,7 @@ def list_home(
     path that other machines made take their place.
     """
     snapshots, damaged = list_snapshots(repository)
-    return listing_of(snapshots, damaged, home, now_ns, host)
+    return replace(listing_of(snapshots, damaged, home, now_ns, host), named=named)
 
 
 def listing_of(
@@ -154,11 +169,14 @@ def listing_of(
         else:
             listing.elsewhere.append(_listed(snapshot, 0, now_ns, host, None))
     own = any(_is_here(snapshot, host) for snapshot in ours)
+    number = 0  # what a restore, an import or an undo stored by itself has none
     for snapshot in ours:
         if own and not _is_here(snapshot, host):
             listing.away.append(_listed(snapshot, 0, now_ns, host, None))
         else:
-            listing.shown.append(_listed(snapshot, len(listing.shown) + 1, now_ns, host, None))
+            counts = kind_of(snapshot) not in UNDO_POINTS
+            number += counts
+            listing.shown.append(_listed(snapshot, number if counts else 0, now_ns, host, None))
     return listing
 
 

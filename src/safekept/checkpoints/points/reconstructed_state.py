@@ -146,7 +146,7 @@ def numbered(
     """The points that have numbers, number 1 first. Going back changes none of them.
 
     Only *before* and *manual* points have one, and of those not one after which nothing was ever changed:
-    every state counts that was seen between it and the next of them, also the one that a rollback left.
+    every state counts that was seen between it and the next of them, up to the one that a rollback left.
     So `rollback 1` undoes the last change, and stays what it is when that was done. Where the newest point is
     an after-mark, what happened since is the user's own, which no number undoes. One that kept nothing has
     no number; neither has one that is damaged, which is added to `damaged`. `most`: so many are enough.
@@ -161,8 +161,10 @@ def numbered(
         if live is not None and point.id == live.id:
             continue
         if not point.numbered:
-            # What somebody only looked at may be the user's own.
-            seen += [rebuilt] if not rebuilt.damaged and point.reason != LOOKED_AT else []
+            # What somebody only looked at may be the user's own, and what came after the point that a
+            # rollback took is that rollback's.
+            if not rebuilt.damaged and point.reason != LOOKED_AT:
+                seen = [rebuilt] if point.kind == "undo" else [*seen, rebuilt]
             continue
         try:
             differs = not rebuilt.damaged and (not seen or any(rebuilt.differs(store, one) for one in seen))

@@ -38,7 +38,8 @@ def list_(conversation: Conversation, words: list[str]) -> Answer:
         label = f"  {one.label}" if one.label else ""
         state = "" if one.complete else "  (incomplete)"
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.snapshot.time_ns / 1e9))
-        lines.append(f"  {one.number:>2}. {one.short}  {when}  {one.kind}{label}{state}")
+        number = f"{one.number:>2}." if one.number else "   "
+        lines.append(f"  {number} {one.short}  {when}  {one.kind}{label}{state}")
     if len(listing.shown) > _ROWS:
         lines.append(f"  … and {len(listing.shown) - _ROWS} older ones")
     return "\n".join([*lines, "", "  /snapshot restore <N>     bring one back"]), data, not listing.damaged

@@ -91,7 +91,7 @@ class MirrorPlan:
             "packs": len(self.files[FileKind.PACK]),
             "present": self.present,
             "wrong": list(self.wrong),
-            "surplus": {kind.value: len(names) for kind, names in self.surplus.items()},
+            "surplus": {kind.plain: len(names) for kind, names in self.surplus.items()},
         }
 
 

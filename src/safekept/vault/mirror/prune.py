@@ -113,7 +113,7 @@ def prune_mirror(
         if check is not None:
             check()
         target.delete(kind, name)
-        deleted[kind.value] = deleted.get(kind.value, 0) + 1
+        deleted[kind.plain] = deleted.get(kind.plain, 0) + 1
     # What pushes that were cut short left under a temporary name is in no list; a day old, it is nobody's.
     left = len(target.sweep())
     return {**deleted, "temporary": left} if left else deleted

@@ -35,6 +35,11 @@ class FileKind(StrEnum):
     #: Ours alone: what is said of a snapshot after it was made. restic passes the directory over.
     MARK = "safekept/marks"
 
+    @property
+    def plain(self) -> str:
+        """What such files are called in a document: `snapshots`, `marks`."""
+        return self.value.rpartition("/")[2]
+
 
 #: Where a vault's files lie; that of marks is made with the first of them.
 DIRECTORIES = (

@@ -1,13 +1,16 @@
 """Home points as a person sees them: beside a project's checkpoints, or numbered where one stands in a home.
 
 Beside a project they have no number, so `rollback 1` stays what undoes the last change of the project; their
-id names them everywhere. In a home, number 1 is the newest point to which something changed since, so that
-it undoes the last change there. Where there are none, or the vault does not open, a list is shown without.
+id names them everywhere. In a home, number 1 is the newest point after which something was changed, so that
+it undoes the last change there; going back moves no number. Where there are none, or the vault does not open,
+a list is shown without.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from safekept.checkpoints.points import Changes
 from safekept.core.errors import SafekeptError
@@ -22,6 +25,9 @@ from ..timeline import PointRow, Timeline
 from .comparison import PointState, compare
 from .point import HomePoint
 from .stored import no_such_point, open_points
+
+if TYPE_CHECKING:
+    from safekept.vault.read import HomeSource
 
 #: Numbers count points that differ; so many are compared for a list.
 _COMPARED = 60
@@ -69,13 +75,14 @@ def home_timeline(
     with open_points(context) as (repository, found):
         number = 0
         ours = [one for one in found if one[0].home == home]
-        behind = _left_behind(context, home, [point for point, _ in ours])
-        for point, snapshot in ours:
-            changed = 0
-            if not point.undo and point.id not in behind and number < _COMPARED:
+        stored = _Stored(repository)
+        for at, (point, snapshot) in enumerate(ours):
+            counts, changed = False, 0
+            if not point.undo and point.paths and number < _COMPARED:
                 changed = len(_state(context, repository, point, snapshot).paths)
-            number += bool(changed)
-            row = PointRow(number if changed else 0, point, Changes(changed) if changed else None)
+                counts = stored.changed_after(ours[at], ours[:at], bool(changed))
+            number += counts
+            row = PointRow(number if counts else 0, point, Changes(changed) if changed else None)
             told = (not session or point.session == session) and (not turn or point.turn == turn)
             if told and (every or row.number):
                 timeline.rows.append(row)
@@ -83,23 +90,49 @@ def home_timeline(
     return timeline
 
 
-def _left_behind(context: UserContext, home: str, points: list[HomePoint]) -> set[str]:
-    """Points that a rollback which stands went back to or behind: they would undo it, not a change."""
-    from ...undo.changes import changes
+class _Stored:
+    """What points hold of a path, to tell whether anything was changed after one.
 
-    times = {point.id: point for point in points}
-    behind = set[str]()
-    for change in changes(context, home):
-        target = times.get(change.landed.home_point or "") if change.open else None
-        if target is None:
-            continue
-        behind |= {
-            point.id
-            for point in points
-            if target.time_ns <= point.time_ns <= change.time * 1e9
-            and all(any(within(path, one) for one in target.paths) for path in point.paths)
-        }
-    return behind
+    It is judged by the next later point of each path, one that a rollback took among them, and by the home as
+    it is only where there is none: so going back moves no number.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._sources: dict[str, HomeSource] = {}
+
+    def changed_after(
+        self, one: tuple[HomePoint, Snapshot], later: Sequence[tuple[HomePoint, Snapshot]], now: bool
+    ) -> bool:
+        """Whether the next point of a path has other content; `now`: the home has, where no point says."""
+        left = list(one[0].paths)
+        for point, snapshot in reversed(later):
+            shared = _shared(left, point.paths)
+            if any(self._holds(one[1], path) != self._holds(snapshot, path) for path in shared):
+                return True
+            left = [path for path in left if not any(within(path, above) for above in point.paths)]
+        return now and bool(left)
+
+    def _holds(self, snapshot: Snapshot, path: str) -> dict[str, tuple[object, ...]]:
+        """What a person would see there: names, kinds, modes and contents; times are no change."""
+        from safekept.vault.read import snapshot_source
+
+        if snapshot.id not in self._sources:
+            self._sources[snapshot.id] = snapshot_source(self._repository, snapshot)[0]
+        source, found = self._sources[snapshot.id], dict[str, tuple[object, ...]]()
+        waiting = [(path, source.node(path))]
+        while waiting:
+            name, node = waiting.pop()
+            if node is not None:
+                found[name] = (node.type, node.mode, node.content, node.target)
+                waiting += [(f"{name}/{below.name}", below) for below in source.children(name)]
+        return found
+
+
+def _shared(some: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The paths that are, or lie below, one of each."""
+    found = [path for path in some if any(within(path, above) for above in others)]
+    return found + [path for path in others if any(within(path, above) for above in some)]
 
 
 def point_by_number(context: UserContext, home: str, number: int) -> HomePoint:

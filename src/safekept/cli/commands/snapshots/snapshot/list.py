@@ -67,9 +67,9 @@ def _show(
         rows += [_row(one, now, one.id in foreign) for one in chosen]
         for row in _aligned(rows):
             console.line(row)
-        if listing.shown:
-            example = console.command("snapshot", "restore", "1", *named)
-            console.line(f"Restore one with its number or id: `{example}`")
+        if first := next((one for one in listing.shown if one.number), None):
+            example = console.command("snapshot", "restore", first.short, *named)
+            console.line(f"Restore one with its id: `{example}`")
     else:
         what = f"No {kind} snapshots" if kind else "No snapshots"
         console.line(f"{what} of {path_text(listing.home)} yet")
