@@ -43,7 +43,7 @@ def test_a_snapshot_says_its_id_what_was_added_and_how_to_restore_it(safekept, h
         rf"^  Home       {re.escape(home)} \(hermes\)$",
         r"^  Kind       manual, two words$",
         r"^  Files      \d+, [\d.]+ MB$",
-        r"^  Added      [\d.]+ MB, [\d.]+ KB in the vault$",
+        r"^  New data   [\d.]+ MB \([\d.]+ KB compressed\)$",
         r"^  Databases  2 checked and sound$",
         r"^  Time       [\d.]+ s$",
         r"^  Holds      4 sessions, 40 messages, ",

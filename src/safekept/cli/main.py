@@ -64,7 +64,7 @@ COMMANDS = {
     ),
     "destinations": (
         "safekept.cli.commands.offsite.destinations",
-        "The places off this host: see and test them.",
+        "The places off this host: add, see, test and remove them.",
     ),
     "fleet": ("safekept.cli.commands.offsite.fleet", "Every host of a destination or a vault at a glance."),
     "hook": ("safekept.cli.commands.hosts.hook", "What an agent's host runs before and after its tools."),

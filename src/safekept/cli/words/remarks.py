@@ -70,7 +70,7 @@ def show_remarks(console: Console, remarks: list[Remark], report: str = "") -> N
 
 
 def lean_text(lean: Mapping[str, Any] | None) -> str:
-    """`stored without messages_fts (622 MB), which a restore makes anew; note_fts in full: …`; or nothing."""
+    """`stored without messages_fts (622 MB), which a restore rebuilds; note_fts in full: …`; or nothing."""
     if not isinstance(lean, Mapping):
         return ""
     parts = []
@@ -78,7 +78,7 @@ def lean_text(lean: Mapping[str, Any] | None) -> str:
     size = lean.get("bytes")
     if names:
         amount = f" ({size_text(size)})" if type(size) is int else ""
-        parts.append(f"stored without {' and '.join(names)}{amount}, which a restore makes anew")
+        parts.append(f"stored without {' and '.join(names)}{amount}, which a restore rebuilds")
     kept = lean.get("kept")
     for pair in kept if isinstance(kept, list | tuple) else ():
         if not isinstance(pair, list | tuple) or len(pair) != 2:
@@ -106,12 +106,6 @@ def in_full_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
         where = count_text(several, "database") if several > 1 else path_text(paths[0])
         lines.append(f"{where}: {count_text(len(paths), 'search table')} in full: {path_text(reason)}")
     return lines
-
-
-def lean_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """One line for each database of which there is anything to say."""
-    told = ((path, lean_text(facts.get("lean"))) for path, facts in sorted(databases.items()))
-    return [f"{path_text(path)} {text}" for path, text in told if text]
 
 
 def _items(value: object) -> Sequence[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from safekept.home.scan import Selection
 from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, start
 from ....words.grace import moment_text
-from ....words.remarks import census_lines, lean_lines, show_remarks
+from ....words.remarks import census_lines, in_full_lines, left_out_bytes, show_remarks
 
 if TYPE_CHECKING:
     from safekept.actions.snapshots.preview import SnapshotPreview
@@ -216,10 +216,13 @@ def show_facts(console: Console, result: SnapshotResult) -> None:
     console.fact("Kind", result.kind + (f", {path_text(result.label)}" if result.label else ""))
     unchanged = f"; {result.reused:,} unchanged, not read again" if result.reused else ""
     console.fact("Files", f"{result.files:,}, {size_text(result.bytes)}{unchanged}")
-    console.fact("Added", f"{size_text(result.added)}, {size_text(result.stored)} in the vault")
+    console.fact("New data", f"{size_text(result.added)} ({size_text(result.stored)} compressed)")
     if result.databases:
         console.fact("Databases", databases_text(result))
-        for line in lean_lines(result.databases):
+        lean = {path: dict(facts.get("lean") or {}) for path, facts in result.databases.items()}  # type: ignore[call-overload]
+        if left_out := sum(map(left_out_bytes, lean.values())):
+            console.fact("", f"search indexes left out ({size_text(left_out)}); a restore rebuilds them")
+        for line in in_full_lines(lean):
             console.fact("", line)
     console.fact("Time", time_text(result.seconds))
     for line in census_lines(result.census):
