@@ -5,6 +5,8 @@ under a lock, so that many processes can write at once; a writer that died half 
 last line, which the next writer ends and every reader passes over. Readers take no lock, and a writer
 that hangs holds nobody up for longer than a moment. Lines of a newer version are kept and shown as far
 as they are understood. Memory is bounded whatever the length of the journal or of a line.
+
+The fields that each verb writes: actions/base/operations.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What every action leans on: whose homes, the record, scratch places, consent."""
+"""What every action leans on: the user's context, what is written into the journal, scratch places."""

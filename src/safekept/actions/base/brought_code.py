@@ -15,8 +15,6 @@ from safekept.home.landing import LandingPlan
 from .context import UserContext
 from .operations.homes import ImportFacts
 
-#: The fact in the journal: how many files of the agent's own code an import brought.
-
 
 def code_files(plan: LandingPlan) -> int:
     """How many files of the agent's own code a landing would write."""

@@ -1,4 +1,9 @@
-"""Going back to a checkpoint: plan, prove, stage, swap, and back again."""
+"""Going back to a checkpoint, and back again.
+
+In this order: `planning` asks what to do with each path (`deciding`), `proving` reads what is stored,
+`preparing` writes it beside the project and lists every change, `placing` makes the changes, `recovery` ends
+what was killed.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -54,7 +54,7 @@ def plan_rollback(
     `checkpoint` is one, or the number or id a person gave. With `recreate` a project that is gone is made
     again, as an empty directory. `undone`: this undoes a rollback, which went back to that id.
     `looking`: the plan is only shown.
-    Raises the typed errors of `addressing`, `ground` and `proving`.
+    Raises the typed errors of `addressing`, `project_tree` and `proving`.
     """
     with rollback_lock(store, project):
         recover_locked(store, project, settings, listener)

@@ -5,7 +5,7 @@ which the other place is a whole vault at every moment: keys, `config`, packs, i
 that was cut short is continued by doing it again. No locks are written, nothing is deleted: a credential
 that can only add suffices. What this side does not have any more stays there, and is said.
 
-Deleting it is another matter: mirror_prune.py.
+Deleting it is another matter: prune.py.
 """
 
 from __future__ import annotations

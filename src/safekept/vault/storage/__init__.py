@@ -1,4 +1,7 @@
-"""Where a vault's files live: one small contract, and the places that keep it."""
+"""Where a vault's files live: one small contract, and the places that keep it.
+
+Places off this host come in by `remote`; a new kind of them is added in core/objects.
+"""
 
 from typing import TYPE_CHECKING
 

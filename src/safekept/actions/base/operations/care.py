@@ -1,4 +1,4 @@
-"""What is written down of alarms, the schedule, doctor, and hosts that were connected."""
+"""What the journal says of alarms, the schedule, doctor, and hosts that were connected."""
 
 from __future__ import annotations
 

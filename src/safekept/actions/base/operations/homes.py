@@ -1,4 +1,4 @@
-"""What is written down of snapshots, and of conversations that come back out of them."""
+"""What the journal says of homes: snapshots, restores, imports, rebuilds, undos, conversations."""
 
 from __future__ import annotations
 

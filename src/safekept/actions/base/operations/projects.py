@@ -1,4 +1,4 @@
-"""What is written down of projects: checkpoints, rollbacks, and agents that ran in one."""
+"""What the journal says of projects: checkpoints, rollbacks, and agents that ran in one."""
 
 from __future__ import annotations
 

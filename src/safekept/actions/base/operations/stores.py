@@ -1,4 +1,4 @@
-"""What is written down of archives."""
+"""What the journal says of stores: archives, the vault and its keys, copies elsewhere."""
 
 from __future__ import annotations
 
