@@ -6,6 +6,8 @@ given to a file, which would take `/dev/null` from everybody.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ import click
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, write_all
 from safekept.core.next_step import Step
+from safekept.core.owner import held_output
 
 from .console import Console, harmless, path_text, styled
 from .documents import document_text
@@ -29,6 +32,8 @@ _PLAIN = ("/dev/shm",)  # noqa: S108 - not written to
 def refuse_unwritable(report: str, otherwise: str) -> str:
     """The report's full path; a usage error that ends in `otherwise` where it could not be written later."""
     path = os.path.abspath(report)
+    with contextlib.suppress(OSError), held_output(path):
+        pass  # what is in the way of root's report is said before anything else is done
     if _is_stream(path):
         fine = os.access(path, os.W_OK)
     else:
@@ -42,10 +47,14 @@ def write_report_file(path: str, document: Mapping[str, object], say: Callable[[
     """What it tells of has happened by now, so a report that cannot be written is said and no more."""
     data = document_text(document, 1).encode() + b"\n"
     try:
-        if _is_stream(path):
+        if _below(os.path.realpath(os.path.dirname(path)), _OF_THE_SYSTEM) and _is_stream(path):
             _pour(path, data)
-        else:
-            durable_write(path, data)
+            return
+        with held_output(path) as held:
+            if _is_stream(held):
+                _pour(held, data, led=held == path)
+            else:
+                durable_write(held, data)
     except (SafekeptError, OSError) as error:
         reason = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
         say(f"the report {path_text(path)} could not be written: {reason}")
@@ -66,11 +75,22 @@ def _below(directory: str, places: tuple[str, ...]) -> bool:
     return any(directory == place or directory.startswith(place + "/") for place in places)
 
 
-def _pour(path: str, data: bytes) -> None:
+def _pour(path: str, data: bytes, *, led: bool = True) -> None:
+    """`led`: links are followed. Where others could have put one, they are not, and the stream is ours."""
     # Not waited for: a pipe that nobody reads would keep us for ever. Appended, because what is behind
     # `/dev/stdout` may be a file that has the command's own output in it.
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    descriptor = os.open(
+        path,
+        os.O_WRONLY
+        | os.O_APPEND
+        | os.O_NONBLOCK
+        | os.O_CLOEXEC
+        | os.O_NOCTTY
+        | (0 if led else os.O_NOFOLLOW),
+    )
     try:
+        if not led and os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to somebody else")
         os.set_blocking(descriptor, True)
         write_all(descriptor, data)
     finally:

@@ -9,7 +9,7 @@ from functools import cached_property
 from safekept.archive.sealing import Seal, unsealed_name
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
-from safekept.core.owner import foreign_owner
+from safekept.core.owner import OutputOfAnother, foreign_owner
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.stores import BackupFacts
@@ -56,10 +56,6 @@ SUFFIXES = {"zip": ".zip", "tar.zst": ".tar.zst"}
 
 class OutputTaken(SafekeptError):
     code = "output-taken"
-
-
-class OutputOfAnother(SafekeptError):
-    code = "output-of-another"
 
 
 def output_path(

@@ -16,6 +16,7 @@ from safekept.archive.sealing import Identity, Seal, make_seal
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
+from safekept.core.owner import held_output
 
 from ..base.context import UserContext
 from ..vault.keys.passphrase import PASSPHRASE_TRIES, SHORTEST, NoPassphrase, PassphraseTooShort
@@ -121,13 +122,18 @@ def make_pair(context: UserContext, path: str, *, protect: bool = False) -> Pair
         if protect:
             secret = new_passphrase(context, "Passphrase for the private half", _NOT_MADE)
             data = sealed_bytes(data, [Passphrase(secret)])
-        _write_once(path, data)
+        try:
+            with held_output(path) as held:
+                _write_once(path, held, data)
+        except OSError as error:
+            raise _unwritable(path, error) from error
     return pair
 
 
-def _write_once(path: str, data: bytes) -> None:
+def _write_once(path: str, held: str, data: bytes) -> None:
+    """`held` is the name to write to; `path` is what it is called to people."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(held, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -136,10 +142,10 @@ def _write_once(path: str, data: bytes) -> None:
         os.fchmod(descriptor, 0o600)
         write_all(descriptor, data)
         os.fsync(descriptor)
-        fsync_directory(os.path.dirname(path))
+        fsync_directory(os.path.dirname(held))
     except OSError as error:
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            os.unlink(held)
         raise _unwritable(path, error) from error
     finally:
         os.close(descriptor)

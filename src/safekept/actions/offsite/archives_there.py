@@ -19,6 +19,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_file, free_bytes, write_all
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
+from safekept.core.owner import held_output
 
 from .archive_fitness import SUFFIX, when
 
@@ -198,7 +199,10 @@ def fetch(objects: ObjectStore, archive: StoredArchive, directory: str, listener
     digest, done = hashlib.sha256(), 0
     if archive.size > free_bytes(directory):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
-    with durable_file(os.path.join(directory, archive.name), replace=False) as file:
+    with (
+        held_output(os.path.join(directory, archive.name)) as held,
+        durable_file(held, replace=False) as file,
+    ):
         for piece in objects.stream(archive.place):
             done += len(piece)
             if done > archive.size:  # it goes on beyond what the list says: perhaps for ever
@@ -218,4 +222,4 @@ def fetch(objects: ObjectStore, archive: StoredArchive, directory: str, listener
                 next_steps=("Try again; then try another archive, and do not trust that place",),
                 archive=archive.name,
             )
-    return file.final_path
+    return os.path.join(directory, os.path.basename(file.final_path))

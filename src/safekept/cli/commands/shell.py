@@ -35,6 +35,7 @@ def manual_command(output: str, dry_run: bool, as_json: bool) -> int:
     brings them along. Pages of safekept that are there already are replaced; nothing else is touched.
     """
     from safekept.core.files import durable_write
+    from safekept.core.owner import held_output
 
     from ..main import cli
     from ..shell.manual_pages import pages
@@ -47,8 +48,8 @@ def manual_command(output: str, dry_run: bool, as_json: bool) -> int:
         try:
             if not dry_run:
                 os.makedirs(place, exist_ok=True)
-                durable_write(path, text.encode())
-                os.chmod(path, 0o644)  # `man` may run as another user
+                with held_output(path) as held:
+                    durable_write(held, text.encode(), 0o644)  # `man` may run as another user
         except OSError as error:
             raise ManualNotWritten(
                 f"the page `{path}` could not be written: {error.strerror or error}",

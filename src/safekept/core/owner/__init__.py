@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from .handover import hand_over, own_place
     from .line import Line
+    from .output import OutputOfAnother, held_output
     from .serving import load_packages, serve
     from .whose import Owner, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
 
@@ -27,6 +28,7 @@ __getattr__ = doors(
         "said_of",
         "handover": "hand_over own_place",
         "line": "Line",
+        "output": "OutputOfAnother held_output",
         "serving": "load_packages serve",
         "whose": "Owner chosen_by foreign_owner open_to_others ours owned_by_us",
     },

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..spelling import shell_word
 
-_MOST_LINKS = 40
+MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def foreign_owner(path: str) -> Owner | None:
         return None
     for facts in _way(path):
         if facts.st_uid != 0:
-            return _user(facts.st_uid, facts.st_gid)
+            return user_of(facts)
     return None
 
 
@@ -87,7 +87,7 @@ def ours(descriptor: int) -> bool:
 def _way(path: str) -> list[os.stat_result]:
     """The facts of every directory and link that is met on the way, as the kernel would go."""
     # Where we stand may be gone; it does not matter to a whole path.
-    waiting = _parts(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+    waiting = parts_of(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     place, links, found = "/", 0, []
     while waiting:
         part = waiting.pop()
@@ -102,19 +102,24 @@ def _way(path: str) -> list[os.stat_result]:
         found.append(facts)
         if stat.S_ISLNK(facts.st_mode):
             links += 1
-            if links > _MOST_LINKS:
+            if links > MOST_LINKS:
                 break
             target = os.readlink(here)
             place = "/" if target.startswith("/") else place
-            waiting += _parts(target)
+            waiting += parts_of(target)
         else:
             place = here
     return found
 
 
-def _parts(path: str) -> list[str]:
+def parts_of(path: str) -> list[str]:
     """The names of a path, the last one first."""
     return [part for part in path.split("/") if part not in ("", ".")][::-1]
+
+
+def user_of(facts: os.stat_result) -> Owner:
+    """Whose a file is."""
+    return _user(facts.st_uid, facts.st_gid)
 
 
 def _user(uid: int, gid: int) -> Owner:

@@ -14,13 +14,14 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep
+from safekept.core.owner import held_output
 from safekept.core.small_files import read_document, write_document
 from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 
 from ...base.context import UserContext
 from ...base.record import record
-from .key_file import KeyExists, secret_from_file, write_key_once
+from .key_file import KeyExists, KeyUnwritable, secret_from_file, write_key_once
 
 #: What a key's owner is called in every list, restic's own included, when it is the recovery passphrase.
 RECOVERY = "recovery"
@@ -148,7 +149,17 @@ class NoKeyToShow(SafekeptError):
 
 def write_exported_key(path: str, text: str) -> None:
     """Write a key to a file of its own, 0600; an existing file is not touched."""
-    if not write_key_once(path, text):
+    try:
+        with held_output(path) as held:
+            written = write_key_once(held, text)
+    except OSError as error:
+        raise KeyUnwritable(
+            f"The key cannot be written to `{path}`: {error.strerror or error}",
+            kept="Nothing was written; the vault and its key are as they were",
+            next_steps=(NextStep("vault key export", ("-o", "FILE"), before="Name another file:"),),
+            key_file=path,
+        ) from error
+    if not written:
         raise KeyExists(
             f"`{path}` exists already",
             kept="It was not touched",

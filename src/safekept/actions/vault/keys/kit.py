@@ -21,6 +21,7 @@ from safekept.core.events import silent
 from safekept.core.files import durable_write
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.owner import held_output
 from safekept.vault.errors import WrongKey
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository
@@ -248,16 +249,18 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
         output = os.path.join(output, f"safekept-kit-{repository.id[:8]}")
     stem = output.removesuffix(".txt").removesuffix(".html")
     pages = {f"{stem}.txt": as_text(kit), f"{stem}.html": as_html(kit)}
-    for path in pages:
-        if os.path.lexists(path) and not _is_kit(path):
-            raise KitTaken(
-                f"`{path}` exists and is not a kit",
-                kept="It was not touched; nothing was written",
-                next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
-            )
     try:
+        for path in pages:
+            with held_output(path) as held:
+                if os.path.lexists(held) and not _is_kit(held):
+                    raise KitTaken(
+                        f"`{path}` exists and is not a kit",
+                        kept="It was not touched; nothing was written",
+                        next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
+                    )
         for path, page in pages.items():
-            durable_write(path, page.encode("utf-8", "surrogateescape"))
+            with held_output(path) as held:
+                durable_write(held, page.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise KitTaken(
             f"`{stem}.txt` cannot be written: {error.strerror}",

@@ -196,17 +196,23 @@ def _plot(console: Console, status: Status, file: str) -> None:
     console.line(f"Drawn: {path_text(path)}")
 
 
+def _taken(path: str) -> PlotTaken:
+    return PlotTaken(
+        f"`{path}` exists and is not an image that safekept drew",
+        kept="It was not touched",
+        next_steps=(NextStep("status", ("--plot", "FILE"), before="Name another file:"),),
+    )
+
+
 def _write(path: str, image: str) -> None:
     from safekept.core.files import durable_write
+    from safekept.core.owner import held_output
 
     try:
-        if os.path.lexists(path) and not _is_drawing(path):
-            raise PlotTaken(
-                f"`{path}` exists and is not an image that safekept drew",
-                kept="It was not touched",
-                next_steps=(NextStep("status", ("--plot", "FILE"), before="Name another file:"),),
-            )
-        durable_write(path, image.encode("utf-8"))
+        with held_output(path) as held:
+            if os.path.lexists(held) and not _is_drawing(held):
+                raise _taken(path)
+            durable_write(held, image.encode("utf-8"))
     except OSError as error:
         raise PlotTaken(
             f"`{path}` cannot be written: {error.strerror or error}",
