@@ -71,7 +71,7 @@ def _refuse_taken(path: str, name: str, place: int) -> None:
     except FileNotFoundError:
         return
     several = stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1
-    if facts.st_uid != 0 or stat.S_ISLNK(facts.st_mode) or several:
+    if facts.st_uid != 0 or several:
         raise _of_another(path, facts, "what has that name")
 
 
