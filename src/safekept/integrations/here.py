@@ -54,11 +54,15 @@ def short_line(place: Place) -> str:
 # A call that is carried out by a process of its own: slow work, which no agent and no helper waits for.
 
 
+#: Seconds for a shell to start something and end.
+_SHELL = 10.0
+
+
 def run_apart(call: Call, environment: Mapping[str, str]) -> None:
     """Start it, in a session of its own and at low priority, and do not wait. Nothing is raised."""
     command = own_command("helper", "call", "--apart")
     # The shell ends at once and is waited for; what it leaves behind is nobody's zombie.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             ["/bin/sh", "-c", 'cd /; exec 3<&0; "$@" <&3 3<&- &', "sh", *command],
             input=json.dumps(call.as_dict()).encode(),
@@ -66,5 +70,6 @@ def run_apart(call: Call, environment: Mapping[str, str]) -> None:
             stderr=subprocess.DEVNULL,
             env=dict(environment),
             start_new_session=True,
+            timeout=_SHELL,
             check=False,
         )

@@ -31,6 +31,8 @@ from .retention import Limits, RetentionPlan
 from .size import Running, add_written, measure, set_running_total
 
 _STAMP = "maintenance-started"
+#: Seconds for a shell to start something and end.
+_SHELL = 10.0
 _SECOND_NS = 1_000_000_000
 #: So many packs slow down whoever looks for an object; every take leaves one.
 _PACKS = 100
@@ -94,7 +96,7 @@ def start_if_due(directory: str, settings: MaintenanceSettings, *, written: int 
         _touch(stamp)
         start_detached(directory, settings)
         return True
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return False
 
 
@@ -122,6 +124,7 @@ def start_detached(directory: str, settings: MaintenanceSettings) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        timeout=_SHELL,
         check=False,
     )
 

@@ -7,10 +7,14 @@ happen in another process. Our own command line holds none and may look for itse
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import struct
 import sys
 from typing import IO, TYPE_CHECKING
+
+from safekept.core.sqlite.format import HEADER
 
 if TYPE_CHECKING:
     import subprocess
@@ -69,6 +73,8 @@ def is_sidecar(directory: int, name: str) -> bool:
 
 
 LENGTH = 16
+#: Seconds for sixteen bytes, and once they did not come in that time.
+_PATIENCE, _IMPATIENCE = 30.0, 2.0
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 #: The helper: a length and a path in, sixteen bytes (or fewer, padded with `?`) out.
@@ -95,6 +101,7 @@ class HeaderReader:
     def __init__(self, isolated: bool) -> None:
         self.isolated = isolated
         self._helper: subprocess.Popen[bytes] | None = None
+        self._patience = _PATIENCE
 
     def read(self, directory: int, name: str, path: str) -> bytes:
         """The header of `name` in an open directory; `path` is the same file by its full path."""
@@ -112,6 +119,17 @@ class HeaderReader:
             os.close(descriptor)
 
     def _ask(self, path: bytes) -> bytes:
+        """By the helper; where it does not answer, by another one. Nobody answers: it may be a database.
+
+        Then it is captured as one, within deadlines of its own. Taken for a plain file it would be read while
+        somebody writes to it.
+        """
+        for _ in range(2):
+            if (answer := self._asked_once(path)) is not None:
+                return answer
+        return HEADER
+
+    def _asked_once(self, path: bytes) -> bytes | None:
         if self._helper is None:
             import subprocess
 
@@ -119,9 +137,17 @@ class HeaderReader:
                 [sys.executable, "-I", "-S", "-c", _HELPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         source, sink = self._pipes()
-        source.write(struct.pack(">I", len(path)) + path)
-        source.flush()
-        return sink.read(LENGTH)
+        with contextlib.suppress(OSError):
+            source.write(struct.pack(">I", len(path)) + path)
+            source.flush()
+            if select.select([sink], [], [], self._patience)[0]:
+                answer = sink.read(LENGTH)
+                if len(answer) == LENGTH:
+                    return answer
+        self._patience = _IMPATIENCE  # a disk that hangs once hangs for every file
+        self._helper.kill()
+        self.close()
+        return None
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         assert self._helper is not None
@@ -133,6 +159,19 @@ class HeaderReader:
         """End the helper, if there is one; may be called twice."""
         if self._helper is not None:
             for pipe in self._pipes():
-                pipe.close()
-            self._helper.wait()
+                with contextlib.suppress(OSError):
+                    pipe.close()
+            if not self._ended():
+                self._helper.kill()
+                self._ended()  # one that the disk holds fast ends with the disk's answer
             self._helper = None
+
+    def _ended(self) -> bool:
+        import subprocess
+
+        assert self._helper is not None
+        try:
+            self._helper.wait(_IMPATIENCE)
+        except subprocess.TimeoutExpired:
+            return False
+        return True

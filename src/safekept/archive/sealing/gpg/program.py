@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from safekept.core.worker import Worker
@@ -49,6 +51,9 @@ _ENGLISH = {"LC_ALL": "C.UTF-8"}
 _STATUS = "[GNUPG:] "
 PIPE = subprocess.PIPE
 _WIDTH = 1 << 20
+#: Seconds that it may do nothing while we wait for it: a person may have to find a card or a passphrase.
+SILENCE = 600.0
+_LOOK = 1.0
 #: Lines kept of what gpg says; a message for thousands of keys has some for each.
 _STATUS_LINES, _LINES = 50_000, 200
 
@@ -77,6 +82,8 @@ class Gpg:
         self.status: list[tuple[str, list[str]]] = []
         self._text: list[str] = []
         self._feeder: Worker | None = None
+        self._waits = 0.0  # since when we wait for it; 0: it waits for us
+        self.silent = False  # it was ended because nothing came of it
         self._status_end, ours = os.pipe()
         command, ends = [program, *_ALWAYS, f"--status-fd={ours}"], [ours]
         try:
@@ -117,8 +124,10 @@ class Gpg:
         """To its standard input; BrokenPipeError where it ended."""
         assert self.process.stdin is not None
         view = memoryview(data)
-        while view:
-            view = view[os.write(self.process.stdin.fileno(), view) :]
+        with self._waiting() if self._feeder is None else contextlib.nullcontext():
+            while view:
+                view = view[os.write(self.process.stdin.fileno(), view) :]
+                self._moved()
 
     def end_of_input(self) -> None:
         if self.process.stdin is not None:
@@ -130,7 +139,8 @@ class Gpg:
         data = bytearray(size)
         view, filled = memoryview(data), 0
         while filled < size:
-            got = os.readv(self._out, [view[filled:]])
+            with self._waiting():
+                got = os.readv(self._out, [view[filled:]])
             if not got:
                 break
             filled += got
@@ -139,7 +149,8 @@ class Gpg:
 
     def some(self) -> bytes:
         """What there is of its output, waiting for a first byte; empty at the end."""
-        return os.read(self._out, _WIDTH)
+        with self._waiting():
+            return os.read(self._out, _WIDTH)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -147,7 +158,8 @@ class Gpg:
         """Wait for its end; whether it says that all went well."""
         if self._feeder is None:
             self.end_of_input()
-        code = self.process.wait()
+        with self._waiting():
+            code = self.process.wait()
         self._hear()
         if self._feeder is not None:
             self._feeder.wait()
@@ -175,6 +187,24 @@ class Gpg:
         for collector in self._collectors:
             collector.wait()
 
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """While nothing goes on unless gpg does something; while it waits for us it may wait for ever."""
+        self._waits = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waits = 0.0
+
+    def _moved(self) -> None:
+        if self._waits:
+            self._waits = time.monotonic()
+
+    def _end_if_silent(self) -> None:
+        if self._waits and time.monotonic() - self._waits > SILENCE and not self.silent:
+            self.silent = True
+            self.process.kill()
+
     def said(self, keyword: str) -> list[list[str]]:
         """The words of every status line of that kind."""
         return [words for known, words in self.status if known == keyword]
@@ -182,6 +212,8 @@ class Gpg:
     @property
     def reason(self) -> str:
         """What it said of a failure, in its own words, without secrets."""
+        if self.silent:
+            return f"it did nothing for {SILENCE:.0f} s, and was ended"
         lines = [line.removeprefix("gpg: ") for line in self._text if line.strip()]
         return "; ".join(lines[-3:]) or f"it ended with status {self.process.returncode}"
 
@@ -189,7 +221,12 @@ class Gpg:
 
     def _collect(self, end: int, note: Callable[[str], None]) -> None:
         rest = b""
-        while data := os.read(end, 1 << 16):
+        while True:
+            while not select.select([end], [], [], _LOOK)[0]:
+                self._end_if_silent()
+            data = os.read(end, 1 << 16)
+            if not data:
+                break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 note(line.decode("utf-8", "replace"))
