@@ -285,6 +285,26 @@ def test_below_the_faces_a_command_is_words_and_not_text():
     ]
 
 
+def names_twice(tree: ast.Module) -> list[str]:
+    """Names that a module gives to two things at its top: whoever reads the first gets the second."""
+    found: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            stored = (one for target in targets for one in ast.walk(target))
+            found += [
+                one.id for one in stored if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            ]
+    return sorted({name for name in found if found.count(name) > 1})
+
+
+def test_a_name_at_the_top_of_a_module_means_one_thing():
+    assert {path: twice for path, _, tree in modules() if (twice := names_twice(tree))} == {}
+    assert names_twice(ast.parse("A, B = 1, 2\nA = 3\ndef b(): pass\nclass b: pass")) == ["A", "b"]
+
+
 def test_every_module_says_what_it_is_for():
     silent = [path for path, _, tree in modules() if tree.body and not ast.get_docstring(tree)]
     assert [path for path in silent if os.path.basename(path) != "__main__.py"] == []

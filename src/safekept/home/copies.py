@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions
 
 
-QUICK, ZIP = "state-snapshots", "backups"
+QUICK_COPIES, ZIP = "state-snapshots", "backups"
 MANIFEST = "manifest.json"
 _UTC = re.compile(r"(\d{8}-\d{6})(?:-.*)?")
 _LOCAL = re.compile(r".*?(\d{4}-\d\d-\d\d-\d{6})(?:-\d+)?\.zip")
@@ -43,7 +43,7 @@ class Copy:
 
     name: str  # its path below the home, which is also its name for ever
     path: str
-    kind: str  # QUICK or ZIP
+    kind: str  # QUICK_COPIES or ZIP
     below: str  # the profile that it is of (`profiles/coder`); empty: the home itself
     time_ns: int
     label: str
@@ -58,8 +58,8 @@ def find_copies(home: str, layout: Layout) -> list[Copy]:
     found: list[Copy] = []
     for below in ("", *_profiles(home, layout)):
         place = os.path.join(home, below)
-        for name in _names(os.path.join(place, QUICK)):
-            path = os.path.join(place, QUICK, name)
+        for name in _names(os.path.join(place, QUICK_COPIES)):
+            path = os.path.join(place, QUICK_COPIES, name)
             if os.path.isdir(path) and not os.path.islink(path):
                 found.append(_quick(home, path, below))
         for name in _names(os.path.join(place, ZIP)):
@@ -93,7 +93,7 @@ def _quick(home: str, path: str, below: str) -> Copy:
         doubt = "its manifest is missing or cannot be read: a snapshot that was interrupted"
         empty = "" if any(names for _, _, names in os.walk(path)) else f"it holds no files; {doubt}"
         size = disk_bytes(path)
-        return Copy(relative, path, QUICK, below, moment, name, size, reason=empty, doubt=doubt)
+        return Copy(relative, path, QUICK_COPIES, below, moment, name, size, reason=empty, doubt=doubt)
     listed = manifest.get("files")
     files = {
         str(file): size
@@ -102,7 +102,7 @@ def _quick(home: str, path: str, below: str) -> Copy:
     }
     label = str(manifest.get("label") or "")
     reason = "" if files else "it holds no files"
-    return Copy(relative, path, QUICK, below, moment, label, disk_bytes(path), files, reason)
+    return Copy(relative, path, QUICK_COPIES, below, moment, label, disk_bytes(path), files, reason)
 
 
 def _zip(home: str, path: str, below: str) -> Copy:

@@ -21,7 +21,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.files import private_directory
 from safekept.core.journal import new_id
 from safekept.core.sqlite import CaptureOptions
-from safekept.home.copies import QUICK, Copy, QuickSource, find_copies
+from safekept.home.copies import QUICK_COPIES, Copy, QuickSource, find_copies
 from safekept.home.layout import recognise
 from safekept.vault.format import format_time
 from safekept.vault.repo import Lock, Repository
@@ -103,7 +103,7 @@ def plan_adoption(context: UserContext, place: HomeRef) -> Adoption:
             known = _known(repository, place.home)
     planned = [_judged(copy, known) for copy in copies]
     for one in planned:
-        if one.state == NEW and one.copy.kind != QUICK:
+        if one.state == NEW and one.copy.kind != QUICK_COPIES:
             _look_into(place, one)
     return Adoption("", place, planned)
 
@@ -233,7 +233,7 @@ def _opened(
     context: UserContext, place: HomeRef, repository: Repository, copy: Copy, listener: Listener
 ) -> Iterator[tuple[Source, dict[str, str]]]:
     """The copy as a Source, and where what lay outside the home belongs."""
-    if copy.kind == QUICK:
+    if copy.kind == QUICK_COPIES:
         scratch = cache_of(context, repository) or os.path.join(context.places.data_directory, "scratch")
         private_directory(scratch)
         yield QuickSource(copy, place.layout, CaptureOptions(scratch=scratch, isolated=False), listener), {}
@@ -277,7 +277,7 @@ def _describe(
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(copy.time_ns / 1e9)),
         "source": copy.name,
         # It speaks only for what it holds: Hermes's rules left other things out than ours.
-        "scope": {"partial": True, "quick": copy.kind == QUICK},
+        "scope": {"partial": True, "quick": copy.kind == QUICK_COPIES},
         "census": {},
         "complete": account.complete,
         "databases": {path: one.as_dict() for path, one in sorted(account.databases.items())},

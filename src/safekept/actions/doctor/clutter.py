@@ -11,7 +11,7 @@ from safekept.core.finding import NOTE, Finding
 from safekept.core.next_step import Step
 from safekept.core.spelling import shell_line
 from safekept.core.trash import weight
-from safekept.home.copies import QUICK, ZIP
+from safekept.home.copies import QUICK_COPIES, ZIP
 from safekept.home.layout import Layout
 from safekept.home.scan import amount
 
@@ -44,7 +44,7 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
     sizes = {
         os.path.join(place, name): weight(os.path.join(place, name))
         for place in _places(home, layout)
-        for name in (QUICK, ZIP)
+        for name in (QUICK_COPIES, ZIP)
     }
     total = sum(sizes.values())
     if total < _LEAST:

@@ -177,7 +177,7 @@ def _record(context: UserContext, verb: str, facts: dict[str, object]) -> None:
 # on a kit that a person says is kept elsewhere. Which of them there is, is asked of the vault itself and
 # of a small file of ours, not of the journal.
 
-PASSPHRASE, KIT = "passphrase", "kit"
+KIT = "kit"
 
 
 class NoSecondWay(SafekeptError):
