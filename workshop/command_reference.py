@@ -19,9 +19,9 @@ from collections.abc import Iterator
 import click
 
 from safekept.cli.main import cli
+from safekept.cli.manual_pages import EXIT_CODES
 from safekept.cli.options import common_options, source_options
 from safekept.cli.sealing import identity_options
-from safekept.cli.shell.manual_pages import EXIT_CODES
 
 _WORKSHOP = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(os.path.dirname(_WORKSHOP), "docs", "reference", "commands.md")

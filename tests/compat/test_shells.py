@@ -18,11 +18,11 @@ from conftest import CHECKOUT, program
 from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.cli.commands.shell import SCRIPTS
+from safekept.cli.completing import COMMANDS, DIRECTORIES, FILES, complete
 from safekept.cli.main import COMMANDS as TABLE
 from safekept.cli.main import cli
-from safekept.cli.shell.completing import COMMANDS, DIRECTORIES, FILES, complete
-from safekept.cli.shell.completion_scripts import SCRIPTS
-from safekept.cli.shell.manual_pages import pages
+from safekept.cli.manual_pages import pages
 from states import made
 from terminals import Terminal
 
@@ -82,7 +82,7 @@ def test_every_command_is_offered_by_name_and_none_is_imported_for_it(asked):
     assert asked("") == (list(TABLE), "")
     assert asked("rol") == (["rollback"], "")
     code = (
-        "import sys; from safekept.cli.shell.completing import complete; from safekept.cli.main import cli;"
+        "import sys; from safekept.cli.completing import complete; from safekept.cli.main import cli;"
         "complete(cli, ['']); print([m for m in sys.modules if m.startswith('safekept.cli.commands.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

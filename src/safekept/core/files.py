@@ -176,6 +176,23 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def read_exactly(descriptor: int, offset: int, wanted: int) -> bytes:
+    """So many bytes from a place on; fewer only where the file ends."""
+    data = os.pread(descriptor, wanted, offset) if wanted > 0 else b""
+    while 0 < len(data) < wanted:
+        more = os.pread(descriptor, wanted - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def remove_quietly(path: str) -> None:
+    """Remove a file; whatever keeps it is no error, because something else is more worth telling."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
 def private_directory(path: str) -> None:
     """Make a directory that only its owner can enter; parents that are missing are made so, too."""
     if not os.path.isdir(path):

@@ -16,7 +16,7 @@ from homes import make_hermes_home
 from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.listing import list_home
-from safekept.home.health.losses import Shrinkage, shrunk
+from safekept.home.health.home_loss import Shrinkage, shrunk
 from safekept.home.scan.scanning import Selection
 from snapshots import opened, take
 

@@ -10,13 +10,13 @@ import time
 import pytest
 
 from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
-from safekept.vault.format.node_text import NodeTexts
 from safekept.vault.format.tree import Node, encode_node
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind, MemoryStorage
 from safekept.vault.write.chunks import WHOLE, cut
 from safekept.vault.write.databases import SEGMENT, BlockStore, block_size, pieces
 from safekept.vault.write.memory import KnownDatabase
+from safekept.vault.write.trees import NodeTexts
 from safekept.vault.write.writer import Description, write_snapshot
 from vaults import new_vault, read_files
 

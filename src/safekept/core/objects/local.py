@@ -21,6 +21,8 @@ from ..files import (
     durable_directories,
     fsync_directory,
     link_once,
+    read_exactly,
+    remove_quietly,
     temporary_name,
     write_all,
 )
@@ -92,13 +94,7 @@ class LocalObjects(ObjectStore):
         descriptor = self._open(name)
         try:
             wanted = max(0, os.fstat(descriptor).st_size - offset) if length is None else length
-            data = os.pread(descriptor, wanted, offset)
-            while 0 < len(data) < wanted:
-                more = os.pread(descriptor, wanted - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-            return data
+            return read_exactly(descriptor, offset, wanted)
         except OSError as error:
             raise self._failed("read it", error) from error
         finally:
@@ -140,16 +136,16 @@ class LocalObjects(ObjectStore):
             new = not there
             fsync_directory(directory)
         except FileExistsError:
-            _remove(temporary)
+            remove_quietly(temporary)
             self._sync_taken(directory)
             raise Taken(name) from None
         except OSError as error:
-            _remove(temporary)
+            remove_quietly(temporary)
             if new:  # it may not outlive a power cut, and whoever finds it takes it for one that does
-                _remove(place)
+                remove_quietly(place)
             raise self._failed("write there", error) from error
         except BaseException:
-            _remove(temporary)
+            remove_quietly(temporary)
             raise
 
     def _sync_taken(self, directory: str) -> None:
@@ -187,7 +183,7 @@ class LocalObjects(ObjectStore):
         swept, now = [], time.time()
         for found in list(self._walk("", temporary=True)):
             if now - found.modified >= older_than:
-                _remove(os.path.join(self.path, found.name))
+                remove_quietly(os.path.join(self.path, found.name))
                 swept.append(found.name)
         return swept
 
@@ -246,8 +242,3 @@ class LocalObjects(ObjectStore):
             "See that the disk is mounted there and that every part of the path is a directory",
         )
         return lost
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)

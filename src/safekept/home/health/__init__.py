@@ -7,17 +7,15 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .databases import judge
     from .health import Health, examine
-    from .home_loss import Examination, HomeLoss
-    from .losses import Counts, Shrinkage, places_of, shrunk
+    from .home_loss import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
     from .recorded import Directory, Recorded, Since, beside, owner_of
 
 __getattr__ = doors(
     __name__,
     {
         "databases": "judge",
-        "home_loss": "Examination HomeLoss",
         "health": "Health examine",
-        "losses": "Counts Shrinkage places_of shrunk",
+        "home_loss": "Counts Examination HomeLoss Shrinkage places_of shrunk",
         "recorded": "Directory Recorded Since beside owner_of",
     },
 )

@@ -13,8 +13,7 @@ from collections import Counter
 from ..layout.patterns import Matcher
 from ..layout.rules import Count
 from ..scan.content import FLAGS, amount
-from .home_loss import Examination, HomeLoss, of_them, some
-from .losses import Shrinkage
+from .home_loss import Examination, HomeLoss, Shrinkage, of_them, some
 
 #: More paths than this become the directory that they are all in.
 _LISTED = 50

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.entries import DatabaseFacts
 
-from .losses import Counts
+from .home_loss import Counts
 
 #: Name (and after a NUL the target of a link), mode, inode, size, time of the last write, of the last change.
 Mark = tuple[str, int, int, int, int, int]

@@ -10,15 +10,13 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, stored_name
     from .local import RESERVE, LocalStorage
-    from .memory import MemoryStorage
-    from .remote import RemoteStorage
+    from .remote import MemoryStorage, RemoteStorage
 
 __getattr__ = doors(
     __name__,
     {
-        "base": "DIRECTORIES AlreadyStored FileKind NotStored Storage stored_name",
-        "local": "RESERVE LocalStorage",
-        "memory": "MemoryStorage",
-        "remote": "RemoteStorage",
+        "base": "AlreadyStored DIRECTORIES FileKind NotStored Storage stored_name",
+        "local": "LocalStorage RESERVE",
+        "remote": "MemoryStorage RemoteStorage",
     },
 )

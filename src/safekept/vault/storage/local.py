@@ -23,6 +23,8 @@ from safekept.core.files import (
     fsync_directory,
     kind_of_filesystem,
     link_once,
+    read_exactly,
+    remove_quietly,
     write_all,
 )
 from safekept.core.next_step import NextStep
@@ -127,7 +129,7 @@ class LocalStorage(Storage):
             descriptor = os.open(self._place(kind, name), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 wanted = os.fstat(descriptor).st_size - offset if length is None else length
-                return _read_exactly(descriptor, offset, wanted)
+                return read_exactly(descriptor, offset, wanted)
             finally:
                 os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
@@ -172,14 +174,14 @@ class LocalStorage(Storage):
                 os.rename(temporary, place)
             fsync_directory(directory)
         except FileExistsError:
-            _remove(temporary)
+            remove_quietly(temporary)
             self._sync_taken(directory)
             raise AlreadyStored(kind, name) from None
         except OSError as error:
-            _remove(temporary)
+            remove_quietly(temporary)
             raise self._failed("written", error) from error
         except BaseException:
-            _remove(temporary)
+            remove_quietly(temporary)
             raise
 
     def _sync_taken(self, directory: str) -> None:
@@ -233,7 +235,7 @@ class LocalStorage(Storage):
                 os.close(descriptor)
             os.rename(temporary, place)
         except OSError:
-            _remove(temporary)
+            remove_quietly(temporary)
 
     def give_up_reserve(self) -> bool:
         try:
@@ -299,20 +301,3 @@ class LocalStorage(Storage):
             next_steps=("See that the drive is mounted and that you may use it, then run the command again",),
             place=self.path,
         )
-
-
-def _read_exactly(descriptor: int, offset: int, wanted: int) -> bytes:
-    if wanted <= 0:
-        return b""
-    data = os.pread(descriptor, wanted, offset)
-    while 0 < len(data) < wanted:
-        more = os.pread(descriptor, wanted - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
+from safekept.core.objects.memory import MemoryObjects
 
 from .base import AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
 
@@ -89,3 +90,12 @@ class RemoteStorage(Storage):
 
     def close(self) -> None:
         self.objects.close()
+
+
+class MemoryStorage(RemoteStorage):
+    """A vault in memory, for tests. `files` may be looked at and tampered with."""
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        memory = MemoryObjects(files)
+        super().__init__(memory)
+        self.files = memory.objects

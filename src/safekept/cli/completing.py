@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..console import path_text
+from .console import path_text
 
 if TYPE_CHECKING:
     from safekept.settings import Settings
@@ -83,7 +83,7 @@ def _checkpoints(ctx: click.Context) -> Values:
     from safekept.checkpoints.store import Store
     from safekept.core.events import silent
 
-    from ..words.lists import ago, directory_of
+    from .words.lists import ago, directory_of
 
     settings = _settings()
     store = Store(os.path.join(settings.data_directory, "checkpoints"), silent)
@@ -105,7 +105,7 @@ def _snapshots(ctx: click.Context) -> Values:
     from safekept.core.journal import Journal
     from safekept.settings.context import vault_of
 
-    from ..words.lists import ago
+    from .words.lists import ago
 
     settings = _settings()
     yield "latest", "the newest"
@@ -133,7 +133,7 @@ def _snapshots(ctx: click.Context) -> Values:
 def _operations(ctx: click.Context) -> Values:
     from safekept.core.journal import Journal, parse_line
 
-    from ..words.lists import ago
+    from .words.lists import ago
 
     journal = Journal(os.path.join(_settings().data_directory, "journal.jsonl"))
     seen: set[str] = set()

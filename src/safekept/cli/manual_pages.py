@@ -14,6 +14,9 @@ import click
 
 from safekept import __version__
 
+# Completion and manual pages, made from the commands.
+
+
 #: Of the pages, not of the day they are made on: the same commands give the same bytes.
 DATE = "2026-11-15"
 #: The reference of the commands prints them too.

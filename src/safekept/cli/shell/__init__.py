@@ -1,1 +1,0 @@
-"""Completion and manual pages, made from the commands."""
