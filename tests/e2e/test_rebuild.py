@@ -334,7 +334,7 @@ def test_several_hosts_in_one_vault_are_listed_and_one_is_chosen(tmp_path, bare,
     assert refused.code == 2 and "error: several-homes" in refused.err
     assert f"`{gone.here.places.vault}` holds 2 homes, and which one is meant is not clear:" in refused.err
     assert f"  iris  {gone.home}  hermes  " in refused.err
-    assert f"`safekept rebuild {gone.here.places.vault} --host iris`" in refused.err
+    assert f"`safekept rebuild {gone.here.places.vault} --host iris --key-file {gone.key}`" in refused.err
     assert "kept  Nothing was changed" in refused.err and not os.path.exists(f"{bare}/.hermes")
     green(say(*words, "--host", "iris", "--json"))
     with open(os.path.join(bare, ".hermes", "SOUL.md")) as file:

@@ -18,12 +18,17 @@ def cron(tmp_path_factory):
 
 
 def newcomer(directory):
-    """A user with one profile, and a program called `hermes` of his own that says what it was asked."""
+    """A user of two agents, one with a profile; the program `hermes` is his own and says what it is asked."""
     machine = Newcomer(directory, profiles=("coder",))
     path = os.path.join(machine.own, "hermes")
     with open(path, "w", encoding="ascii") as file:
         file.write('#!/bin/sh\necho "hermes did: $*"\n')
     os.chmod(path, 0o755)
+    claude = os.path.join(machine.user, ".claude")
+    os.makedirs(claude)
+    for name, text in (("settings.json", '{"model": "x"}\n'), ("history.jsonl", '{"display": "hi"}\n')):
+        with open(os.path.join(claude, name), "w", encoding="ascii") as file:
+            file.write(text)
     return machine
 
 
@@ -58,10 +63,13 @@ def test_a_script_sets_up_a_machine_and_the_doctor_has_nothing_to_say(ready):
         ("passphrase", "done"),
         ("connect", "done"),
         ("connect", "done"),
+        ("connect", "done"),
         ("updates", "done"),
         ("schedule", "done"),
         ("snapshot", "done"),
+        ("snapshot", "done"),
         ("push", "done"),
+        ("proof", "done"),
         ("proof", "done"),
         ("kit", "done"),
     ]
@@ -76,7 +84,7 @@ def test_a_second_run_shows_what_is_there_and_changes_nothing(ready):
     again = machine.run("setup")  # nothing is missing, so nobody has to be asked
     assert again.returncode == 0, again.stderr
     assert "a recovery passphrase opens it too" in again.stdout
-    assert "Connected  Hermes, Hermes (coder)" in again.stdout
+    assert "Connected  Hermes, Hermes (coder), Claude Code" in again.stdout
     assert "Protected if the machine is lost" in again.stdout
     after = files_of(machine.user, os.path.join(machine.user, ".cache")), machine.crontab()
     assert {name for name in after[0] if after[0][name] != before[0].get(name)} <= {
@@ -114,7 +122,10 @@ def test_a_place_and_a_passphrase_are_enough_for_a_machine_as_it_was(ready):
         assert [one["name"] for one in plan["destinations"]] == ["usb"] and plan["schedule"] == "04:10"
         done = new.run(*words, "--json")
         assert done.returncode == 0, done.stderr
-        protection = json.loads(done.stdout)["protection"]
+        document = json.loads(done.stdout)
+        homes = [document["home"], *(one["home"] for one in document["also"])]
+        assert sorted(homes) == [os.path.join(new.user, name) for name in (".claude", ".hermes")]
+        protection = document["protection"]
         assert protection["verdict"]["level"] == "machine-lost", protection["verdict"]
         assert protection["findings"] == []
         assert "10 4 * * *" in new.crontab() and f"HOME={new.user}" in new.crontab()
@@ -170,7 +181,7 @@ def test_uninstall_leaves_every_file_as_it_was_and_names_what_stays(new):
     assert "safekept" in new.crontab()
     done = new.run("uninstall", "--yes")
     assert done.returncode == 0, done.stderr
-    assert "Hermes, Hermes (coder), Hermes (late)" in done.stdout
+    assert "Hermes, Hermes (coder), Hermes (late), Claude Code" in done.stdout
     stores = [os.path.join(new.user, *way) for way in ((".local", "share"), (".config",), (".cache",))]
     after = files_of(new.user, *stores)
     kits = [name for name in after if name.startswith("safekept-kit-")]
@@ -189,8 +200,9 @@ def test_uninstall_leaves_every_file_as_it_was_and_names_what_stays(new):
 def later(machine):
     place = os.path.join(machine.home, "profiles", "late")
     os.makedirs(place)
-    with open(os.path.join(place, "config.yaml"), "w", encoding="ascii") as file:
-        file.write("model: x\n")
+    for name, text in (("config.yaml", "model: x\n"), ("SOUL.md", "I came late.\n")):
+        with open(os.path.join(place, name), "w", encoding="ascii") as file:
+            file.write(text)
 
 
 def a_profile_that_came_later_is_all_that_is_offered(machine):
@@ -199,7 +211,7 @@ def a_profile_that_came_later_is_all_that_is_offered(machine):
     assert [one["profile"] for one in plan["connect"]] == ["late"]
     assert not plan["passphrase"] and not plan["destination"] and not plan["schedule"]
     document = json.loads(machine.run("setup", "--yes", "--json").stdout)
-    assert [one["step"] for one in document["steps"]] == ["connect", "snapshot", "push"]
+    assert [one["step"] for one in document["steps"]] == ["connect", "snapshot", "snapshot", "push"]
     assert document["verdict"]["level"] == "machine-lost" and document["findings"] == []
 
 
@@ -260,7 +272,8 @@ def test_a_place_that_does_not_work_is_refused_before_anything_is_done(new):
 
 
 def test_no_agent_at_all_is_said(new):
-    os.rename(new.home, new.home + "-elsewhere")
+    for home in (new.home, os.path.join(new.user, ".claude")):
+        os.rename(home, home + "-elsewhere")
     refused = new.run("setup", "--yes")
     assert refused.returncode == 1 and "no agent's home was found on this machine" in refused.stderr
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from safekept.core.errors import SafekeptError
@@ -27,7 +27,7 @@ from ..drill.place import drill_place
 from ..drill.subject import Subject, open_archived, refuse_unreadable, subject_of
 from ..offsite.archives_there import StoredArchive, choose, fetch, list_archives
 from ..offsite.destination import DestinationSetting
-from ..offsite.homes_in_vault import KeptHome, choose_home, kept_homes
+from ..offsite.homes_in_vault import KeptHome, SeveralHomes, choose_home, kept_homes
 from ..offsite.place import NoSuchDestination, find_destination, open_destination
 from ..snapshots.listing import Listed, Listing
 from ..snapshots.stored_home import reading
@@ -126,6 +126,24 @@ def _at_place(context: UserContext, request: RebuildRequest, listener: Listener)
         ):
             origin.place, origin.host = f"{objects.location}/{chosen.place}", chosen.host
             yield origin
+
+
+def homes_of_one_machine(error: SeveralHomes, request: RebuildRequest) -> list[RebuildRequest]:
+    """A request for each home, where all are of one machine and each is another agent's; else none.
+
+    Each then goes to its agent's own place, and none is in the way of another.
+    """
+    found = error.facts.get("homes")
+    homes = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    layouts = [str(one.get("layout") or "") for one in homes]
+    if len({one.get("host") for one in homes}) != 1 or len(set(layouts)) != len(layouts):
+        return []
+    if {"", "generic"} & set(layouts):
+        return []
+    return [
+        replace(request, layout=layout, of=str(one["home"]))
+        for layout, one in zip(layouts, homes, strict=True)
+    ]
 
 
 def first_that_answers(context: UserContext, places: Sequence[str]) -> str:

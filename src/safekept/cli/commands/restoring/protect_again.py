@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from safekept.actions.offsite.destination import table_of
 from safekept.actions.setup.bring_vault import bring_vault, may_bring
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.settings import Settings, load_settings
+from safekept.settings.file import add_destination, set_value
 
 from ...console import Console, path_text
 from ...options import context_from
@@ -85,6 +87,10 @@ def protect_again(
     settings = load_settings(settings.environment)
     context = context_from(settings, can_ask=console.can_ask())
     found, machine = looked(settings, context)
+    if record.schedule and len(found.homes) > 1 and not settings.texts("schedule.homes"):
+        set_value(settings.config_directory, "schedule.homes", [one.place.home for one in found.homes])
+        settings = load_settings(settings.environment)
+        context = context_from(settings, can_ask=console.can_ask())
     work = Protecting(console, settings, context, found, machine)
     work.tell(brought)
     at = record.schedule if record.schedule and not found.scheduled and machine.can_schedule else ""
@@ -96,9 +102,6 @@ def protect_again(
 
 def _save(settings: Settings, record: MachineRecord) -> None:
     """Into the settings of this machine, unless it has its own."""
-    from safekept.actions.offsite.destination import table_of
-    from safekept.settings.file import add_destination, set_value
-
     names = {one.name for one in settings.destinations}
     for one in record.destinations:
         if one.name not in names:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from safekept.core.ages import seconds_text
-from safekept.core.next_step import NextStep
+from safekept.core.next_step import NextStep, reworded
 
 from ...console import Console, count_text, path_argument, path_text, size_text, time_text
 from ...options import place_or_file, start
@@ -19,6 +21,8 @@ from ...words.remarks import census_lines
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
+    from safekept.actions.restoring.rebuild_source import RebuildRequest
+    from safekept.actions.setup.machine_record import MachineRecord
     from safekept.actions.vault.keys.kit import ReadKit
     from safekept.settings import Settings
     from safekept.vault.repo import Secret
@@ -78,22 +82,21 @@ def command(
     the path of a vault or of an archive. The vault opens with the kit, with --key-file, or with a
     passphrase that is asked for or given; a sealed archive with --identity. A home that is there is put
     aside and never deleted. The new one is built beside it, proven by every check of a drill, and only
-    then put in its place. Where the old machine was set up, a bare one is then set up as it was: vault,
-    destinations, connections and schedule. An interrupted rebuild is simply run again. Exit code 3: in
-    place, but something was missing and is listed.
+    then put in its place. A machine that had a home of each of several agents gets all of them. Where it
+    was set up, a bare one is then set up as it was: vault, destinations, connections and schedule. An
+    interrupted rebuild is simply run again. Exit code 3: in place, but something was missing and is
+    listed.
     """
-    from safekept.actions.restoring.rebuild import prepare_rebuild
-    from safekept.actions.restoring.rebuild_source import RebuildRequest
-    from safekept.actions.setup.machine_record import MachineRecord
-
-    from .protect_again import protect_again, record_of, show_then
+    from safekept.actions.offsite.homes_in_vault import SeveralHomes
+    from safekept.actions.restoring.rebuild_source import RebuildRequest, homes_of_one_machine
 
     if archive and snapshot:
         raise click.UsageError("--archive and --snapshot cannot both be given.")
     settings, context, console = start(as_json)
     typed: list[Secret] = []
-    kit = _kit(place)
+    kit, given = _kit(place), place
     if kit is not None:
+        given = os.path.abspath(os.path.expanduser(place))
         context, place = _from_kit(context, kit)
     if kit is None or not kit.key:
         context = _with_key(settings, context, console, key_file, place, typed)
@@ -108,38 +111,112 @@ def command(
         allow_damaged=allow_damaged,
         deadline=settings.number("database.deadline"),
     )
-    with prepare_rebuild(context, request, console.listener()) as prepared:
+    work = _Work(console, settings, context, typed, key_file, yes=yes, dry_run=dry_run)
+    try:
+        work.one(request, home_only=home_only)
+    except SeveralHomes as error:
         console.finish()
-        _show_plan(console, prepared)
-        record = MachineRecord() if home_only else record_of(prepared)
-        if record:
-            show_then(console, record)
-        if dry_run:
-            console.document({"dry_run": True, **_document(prepared), "then": record.as_dict()})
-            console.line("Nothing was changed")
-            return 0
-        if prepared.questions and not yes:
-            key = ("--key-file", os.path.abspath(key_file)) if key_file else ()
-            ask_consent(
-                console,
-                "rebuild",
-                prepared.questions,
-                _again(console, prepared, *key, "--dry-run"),
-                _again(console, prepared, *key, "--yes"),
-            )
-        rebuilt = prepared.carry_out(console.listener())
-        console.finish()
-        _show_result(console, prepared, rebuilt, last=not record)
-        ended = None
-        if record:
-            opening = prepared.own
-            if typed:
-                opening = opening.changed(vault_secret=lambda: typed[-1], secret_tries=1)
-            ended = protect_again(console, settings, prepared, opening, record, from_kit=kit is not None)
-        console.document(
-            {**_result(prepared, rebuilt), "protection": ended.document if ended is not None else None}
+        narrowed = home or layout or snapshot or host or of or archive
+        requests = [] if narrowed else homes_of_one_machine(error, request)
+        if not requests:
+            named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
+            error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
+            raise
+        for one in requests:
+            work.one(one, home_only=home_only)
+    return work.end(from_kit=kit is not None)
+
+
+class _Work:
+    """One rebuild on its way: a home, or all homes of one machine; then what protects them."""
+
+    def __init__(
+        self,
+        console: Console,
+        settings: Settings,
+        context: UserContext,
+        typed: list[Secret],
+        key_file: str,
+        *,
+        yes: bool,
+        dry_run: bool,
+    ) -> None:
+        self.console, self.settings, self._context, self._typed = console, settings, context, typed
+        self._key_file, self._yes, self._dry_run = key_file, yes, dry_run
+        self._done: list[tuple[PreparedRebuild, dict[str, object], bool]] = []
+        self._record: MachineRecord | None = None
+
+    @property
+    def _opening(self) -> UserContext:
+        """Nobody types a passphrase twice."""
+        typed = self._typed
+        return (
+            self._context.changed(vault_secret=lambda: typed[-1], secret_tries=1) if typed else self._context
         )
-        return 3 if not rebuilt.complete else ended.code if ended is not None else 0
+
+    def one(self, request: RebuildRequest, *, home_only: bool) -> None:
+        """Bring one home back; in a dry run, show how."""
+        from safekept.actions.restoring.rebuild import prepare_rebuild
+        from safekept.actions.setup.machine_record import MachineRecord
+
+        from .protect_again import record_of, show_then
+
+        console = self.console
+        with prepare_rebuild(self._opening, request, console.listener()) as prepared:
+            console.finish()
+            _show_plan(console, prepared)
+            if self._record is None:
+                self._record = MachineRecord() if home_only else record_of(prepared)
+                if self._record:
+                    show_then(console, self._record)
+            if self._dry_run:
+                self._done.append((prepared, _document(prepared), True))
+                return
+            if prepared.questions and not self._yes:
+                key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
+                ask_consent(
+                    console,
+                    "rebuild",
+                    prepared.questions,
+                    _again(console, prepared, *key, "--dry-run"),
+                    _again(console, prepared, *key, "--yes"),
+                )
+            rebuilt = prepared.carry_out(console.listener())
+            console.finish()
+            _show_result(console, prepared, rebuilt, last=not self._record)
+            self._done.append((prepared, _result(prepared, rebuilt), rebuilt.complete))
+
+    def end(self, *, from_kit: bool) -> int:
+        """Protect the machine as the old one was, where that one was; the exit code of all of it."""
+        from .protect_again import protect_again
+
+        prepared, document, _ = self._done[0]
+        more = {"also": [one for _, one, _ in self._done[1:]]} if len(self._done) > 1 else {}
+        if self._dry_run:
+            then = self._record.as_dict() if self._record is not None else None
+            self.console.document({"dry_run": True, **document, **more, "then": then})
+            self.console.line("Nothing was changed")
+            return 0
+        ended = None
+        if self._record:
+            ended = protect_again(
+                self.console, self.settings, prepared, self._opening, self._record, from_kit=from_kit
+            )
+        protection = ended.document if ended is not None else None
+        self.console.document({**document, **more, "protection": protection})
+        if not all(complete for _, _, complete in self._done):
+            return 3
+        return ended.code if ended is not None else 0
+
+
+def _as_named(place: str, given: str, key: tuple[str, ...]) -> Callable[[NextStep], NextStep]:
+    """A printed command names what was named: the kit, and not the place that it led to; and the key."""
+
+    def words(step: NextStep) -> NextStep:
+        arguments = tuple(given if word == place else word for word in step.arguments)
+        return replace(step, arguments=(*arguments, *key)) if step.verb == "rebuild" else step
+
+    return words
 
 
 def _kit(place: str) -> ReadKit | None:
