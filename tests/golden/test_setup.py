@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
 
+from contexts import throwaway
 from first_hour import Newcomer, files_of, running_cron
+from safekept.core.errors import SafekeptError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -252,6 +255,62 @@ def test_where_nothing_can_wake_it_that_is_said_and_what_then(new):
     assert refused.returncode == 1 and "no-schedule-host" in refused.stderr
 
 
+def test_a_vault_that_is_gone_from_here_and_kept_elsewhere_is_not_replaced(ready):
+    machine, _ = ready
+    data = os.path.join(machine.user, ".local", "share", "safekept")
+    os.rename(data, data + "-gone")
+    try:
+        refused = machine.run("setup", "--yes", "--passphrase-file", machine.secret)
+        assert refused.returncode == 1 and "error: vault-elsewhere" in refused.stderr
+        assert "safekept pull usb" in refused.stderr and not os.path.exists(os.path.join(data, "vault"))
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+        os.rename(data + "-gone", data)
+
+
+def test_an_update_wrapper_that_the_agents_installer_replaced_is_put_back_or_cleared(new):
+    from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper, remove_wrapper
+
+    context = throwaway(new.place, environment=new.environment).changed(user_home=new.user)
+    path, aside = os.path.join(new.own, "hermes"), os.path.join(new.own, "hermes.before-safekept")
+    os.unlink(path)
+    os.symlink("/bin/true", path)
+    guard_updates(context, ("/nowhere/safekept",))
+    assert os.readlink(aside) == "/bin/true" and look_at_wrapper(context).installed
+    os.unlink(path)
+    os.symlink("/bin/false", path)  # its installer came by
+    assert look_at_wrapper(context).left == aside
+    guard_updates(context, ("/nowhere/safekept",))
+    assert os.readlink(aside) == "/bin/false"
+    os.unlink(path)
+    os.symlink("/bin/echo", path)
+    assert remove_wrapper(context) == [path]
+    assert os.readlink(path) == "/bin/echo" and not os.path.lexists(aside)
+    assert remove_wrapper(context) == []
+
+
+def test_a_hermes_of_somebody_else_is_wrapped_only_before_it_on_the_path(new):
+    from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper, remove_wrapper
+
+    os.unlink(os.path.join(new.own, "hermes"))
+    with open(os.path.join(new.programs, "hermes"), "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\necho theirs\n")
+    os.chmod(os.path.join(new.programs, "hermes"), 0o755)
+    after = {**new.environment, "PATH": f"{new.own}:{new.programs}"}
+    before = {**new.environment, "PATH": f"{new.programs}:{new.own}"}
+    context = throwaway(new.place, environment=after).changed(user_home=new.user)
+    guard_updates(context, ("/nowhere/safekept",))
+    assert os.path.isfile(os.path.join(new.own, "hermes"))
+    assert subprocess.run(["hermes"], env=after, capture_output=True, text=True).stdout == "theirs\n"
+    remove_wrapper(context)
+    assert os.listdir(new.own) == []
+    context = throwaway(new.place, environment=before).changed(user_home=new.user)
+    assert "not yours to change" in look_at_wrapper(context).reason
+    with pytest.raises(SafekeptError) as error:
+        guard_updates(context, ("/nowhere/safekept",))
+    assert "`safekept guard -- hermes update`" in str(error.value.advice())
+
+
 def test_without_a_terminal_it_asks_nobody_and_changes_nothing(new):
     before = files_of(new.user)
     refused = new.run("setup")
@@ -280,8 +339,6 @@ def test_no_agent_at_all_is_said(new):
 
 def only_these(directory, *names):
     """A directory with these programs of the system and no others."""
-    import shutil
-
     place = os.path.join(directory, "few")
     os.makedirs(place, exist_ok=True)
     for name in names:

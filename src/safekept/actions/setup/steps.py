@@ -121,11 +121,12 @@ def _tried(name: str, act: Callable[[], str]) -> SetupStep:
 
 def _vault(context: UserContext, wishes: Wishes, listener: Listener) -> Iterator[SetupStep]:
     from ..vault.keys.keys import add_passphrase
-    from ..vault.opening import initialise, open_vault, vault_exists
+    from ..vault.opening import make_vault, open_vault, vault_exists
 
     there, began = vault_exists(context), time.monotonic()
     if not there:
-        initialise(context, listener=listener).close()
+        # One that was here and is gone is missed, and never replaced behind anybody's back.
+        make_vault(context, homes=[one.place.home for one in wishes.homes], anew=False).close()
         yield SetupStep("vault", DONE, f"made in {context.places.vault}", time.monotonic() - began)
     if wishes.passphrase is not None:
         began = time.monotonic()

@@ -24,6 +24,10 @@ class NoHomeFound(SafekeptError):
     code = "no-home-found"
 
 
+class VaultElsewhere(SafekeptError):
+    code = "vault-elsewhere"
+
+
 @dataclass(frozen=True, slots=True)
 class FoundHome:
     """One agent's home, with the profiles in it."""
@@ -163,5 +167,16 @@ def survey(
     agents: tuple[AgentPlace, ...],
     hosts: tuple[HostStatus, ...],
 ) -> Survey:
-    """Look at everything; `agents` and `hosts` are what a face found in the settings of agents."""
-    return Survey(homes, agents, look(context, hosts=hosts))
+    """Look at everything; `agents` and `hosts` are what a face found in the settings of agents.
+
+    VaultElsewhere where the vault is gone from here and a destination holds a copy of it.
+    """
+    status = look(context, hosts=hosts)
+    lost = next((one for one in status.verdict.findings if one.code == "vault-lost"), None)
+    if lost is not None:
+        raise VaultElsewhere(
+            lost.text,
+            kept="No new vault was made: it would hide the one that is kept elsewhere",
+            next_steps=lost.fix,
+        )
+    return Survey(homes, agents, status)

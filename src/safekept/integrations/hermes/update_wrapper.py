@@ -38,6 +38,7 @@ class UpdateWrapper:
     aside: str = ""  # where the command that was there went; "": there was none
     installed: bool = False
     reason: str = ""  # why it cannot be there
+    left: str = ""  # of a script that somebody replaced since: the command that was put aside for it
 
 
 def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
@@ -52,9 +53,10 @@ def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
         kept = aside if os.path.lexists(aside) else ""
         return UpdateWrapper(found, "", kept, installed=True)
     own = os.path.join(context.places.user_home, ".local", "bin")
+    left = aside if os.path.lexists(aside) else ""
     if _below(found, context.places.user_home) and _may_change(found):
         program = os.path.join(os.path.dirname(found), os.readlink(found)) if os.path.islink(found) else aside
-        return UpdateWrapper(found, os.path.normpath(program), aside)
+        return UpdateWrapper(found, os.path.normpath(program), aside, left=left)
     path = os.path.join(own, NAME)
     if os.path.isdir(own) and _comes_first(own, os.path.dirname(found), search) and not os.path.lexists(path):
         return UpdateWrapper(path, found)
@@ -80,12 +82,22 @@ def guard_updates(context: UserContext, words: tuple[str, ...]) -> str:
 def remove_wrapper(context: UserContext) -> list[str]:
     """Take it away and put back what was there; the paths that changed."""
     wrapper = look_at_wrapper(context)
-    if wrapper is None or not wrapper.installed:
+    if wrapper is None or not (wrapper.installed or wrapper.left):
         return []
-    if wrapper.aside:
-        os.rename(wrapper.aside, wrapper.path)
-    else:
-        os.unlink(wrapper.path)
+    try:
+        if wrapper.left:
+            os.unlink(wrapper.left)
+        elif wrapper.aside:
+            os.rename(wrapper.aside, wrapper.path)
+        else:
+            os.unlink(wrapper.path)
+    except OSError as error:
+        raise UpdateNotGuarded(
+            f"`{wrapper.path}` could not be put back: {error.strerror or error}",
+            kept=f"The command that was there is in `{wrapper.aside or wrapper.left}`",
+            next_steps=("See that you may write there, then run it again",),
+            path=wrapper.path,
+        ) from error
     return [wrapper.path]
 
 

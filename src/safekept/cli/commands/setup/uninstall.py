@@ -56,7 +56,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     agents = connected_here(context, program, console.notes())
     schedule = installed(context) or find_leftovers(machine, "", os.getuid())
     wrapper = look_at_wrapper(context)
-    wrapper = wrapper if wrapper is not None and wrapper.installed else None
+    wrapper = wrapper if wrapper is not None and (wrapper.installed or wrapper.left) else None
     staying = what_remains(context, settings.config_directory)
     going = [one for one in staying if stores and one.store]
     words = Words(Screen(console, settings.user_home))
@@ -177,7 +177,8 @@ class Words:
             self.screen.fact("Schedule", f"{schedule.host}: {path_text(where)}")
         if wrapper is not None:
             was = f"; what was there comes back from {wrapper.aside}" if wrapper.aside else ""
-            self.screen.fact("Updates", path_text(f"{wrapper.path}{was}"))
+            text = wrapper.left or f"{wrapper.path}{was}"
+            self.screen.fact("Updates", path_text(text))
         if going:
             self.console.line("To be deleted, for good", bold=True, fg="red")
             for one in going:
