@@ -205,7 +205,14 @@ def context_from(settings: Settings, *, can_ask: bool = False, source: str = "")
         identities=identities_from(settings),
         ask_passphrase=asking,
         passphrase_is_given=given,
+        keep_connected=_keep_connected,
     )
+
+
+def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, ...]]:
+    from safekept.integrations.connecting.keeping import holding
+
+    return holding(context, home)
 
 
 def asking_for_vault_secret(vault: str, key_file: str) -> Callable[[], Secret]:

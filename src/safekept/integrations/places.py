@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import SafekeptError
 from safekept.core.versions import STATE_FILE
 
+from .connecting.keeping import holding
 from .helper.client import counts
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Place:
 
             troubles = (*troubles, error)
             context = context.changed(layouts=load_layouts(()))
-        return cls(settings, context, troubles, later)
+        return cls(settings, context.changed(keep_connected=holding), troubles, later)
 
     @property
     def data_directory(self) -> str:

@@ -119,6 +119,9 @@ class Caller:
     #: Root's work in a home of somebody else is done by a child that is its owner. This is about commands
     #: that cannot be done that way: they refuse such a home.
     only_own_homes: bool = True
+    #: keep_connected(context, home) before a landing; what it gives is called afterwards, puts the agents'
+    #: connections right again and says so. None: this face cannot connect.
+    keep_connected: Callable[[UserContext, str], Callable[[], tuple[str, ...]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import losses, spared
+from ..hosts.staying import staying_connected
 from ..undo.safety_snapshot import UndoPoint, take_undo_point
 from .starting import Wrapper, made_anew, make_wrappers, starting_hints
 
@@ -138,7 +139,10 @@ class PreparedImport:
             code_files=code_files(self.plan),
         )
         record(self.context, work.line(operation, "begun"), listener)
-        with recording(self.context, operation, work, listener):
+        with (
+            staying_connected(self.context, self.place.home) as notes,
+            recording(self.context, operation, work, listener),
+        ):
             point = self._undo_point(listener)
             work.undo_point = point.id
             landed = land(
@@ -158,7 +162,7 @@ class PreparedImport:
         record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-        return Imported(operation, self.place, landed, wrappers, self._hints(), point)
+        return Imported(operation, self.place, landed, wrappers, [*self._hints(), *notes], point)
 
     def _undo_point(self, listener: Listener) -> UndoPoint:
         """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""

@@ -29,6 +29,7 @@ from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import losses, speaks_for, targets_of, within, without_removal
+from ..hosts.staying import staying_connected
 from ..snapshots.choosing import choose, latest_to_restore
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
@@ -65,6 +66,7 @@ class Restored:
     undo_point: UndoPoint
     lost: list[tuple[str, str]]  # what the vault could not give, or never had: path and reason
     wrappers: list[Wrapper] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what became of the agents' connections
 
     @property
     def complete(self) -> bool:
@@ -130,7 +132,10 @@ class PreparedRestore:
             only=tuple(self.plan.only),
         )
         record(self.context, work.line(operation, "begun"), listener)
-        with recording(self.context, operation, work, listener):
+        with (
+            staying_connected(self.context, self.place.home) as notes,
+            recording(self.context, operation, work, listener),
+        ):
             point = self._undo_point(listener)
             work.undo_point = point.id
             landed = land(
@@ -153,7 +158,7 @@ class PreparedRestore:
         record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-        return Restored(operation, self.place, landed, point, lost, wrappers)
+        return Restored(operation, self.place, landed, point, lost, wrappers, notes)
 
     def _undo_point(self, listener: Listener) -> UndoPoint:
         if self.request.into or not (self.plan.replace or self.plan.remove):

@@ -25,6 +25,7 @@ from ..base.operations.care import GuardFacts
 from ..base.operations.homes import UndoFacts
 from ..base.record import record, recording
 from ..base.recovery import make_right
+from ..hosts.staying import staying_connected
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
 from ..restoring.starting import take_back_wrappers
 from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
@@ -69,6 +70,7 @@ class Undone:
     rollback: RollbackOutcome | None = None
     session: SessionUndone | None = None
     brought_back: BroughtBack | None = None
+    notes: tuple[str, ...] = ()  # what became of the agents' connections
 
     @property
     def complete(self) -> bool:
@@ -82,6 +84,7 @@ class Undone:
         if self.plan is not None:
             landed = self.landed.as_dict() if self.landed else None
             document |= {"home": self.plan.home, "plan": self.plan.as_dict(), "landed": landed}
+            document["notes"] = list(self.notes)
         if self.rollback is not None:
             document |= {"project": self.change.project, **self.rollback.as_dict()}
             document["operation"] = self.operation or None
@@ -239,7 +242,10 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
     if request.agreed is not None:
         request.agreed(Undone("", change, plan))
     work = UndoFacts(home=change.home, undoes=change.operation)
-    with recording(context, new_id(), work, listener):
+    with (
+        staying_connected(context, change.home) as notes,
+        recording(context, new_id(), work, listener),
+    ):
         landed = undo(change.home, change.operation, deadline=request.deadline, listener=listener)
     work.add(
         {
@@ -255,7 +261,7 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
         from ..projects.rollback_news import leave_undone_home
 
         leave_undone_home(context, change.home)
-    return Undone(landed.operation, change, plan, landed)
+    return Undone(landed.operation, change, plan, landed, notes=tuple(notes))
 
 
 def _rollback(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:

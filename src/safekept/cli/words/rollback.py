@@ -217,6 +217,8 @@ def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> Non
         console.fact("Kept in", f"{path_text(landed.replaced_in)}, until {until}")
     for remark in landed.remarks:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
+    for note in undone.notes:
+        console.fact("Note", note)
     console.fact("Time", time_text(landed.seconds))
 
 

@@ -95,6 +95,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         f"✅ Restored snapshot {chosen.short}: {landed.created} files made, {landed.replaced} replaced.",
         f"What was there is kept: {undo} brings it back. Restart the agent to use what came back.",
     ]
+    lines += done.notes
     if newer is not None:
         lines.append(
             f"Newer state files are in the quick snapshot {newer.short}: /snapshot restore {newer.short}"

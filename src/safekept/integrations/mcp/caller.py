@@ -18,6 +18,7 @@ from safekept.settings.context import context_of
 from safekept.settings.policies import policy_from
 
 from ..calls import possible
+from ..connecting.keeping import holding
 from .answers import ToolAnswer, refused
 from .tokens import LIFETIME, Confirmations
 
@@ -147,7 +148,7 @@ class Caller:
     @classmethod
     def of(cls, roots: Roots, confirmations: Confirmations, listener: Listener = silent) -> Caller:
         settings = load_settings(os.environ)
-        context = context_of(settings, actor="agent:mcp")
+        context = context_of(settings, actor="agent:mcp").changed(keep_connected=holding)
         return cls(roots, settings, context, confirmations, listener)
 
     @property

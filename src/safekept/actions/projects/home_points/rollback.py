@@ -19,6 +19,7 @@ from safekept.home.landing import Landed, LandingPlan, Removals, Targets, expire
 from ...base.context import UserContext
 from ...base.operations.homes import RestoreFacts
 from ...base.record import record, recording
+from ...hosts.staying import staying_connected
 from ...undo.undo import Undone
 from ..rollback_news import RollbackNews, leave_news
 from .opened import OpenPoint, opened_point
@@ -156,7 +157,7 @@ def _carry_out(
         directory=request.directory,
     )
     record(context, work.line(operation, "begun"), listener)
-    with recording(context, operation, work, listener):
+    with staying_connected(context, point.home) as notes, recording(context, operation, work, listener):
         undo_point = _undo_point(context, found, request, listener)
         work.undo_point = undo_point
         landed = land(
@@ -174,7 +175,17 @@ def _carry_out(
     expire(point.home, request.keep_days)
     news = RollbackNews(point.home, f"home point {point.short}", point.reason, tuple(found.state.part.wanted))
     leave_news(context, news, found.sessions)
-    return HomeRollback(operation, point, shape.create, shape.replace, shape.remove, left, landed, undo_point)
+    return HomeRollback(
+        operation,
+        point,
+        shape.create,
+        shape.replace,
+        shape.remove,
+        left,
+        landed,
+        undo_point,
+        notes=tuple(notes),
+    )
 
 
 def _undo_point(

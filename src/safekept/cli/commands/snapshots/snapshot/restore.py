@@ -208,6 +208,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
             "lost": [{"path": path, "reason": reason} for path, reason in restored.lost],
             "undo_point": restored.undo_point.id,
             "undo": undo,
+            "notes": list(restored.notes),
         }
     )
     whole = restored.complete
@@ -228,6 +229,8 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
     for remark in landed.remarks[:SHOWN]:
         if remark.outcome is not Outcome.UNREADABLE:
             console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
+    for note in restored.notes:
+        console.fact("Note", note)
     for wrapper in restored.wrappers:
         if wrapper.state == "made":
             console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}")

@@ -1,0 +1,99 @@
+"""Going back to before `connect` brings the settings of then, and the agent stays connected; it is said."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from contexts import throwaway
+from homes import make_hermes_home
+from in_process import spoken
+from safekept.integrations.chat.chat import Conversation, dispatch
+from safekept.integrations.connecting.keeping import holding
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.places.user_home)
+
+
+def read(*parts):
+    with open(os.path.join(*parts)) as file:
+        return file.read()
+
+
+def connected(say):
+    found = json.loads(say("connect", "--json").out)["hosts"]
+    return {one["host"]: [place["trouble"] for place in one["places"]] for one in found if one["places"]}
+
+
+def before_connecting(say, home):
+    """A snapshot of the home without us, and the text of its settings then."""
+    then = read(home, "config.yaml")
+    made = json.loads(say("snapshot", "create", "--json").out)["id"][:8]
+    assert say("connect", "hermes", "--yes").code == 0
+    with open(os.path.join(home, "config.yaml"), "a") as file:
+        file.write("# changed since\n")
+    assert connected(say) == {"hermes": [None]}
+    return made, then
+
+
+@pytest.mark.parametrize("more", [(), ("--exact",), ("config.yaml",)], ids=["all", "exact", "one file"])
+def test_a_restore_keeps_the_connection_and_says_so(say, home, more):
+    made, then = before_connecting(say, home)
+    done = say("snapshot", "restore", made, *more, "--yes")
+    assert done.code == 0, done.err
+    assert "Hermes stays connected: safekept's own entries were kept" in " ".join(done.out.split())
+    now = read(home, "config.yaml")
+    assert "# changed since" not in now and "safekept" in now
+    assert connected(say) == {"hermes": [None]}
+    assert say("connect", "hermes", "--remove", "--yes").code == 0
+    assert read(home, "config.yaml") == then, "the settings around it are those of then, to the byte"
+
+
+def test_a_restore_in_a_chat_keeps_it_too(say, here, home):
+    made, _ = before_connecting(say, home)
+    chat = Conversation(here.changed(keep_connected=holding), here.places.user_home, home=home)
+    done = dispatch(chat, f"/restore {made} yes")
+    assert "Hermes stays connected" in done.text, done.text
+    assert connected(say) == {"hermes": [None]}
+
+
+def test_what_a_person_took_out_himself_is_not_put_back(say, home):
+    made, then = before_connecting(say, home)
+    assert say("connect", "hermes", "--remove", "--yes").code == 0
+    done = say("snapshot", "restore", made, "--yes")
+    assert "stays connected" not in done.out
+    assert read(home, "config.yaml") == then
+
+
+def test_where_the_caller_cannot_connect_the_loss_is_said(say, here, home):
+    from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
+
+    made, _ = before_connecting(say, home)
+    with prepare_restore(here, RestoreRequest(word=made, home=home)) as prepared:
+        assert prepared.carry_out().notes == ["hermes is not connected any more: connect it again"]
+
+
+def test_taking_back_a_restore_that_was_done_before_connecting_keeps_it_too(say, home):
+    made = json.loads(say("snapshot", "create", "--json").out)["id"][:8]
+    with open(os.path.join(home, "config.yaml"), "a") as file:
+        file.write("# mine\n")
+    operation = json.loads(say("snapshot", "restore", made, "--yes", "--json").out)["operation"]
+    assert say("connect", "hermes", "--yes").code == 0
+    undone = say("undo", operation)
+    assert undone.code == 0, undone.err
+    assert "Hermes stays connected" in undone.out
+    assert "# mine" in read(home, "config.yaml") and connected(say) == {"hermes": [None]}
