@@ -17,7 +17,7 @@ _COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 
 @click.command("diff")
-@click.argument("before", metavar="A")
+@click.argument("before", metavar="[A]", required=False, default="latest")
 @click.argument("after", metavar="[B]", required=False, default="")
 @click.option(
     "--patch",
@@ -31,8 +31,8 @@ _COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
 def command(before: str, after: str, patch: bool, home: str, layout: str, as_json: bool) -> int:
     """See what changed from snapshot A to snapshot B, or to the home as it is now.
 
-    A and B are numbers, ids or `latest`. Files are listed with their sizes; of databases the rows of every
-    table are counted on both sides. Exit code 3: something could not be compared, and is named.
+    A and B are numbers, ids or `latest`, which is also what A is where it is not said. Files are listed with
+    their sizes; of databases the rows of every table are counted on both sides. Exit code 3: something could not be compared, and is named.
     """
     settings, context, console = start(as_json)
     place = context.locate(home, layout, existing=not after)

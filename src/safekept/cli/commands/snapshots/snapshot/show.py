@@ -23,12 +23,14 @@ _SHOWN = 12
 
 
 @click.command("show")
-@click.argument("snapshot", metavar="ID|N|latest")
+@click.argument("snapshot", metavar="[ID|N|latest]", required=False, default="latest")
 @click.argument("path", required=False, default=None)
 @source_options
 @common_options
 def command(snapshot: str, path: str | None, home: str, layout: str, as_json: bool) -> int:
-    """See what a snapshot holds: its counts, its databases and how sound they are, what it could not read.
+    """See what a snapshot holds, the newest where none is named.
+
+    Its counts, its databases and how sound they are, what it could not read.
 
     With PATH: the entries of that directory, or the content of that file where it is a text. Exit code 3:
     part of it is damaged in the vault.
