@@ -32,7 +32,8 @@ def command(before: str, after: str, patch: bool, home: str, layout: str, as_jso
     """See what changed from snapshot A to snapshot B, or to the home as it is now.
 
     A and B are numbers, ids or `latest`, which is also what A is where it is not said. Files are listed with
-    their sizes; of databases the rows of every table are counted on both sides. Exit code 3: something could not be compared, and is named.
+    their sizes; of databases the rows of every table are counted on both sides.
+    Exit code 3: something could not be compared, and is named.
     """
     settings, context, console = start(as_json)
     place = context.locate(home, layout, existing=not after)
