@@ -150,14 +150,14 @@ def captures(database: str, scratch: str) -> dict[str, list[float]]:
 
     from safekept.core.events import silent
     from safekept.core.sqlite.capture import CaptureOptions, capture_here
-    from safekept.core.sqlite.lean.request import LeanWish
+    from safekept.core.sqlite.lean.request import LeanRequest
     from safekept.home.layout.layout import load_layouts
 
     recipes = load_layouts()["hermes"].recipes("state.db")
     known: dict[str, str] = {}
     found: dict[str, list[float]] = {FULL: [], LEAN: [], "lean, text compared": []}
 
-    def read(wish: LeanWish | None) -> tuple[float, dict[str, object]]:
+    def read(wish: LeanRequest | None) -> tuple[float, dict[str, object]]:
         options = CaptureOptions(scratch=scratch, check=False, isolated=False, lean=wish)
         began = time.process_time()
         with capture_here(database, "state.db", options, {}, silent) as content:
@@ -166,14 +166,14 @@ def captures(database: str, scratch: str) -> dict[str, list[float]]:
         assert content.database is not None
         return time.process_time() - began, content.database.lean or {}
 
-    seconds, facts = read(LeanWish(recipes))
+    seconds, facts = read(LeanRequest(recipes))
     found["lean, text compared"].append(seconds)
     known = {one["table"]: one["schema"] for one in facts["tables"]}  # type: ignore[attr-defined]
     if len(known) != len(recipes):
         raise SystemExit(f"not everything was left out: {facts}")
     for _ in range(CAPTURES):
         found[FULL].append(read(None)[0])
-        found[LEAN].append(read(LeanWish(recipes, known))[0])
+        found[LEAN].append(read(LeanRequest(recipes, known))[0])
     return found
 
 

@@ -19,7 +19,7 @@ from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 from safekept.core.events import silent
 from safekept.core.sqlite.capture import CaptureOptions, capture
 from safekept.core.sqlite.lean.lean import read_facts, rebuild
-from safekept.core.sqlite.lean.request import LeanWish
+from safekept.core.sqlite.lean.request import LeanRequest
 from safekept.home.layout.layout import load_layouts
 from snapshots import take
 
@@ -110,7 +110,7 @@ def capture_under_load(tmp_path, made, count):
     home = str(tmp_path / ".hermes")
     shutil.copytree(made, home)
     database, target = os.path.join(home, "state.db"), str(tmp_path / "captured.db")
-    wish = LeanWish(load_layouts()["hermes"].recipes("state.db"))
+    wish = LeanRequest(load_layouts()["hermes"].recipes("state.db"))
     with LiveWriter(database, pause=0.001, words=40, autocheckpoint=100, checkpoints=0.05) as writer:
         for number in range(count):
             committed = writer.committed()

@@ -94,12 +94,12 @@ class DatabaseFacts:
     detail: str = ""  # the first lines of what the check said, when damaged
     page_size: int = 0
     counts: dict[str, int | None] = field(default_factory=dict)  # answers to the caller's queries
-    #: What a lean capture left out and how it is made anew, or why it kept it; None: it was not asked for.
+    #: What a lean capture left out and how it is rebuilt, or why it kept it; None: it was not asked for.
     lean: dict[str, Any] | None = None
 
     @property
     def left_out(self) -> int:
-        """How many bytes are not stored and have to be made anew; 0 only where nothing has to."""
+        """How many bytes are not stored and have to be rebuilt; 0 only where nothing has to."""
         if self.lean is None or not self.lean.get("tables"):
             return 0
         size = self.lean.get("bytes")
@@ -173,7 +173,7 @@ class Entry:
     open: Callable[[], Content] = no_content
     status: os.stat_result | None = None  # as the scan saw it, where it lies on this machine
     beside: tuple[os.stat_result | None, ...] = ()  # of a database: its `-wal` and its `-journal`
-    left_out: int = 0  # of a stored database: bytes that a restore makes anew; 0: it is all there
+    left_out: int = 0  # of a stored database: bytes that a restore rebuilds; 0: it is all there
     #: Called in place of `open` by a consumer who has the content from before and finds its status as
     #: it was then; with the facts of a database. False: this content has to be read. None: no matter.
     known: Callable[[DatabaseFacts | None], bool] | None = None

@@ -35,7 +35,7 @@ def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = Fal
 
     Raises AlreadyRunning, naming the holder, when another living process has it after `wait` seconds.
     With `remove` the file goes while the lock is still held; whoever was waiting for it sees that what he
-    got is no longer what the name means, and takes the lock anew.
+    got is no longer what the name means, and takes the lock again.
     """
     private_directory(os.path.dirname(path))
     deadline = time.monotonic() + wait

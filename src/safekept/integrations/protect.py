@@ -240,7 +240,7 @@ def _told(call: Call, place: Place, outcome: Outcome) -> Outcome:
 
 
 def _remember_place(call: Call, place: Place) -> None:
-    """For a line of a chat that is about this session, after whoever asks was started anew."""
+    """For a line of a chat that is about this session, after whoever asks was started again."""
     from safekept.actions.hosts.sessions import worked_in
 
     if call.session and os.path.isabs(call.directory):

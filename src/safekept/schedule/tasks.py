@@ -89,7 +89,7 @@ class Plan:
     homes: tuple[str, ...] = ()  # empty: the home that is meant when nothing else is said
     archives: str = ""  # the directory of sealed archives
     keep: int = 14  # how many of them stay
-    #: 0: never, here and below. Rarely: a prune packs anew, and what is packed anew is pushed anew.
+    #: 0: never, here and below. Rarely: a prune repacks, and what is repacked is pushed again.
     prune_days: float = 30.0
     checkpoint_days: float = 7.0
     small_drill_days: float = 7.0
@@ -148,7 +148,7 @@ class Past:
     alarmed: float = 0.0  # when it was found overdue; 0: it is not
 
 
-def seen(past: Past, now: float) -> Past:
+def wanted_from(past: Past, now: float) -> Past:
     """The same, known to be wanted from now on at the latest."""
     return past if past.since else replace(past, since=now)
 

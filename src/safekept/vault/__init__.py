@@ -13,7 +13,7 @@ Open, and write one snapshot:
     repository = Repository.open(LocalStorage(path), secret, cache=directory)   # NoSuchVault, WrongKey, …
 
     with repository.lock() as lock:                  # shared; exclusive=True where it deletes. VaultLocked
-        with repository.saver(lock) as saver:        # an index older than the lock is loaded anew
+        with repository.saver(lock) as saver:        # an index older than the lock is loaded again
             blob = saver.save(BlobKind.DATA, data)   # id (32 bytes); stored only where it is new
             blob = saver.save(BlobKind.DATA, data, known=blob)          # saves hashing where the id is known
             saver.has(BlobKind.DATA, blob)           # stored, or on its way: may be referred to

@@ -59,7 +59,7 @@ class SnapshotCache:
             return {}, {}
 
     def save(self, texts: dict[str, str], marks: dict[str, str]) -> None:
-        """Write it anew. A cache that cannot be written is no error."""
+        """Write it again. A cache that cannot be written is no error."""
         document = {"vault": self._vault, "snapshots": texts, "marks": marks}
         sealed = self._key.seal(pack_unpacked(json.dumps(document).encode()))
         with contextlib.suppress(OSError):

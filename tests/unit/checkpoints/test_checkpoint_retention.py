@@ -88,7 +88,7 @@ def test_the_state_before_a_session_that_is_still_at_work_stays_whatever_the_lim
     points = project("a", 1, 2, 3, 4, 5).checkpoints
     held = ProjectPoints("a", points, at_work=frozenset({"a-5"}))
     limits = Limits(max_snapshots=2, max_total_bytes=1, retention_days=0.1)
-    plan = plan_retention([held], limits, NOW, total_bytes=100, weigh=ten_each)
+    plan = plan_retention([held], limits, NOW, total_bytes=100, bytes_held=ten_each)
     assert "a-5" not in gone(plan) and {"a-2", "a-3", "a-4"} <= set(gone(plan))
     orphan = dataclasses.replace(held, presence=Presence(ORPHAN, "deleted"))
     assert "a-5" in gone(plan_retention([orphan], limits, NOW, drop_orphans=True))
@@ -132,7 +132,7 @@ def test_v33_crossing_the_cap_by_one_drops_one_and_not_the_history_of_every_proj
     projects = [
         project(name, *(hours + offset for hours in range(1, 11))) for offset, name in enumerate("abcde")
     ]
-    plan = plan_retention(projects, Limits(max_total_bytes=495), NOW, total_bytes=500, weigh=ten_each)
+    plan = plan_retention(projects, Limits(max_total_bytes=495), NOW, total_bytes=500, bytes_held=ten_each)
     assert gone(plan) == ["e-14"], "the oldest over all projects, and only that one"
     assert (plan.size_after, plan.still_over) == (490, 0)
 
@@ -143,7 +143,7 @@ def test_oldest_first_over_all_projects():
         Limits(max_total_bytes=35),
         NOW,
         total_bytes=60,
-        weigh=ten_each,
+        bytes_held=ten_each,
     )
     assert gone(plan) == ["a-9", "b-8", "b-7"]
 
@@ -154,7 +154,7 @@ def test_112063_nothing_is_dropped_and_nothing_weighed_twice_when_nothing_can_be
         Limits(max_total_bytes=10),
         NOW,
         total_bytes=100,
-        weigh=lambda points: [0] * len(points),
+        bytes_held=lambda points: [0] * len(points),
     )
     assert gone(plan) == []
     assert plan.still_over == 90
@@ -162,7 +162,11 @@ def test_112063_nothing_is_dropped_and_nothing_weighed_twice_when_nothing_can_be
 
 def test_at_the_floor_the_excess_is_said_and_the_newest_of_each_project_stays():
     plan = plan_retention(
-        [project("a", 1), project("b", 2)], Limits(max_total_bytes=5), NOW, total_bytes=20, weigh=ten_each
+        [project("a", 1), project("b", 2)],
+        Limits(max_total_bytes=5),
+        NOW,
+        total_bytes=20,
+        bytes_held=ten_each,
     )
     assert gone(plan) == []
     assert plan.still_over == 15
@@ -172,7 +176,7 @@ def test_size_is_not_asked_for_below_the_cap():
     def never(points):
         raise AssertionError("weighed although nothing is over")
 
-    plan_retention([project("a", 1, 2)], Limits(max_total_bytes=100), NOW, total_bytes=50, weigh=never)
+    plan_retention([project("a", 1, 2)], Limits(max_total_bytes=100), NOW, total_bytes=50, bytes_held=never)
 
 
 def test_what_goes_by_count_is_counted_before_more_goes_by_size():
@@ -181,7 +185,7 @@ def test_what_goes_by_count_is_counted_before_more_goes_by_size():
         Limits(max_snapshots=2, max_total_bytes=25),
         NOW,
         total_bytes=40,
-        weigh=ten_each,
+        bytes_held=ten_each,
     )
     assert [(drop.checkpoint.id, drop.reason) for drop in plan.drop] == [("a-4", "count"), ("a-3", "count")]
 
@@ -215,7 +219,7 @@ def test_no_plan_ever_breaks_a_rule(seed):
         chance.choice([0, 1, 5]), chance.choice([0, total // 2, total - 1, 1]), chance.choice([0, 3])
     )
     plan = plan_retention(
-        projects, limits, NOW, total_bytes=total, weigh=lambda order: [weights[p.id] for p in order]
+        projects, limits, NOW, total_bytes=total, bytes_held=lambda order: [weights[p.id] for p in order]
     )
     dropped = set(gone(plan))
     by_size = [drop for drop in plan.drop if drop.reason == "size"]

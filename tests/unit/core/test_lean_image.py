@@ -17,7 +17,7 @@ from safekept.core.events import silent
 from safekept.core.sqlite.hold.pin import pin
 from safekept.core.sqlite.lean import pages as lean_pages
 from safekept.core.sqlite.lean.lean import LeanFacts, NotRebuilt, lean, read_facts, rebuild
-from safekept.core.sqlite.lean.request import LeanWish, Recipe
+from safekept.core.sqlite.lean.request import LeanRequest, Recipe
 
 WORDS = "harbour lantern copper violet thunder meadow saddle quartz ember willow falcon marble".split()
 SPLIT = "CREATE VIRTUAL TABLE own USING fts5(body)"
@@ -81,7 +81,7 @@ def build(
 def image_of(path, target, recipes=(RECIPE,), compared=None):
     pinned = pin(path, "x.db", os.path.dirname(path), 5.0, silent)
     try:
-        seen, facts = lean(pinned, LeanWish(tuple(recipes), compared or {}))
+        seen, facts = lean(pinned, LeanRequest(tuple(recipes), compared or {}))
         with open(target, "wb") as file:
             for chunk in seen.chunks():
                 file.write(chunk)

@@ -9,7 +9,7 @@ import pytest
 from checkpoint_support import put
 from safekept.integrations.here import hook_here
 from safekept.integrations.hosts import HOSTS
-from safekept.integrations.hosts.answers import Said
+from safekept.integrations.hosts.answers import ShownMessages
 from safekept.integrations.hosts.commands import named_by
 from safekept.integrations.hosts.event import Event, one_line, reason
 from safekept.integrations.hosts.handling import find_host
@@ -162,39 +162,39 @@ def test_names_are_one_line_and_of_bounded_length():
     assert reason("", "") == "before a tool"
 
 
-def not_said_yet(data, host, session, sentences):
-    return Said(data, host, session).not_said_yet(sentences)
+def not_shown_yet(data, host, session, sentences):
+    return ShownMessages(data, host, session).not_shown_yet(sentences)
 
 
 def test_what_cannot_be_said_now_waits_for_the_next_event(tmp_path):
-    said = Said(str(tmp_path), "codex", "s")
+    said = ShownMessages(str(tmp_path), "codex", "s")
     said.keep_for_later(["a", "b"])
     said.keep_for_later(["b"])
-    assert Said(str(tmp_path), "codex", "other").not_said_yet([]) == []
-    assert said.not_said_yet(["c"]) == ["a", "b", "c"]
-    assert said.not_said_yet(["a"]) == said.not_said_yet([]) == []
+    assert ShownMessages(str(tmp_path), "codex", "other").not_shown_yet([]) == []
+    assert said.not_shown_yet(["c"]) == ["a", "b", "c"]
+    assert said.not_shown_yet(["a"]) == said.not_shown_yet([]) == []
     for number in range(5000):
         said.keep_for_later([f"sentence {number}"])
-    assert 100 < len(said.not_said_yet([])) < 3000, "bounded"
+    assert 100 < len(said.not_shown_yet([])) < 3000, "bounded"
 
 
 def test_a_sentence_is_said_once_in_a_session_and_again_in_the_next(tmp_path):
     data = str(tmp_path / "data")
-    assert not_said_yet(data, "codex", "s", ["a", "b"]) == ["a", "b"]
-    assert not_said_yet(data, "codex", "s", ["b", "c"]) == ["c"]
-    assert not_said_yet(data, "codex", "t", ["a"]) == ["a"]
-    assert not_said_yet(data, "gemini", "s", ["a"]) == ["a"]
+    assert not_shown_yet(data, "codex", "s", ["a", "b"]) == ["a", "b"]
+    assert not_shown_yet(data, "codex", "s", ["b", "c"]) == ["c"]
+    assert not_shown_yet(data, "codex", "t", ["a"]) == ["a"]
+    assert not_shown_yet(data, "gemini", "s", ["a"]) == ["a"]
     files = os.listdir(os.path.join(data, "integrations", "said"))
     assert len(files) == 3
     for name in files:
         os.utime(os.path.join(data, "integrations", "said", name), (0, 0))
-    assert not_said_yet(data, "codex", "u", ["a"]) == ["a"]
+    assert not_shown_yet(data, "codex", "u", ["a"]) == ["a"]
     assert len(os.listdir(os.path.join(data, "integrations", "said"))) == 1, "old sessions are forgotten"
 
 
 def test_what_cannot_be_remembered_is_said_again(tmp_path):
     data = put(str(tmp_path / "data"), "a file is in the way")
-    assert not_said_yet(data, "codex", "s", ["a"]) == not_said_yet(data, "codex", "s", ["a"]) == ["a"]
+    assert not_shown_yet(data, "codex", "s", ["a"]) == not_shown_yet(data, "codex", "s", ["a"]) == ["a"]
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.schedule.tasks import AHEAD, Cadence, Past, Task, due_at, overdue_since, seen
+from safekept.schedule.tasks import AHEAD, Cadence, Past, Task, due_at, overdue_since, wanted_from
 
 UTC = zoneinfo.ZoneInfo("UTC")
 CADENCE = Cadence.parse("03:30", UTC)
@@ -82,7 +82,7 @@ def test_a_clock_that_is_set_right_by_seconds_does_not_cause_a_second_run():
 def test_a_year_of_hourly_looks_does_nightly_work_once_a_night():
     past, runs, now = Past(), [], at("2025-06-01 12:20")
     while now < at("2026-06-01 12:20"):
-        past = seen(past, now)
+        past = wanted_from(past, now)
         if due_at(NIGHTLY, past, CADENCE, now) <= now:
             runs.append(now)
             past = replace(past, done=now + 60)

@@ -88,7 +88,7 @@ class Notice:
 
 
 @dataclass(slots=True)
-class Told:
+class Delivery:
     """How it went with one target."""
 
     target: str  # as it may be shown
@@ -118,7 +118,7 @@ def notify(context: UserContext, notice: Notice, listener: Listener = silent) ->
         listener(Event("notify", text=f"Note: nobody could be notified: {type(error).__name__}"))
 
 
-def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[Told]:
+def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[Delivery]:
     """Tell every target that hears of this kind, all at once, and say how it went with each.
 
     Without `wait` nobody is waited for and nothing is said: a start ping must not hold up the start.
@@ -128,7 +128,7 @@ def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[
         return []
     notice = replace(notice, title=_plain(notice.title), text=_plain(notice.text), home=_plain(notice.home))
     jobs = _jobs(context, targets, notice)
-    told = [Told(name) for name, _ in jobs]
+    told = [Delivery(name) for name, _ in jobs]
     began = time.monotonic()
     workers = [
         Worker(partial(_tell, job, outcome, began), f"notify-{number}")
@@ -143,7 +143,7 @@ def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[
     end = began + patience
     for worker in workers:
         worker.wait(max(0.0, end - time.monotonic()))
-    return [Told(one.target, one.reason, one.seconds or time.monotonic() - began) for one in told]
+    return [Delivery(one.target, one.reason, one.seconds or time.monotonic() - began) for one in told]
 
 
 def _plain(text: str) -> str:
@@ -152,7 +152,7 @@ def _plain(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in known)
 
 
-def _tell(job: Callable[[], str], outcome: Told, began: float) -> None:
+def _tell(job: Callable[[], str], outcome: Delivery, began: float) -> None:
     try:
         reason = job()
     except Exception as error:  # the text of a strange error may hold the URL; its name does not
@@ -191,7 +191,7 @@ def _jobs(
     return found
 
 
-def _write_down(context: UserContext, notice: Notice, told: list[Told], listener: Listener) -> None:
+def _write_down(context: UserContext, notice: Notice, told: list[Delivery], listener: Listener) -> None:
     """One record of a message that somebody got, or that somebody did not; good pings leave none."""
     missed = [one for one in told if not one.ok]
     for one in missed:

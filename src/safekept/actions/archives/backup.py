@@ -253,7 +253,7 @@ def _scan(
         avoid=(output, context.places.data_directory),
         user_home=context.places.user_home,
         own_archive=known,
-        lean=LeanChoice(request.place.layout, request.lean).wish,
+        lean=LeanChoice(request.place.layout, request.lean).request,
         listener=listener,
     )
 

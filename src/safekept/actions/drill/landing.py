@@ -184,7 +184,7 @@ def as_restored(
 ) -> RestoredHome:
     """What landed, beside what the store says it should be: the ground of every check, also in a rebuild."""
     folded = {database_of(path) for path, item in plan.items.items() if item.sidecar}
-    # One whose search indexes were made anew is more than what was stored, too.
+    # One whose search indexes were rebuilt is more than what was stored, too.
     folded |= {path for path, item in plan.items.items() if item.left_out}
     return RestoredHome(
         plan.home,

@@ -47,7 +47,7 @@ def write_update_zip(
     home = request.place.home
     directory = os.path.join(home, DIRECTORY)
     with contextlib.suppress(FileExistsError):
-        os.mkdir(directory, 0o700)  # never the home itself: one that is gone is not made anew here
+        os.mkdir(directory, 0o700)  # never the home itself: one that is gone is not rebuilt here
     result = backup(
         context,
         BackupRequest(

@@ -2,7 +2,7 @@
 
 `/safekept off` holds for one session. A host that gives its turns no names gets them from us, so that the
 first change after each word of the user is preceded by a look at the whole project. Where it worked is for
-a chat whose front end was started anew and does not know it any more.
+a chat whose front end was started again and does not know it any more.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ def remember_place(context: UserContext, setting: DestinationSetting) -> None:
 
 
 def _known(context: UserContext) -> dict[str, object]:
-    """Every one. OSError where they cannot be read: else an unplugged disk would be begun anew."""
+    """Every one. OSError where they cannot be read: else an unplugged disk would be begun again."""
     return read_document(_file(context), lambda found: dict(found["places"]), {}, strict=True)
 
 

@@ -15,7 +15,7 @@ from safekept.core.small_files import read_start
 from ..base.context import HomeRef, UserContext
 
 # Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home,
-# so an import makes them anew. A wrapper is only ever created, never overwritten, and a name that would
+# so an import makes them again. A wrapper is only ever created, never overwritten, and a name that would
 # hide another command is left alone and said. Undoing the import takes those away that it made, as long
 # as nobody changed them.
 

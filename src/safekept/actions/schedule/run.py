@@ -32,7 +32,7 @@ from safekept.schedule.tasks import (
     Task,
     due_at,
     read_state,
-    seen,
+    wanted_from,
     write_state,
 )
 
@@ -162,7 +162,7 @@ class Runner:
             )
         wanted = tasks_of(self._context, self._plan, self._request)
         # What belongs to other homes stays: a run may be for one of several.
-        self._state.tasks |= {task.name: seen(self._state.past(task.name), now) for task in wanted}
+        self._state.tasks |= {task.name: wanted_from(self._state.past(task.name), now) for task in wanted}
         self._state.looked, self._state.slept = now, clocks()[1]
         due = [task for task in wanted if self._request.everything or self._due(task) <= now]
         doable, waiting = self._possible(_without_small_drills(due), power) if due else ([], [])

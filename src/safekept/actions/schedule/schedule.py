@@ -16,7 +16,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.locks import process_lock
 from safekept.core.processes.process import process_alive
 from safekept.schedule.machine import Power, look
-from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, seen
+from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, wanted_from
 
 from ..base.context import UserContext
 from .install import file_of
@@ -63,7 +63,7 @@ def plan_due(context: UserContext, request: RunRequest, now: float) -> list[tupl
     """Every regular piece of work and the moment from which it is due; for a dry run and for `show`."""
     plan, state = plan_of(context), read_state(file_of(context, "state.json"))
     return [
-        (task, due_at(task, seen(state.past(task.name), now), plan.cadence, now))
+        (task, due_at(task, wanted_from(state.past(task.name), now), plan.cadence, now))
         for task in tasks_of(context, plan, request)
     ]
 

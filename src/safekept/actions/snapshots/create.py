@@ -37,7 +37,7 @@ from ..base.scratch import copies_directory, usable_cache
 from ..setup.machine_record import KEY, machine_record
 from ..vault.opening import cache_of, open_vault
 from .databases import DatabaseChecks, LeanChoice, questions, stored_lean
-from .file_stats import Seen
+from .file_stats import FileStats
 
 if TYPE_CHECKING:
     from safekept.vault.repo import Lock, Repository
@@ -98,7 +98,9 @@ class SnapshotResult:
     forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
     lost_packs: int = 0  # packs of the vault that are missing or cut; what the home has was stored again
     alarm: Alarm | None = None  # what fell since the snapshot before, beyond the ordinary
-    seen: Seen = field(default_factory=Seen, repr=False)  # every file, for whoever looks again later
+    seen: FileStats = field(
+        default_factory=FileStats, repr=False
+    )  # every file, for whoever looks again later
 
 
 def create_snapshot(
@@ -176,7 +178,7 @@ def _create(
         forgotten,
         stored.lost_packs,
         alarm,
-        Seen(stored.records, {"": request.place.home, **source.external()}),
+        FileStats(stored.records, {"": request.place.home, **source.external()}),
     )
 
 
@@ -243,7 +245,7 @@ def _store(
         environment=context.caller.environment,
         own_archive=OwnArchives(context),
         check=policy.due,
-        lean=LeanChoice(place.layout, lean, memory).wish,
+        lean=LeanChoice(place.layout, lean, memory).request,
         answers=memory.notes.get("answers"),
         listener=listener,
     )

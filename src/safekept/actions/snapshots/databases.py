@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from safekept.core.sqlite.lean import LeanWish
+from safekept.core.sqlite.lean import LeanRequest
 from safekept.home.layout import Layout
 from safekept.vault.write import KnownDatabase, Memory
 
@@ -32,14 +32,14 @@ class LeanChoice:
         self._layout, self._lean, self._memory = layout, lean, memory
         self._period = (now_ns or time.time_ns()) // _WEEK_NS
 
-    def wish(self, path: str) -> LeanWish | None:
+    def request(self, path: str) -> LeanRequest | None:
         """How a database is captured; None: every byte of it."""
         if not self._lean:
             return None
         known = self._memory.database(path) if self._memory is not None else None
         lean = known.facts.lean if known is not None else None
         compared = {one["table"]: one["schema"] for one in lean["tables"]} if lean else {}
-        return LeanWish(self._layout.recipes(path), compared, self._period)
+        return LeanRequest(self._layout.recipes(path), compared, self._period)
 
 
 def questions(layout: Layout, lean: bool) -> str:

@@ -12,7 +12,7 @@ from safekept.vault.write import marks_in
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileStats:
     """The status of every file, packed as the cache keeps it."""
 
     records: Mapping[str, bytes] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from safekept.core.sqlite import SIDECARS, CaptureOptions, is_database
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.format import connect
-from safekept.core.sqlite.lean import LeanWish
+from safekept.core.sqlite.lean import LeanRequest
 from safekept.home.scan import Selection, scan
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, content_of
@@ -42,7 +42,7 @@ def stored_copy(source: HomeSource, path: str, node: Node, target: str) -> str:
     return target
 
 
-def live_copy(full: str, name: str, target: str, deadline: float, lean: LeanWish | None = None) -> str:
+def live_copy(full: str, name: str, target: str, deadline: float, lean: LeanRequest | None = None) -> str:
     """The live database as one committed state; with `lean`, as such a snapshot would store it.
 
     Raises EntryLost.
@@ -196,7 +196,7 @@ class LiveHome:
             full = os.path.join(self._scratch, "same.db")
             stored = source.database(path)
             # What is stored lean is compared with what would be stored lean now.
-            lean = LeanWish(self._layout.recipes(path)) if stored is not None and stored.left_out else None
+            lean = LeanRequest(self._layout.recipes(path)) if stored is not None and stored.left_out else None
             try:
                 live_copy(self.full(path), path, full, 30.0, lean)
             except EntryLost:

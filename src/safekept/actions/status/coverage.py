@@ -49,7 +49,7 @@ class Coverage:
     quick: bool = False
     profile: str = ""  # it holds this profile only
     secrets: bool = True
-    #: What of a database is made anew by a restore, and which of its indexes are held in full and why.
+    #: What of a database is rebuilt by a restore, and which of its indexes are held in full and why.
     lean: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, *outcomes: Outcome) -> list[Gap]:

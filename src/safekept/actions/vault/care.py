@@ -240,7 +240,7 @@ def prune_vault(
     wait: float = 60.0,
     listener: Listener = silent,
 ) -> Pruned:
-    """Carry a plan out with the vault to ourselves; planned anew where the vault changed meanwhile."""
+    """Carry a plan out with the vault to ourselves; planned again where the vault changed meanwhile."""
     operation = new_id()
     began = time.monotonic()
     work = VaultPruneFacts(vault=context.places.vault, plan=plan.as_dict())

@@ -2,7 +2,7 @@
 
 The key file is durable before the vault that needs it, so no vault exists that nobody can open; an
 init cut short in between is finished with the same key. A vault that was known here and is gone (an
-unmounted drive) is never made anew behind anybody's back: a second, empty history in the place of
+unmounted drive) is never rebuilt behind anybody's back: a second, empty history in the place of
 the first would look like its loss.
 """
 

@@ -183,7 +183,7 @@ class _Copier:
         self.files, self.skipped = 0, []
 
     def finished(self) -> None:
-        """What was written is in the store now; look at it anew."""
+        """What was written is in the store now; look at it again."""
         self._mine.close()
 
     def learn(self, tree: bytes) -> None:

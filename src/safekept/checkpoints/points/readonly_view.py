@@ -28,7 +28,7 @@ _REPOSITORY = ("HEAD", "config", "info/attributes", IDENTITY)
 @contextlib.contextmanager
 def borrowed(store: Store, project: str) -> Iterator[Store]:
     """A store that reads what this one holds of one project, and keeps nothing. Raises OSError."""
-    place = tempfile.mkdtemp(prefix="safekept-glance-")
+    place = tempfile.mkdtemp(prefix="safekept-readonly-view-")
     try:
         _borrow(store, project, place)
         with Store.open(place, listener=silent) as throwaway:

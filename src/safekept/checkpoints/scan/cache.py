@@ -2,10 +2,10 @@
 
 Promise: it describes exactly the tree of one checkpoint (`base`), so a file that still looks the same is
 still in the store. Whatever is wrong with it (torn, of another store, of a checkpoint that was dropped)
-makes it empty, and then everything is read anew; it can cost time, never truth.
+makes it empty, and then everything is read again; it can cost time, never truth.
 
 The file is a row of frames, each with its length and a checksum. A pass writes only the directories that
-changed, at the end; when the old ones outweigh the rest, the file is written anew. A torn last frame is
+changed, at the end; when the old ones outweigh the rest, the file is rewritten. A torn last frame is
 as if that pass had not been written: an older checkpoint is described, which is just as true.
 """
 

@@ -1,6 +1,6 @@
 """Reading one file of a project while others may be writing it.
 
-A file is read whole, looked at again, and read anew if it changed meanwhile. Links are never followed.
+A file is read whole, looked at again, and read again if it changed meanwhile. Links are never followed.
 A SQLite database is never opened here when this process has it open already, because closing any
 descriptor of a file drops every lock the process holds on it; `core.sqlite` captures it as one state.
 """

@@ -42,7 +42,7 @@ CODE_OF = {reason: code for code, reason in REASON_OF.items()}
 class Folder:
     """One directory. Rows are files, links, and files that are looked at but not stored."""
 
-    inode: int = UNSURE  # UNSURE: its list of names must be read anew
+    inode: int = UNSURE  # UNSURE: its list of names must be read again
     mtime_ns: int = 0
     ctime_ns: int = 0
     mode: int = 0o755
@@ -59,7 +59,7 @@ class Folder:
     forced: frozenset[bytes] = frozenset()  # taken because somebody named them, whatever the rules say
     databases: dict[bytes, tuple[int, tuple[int, ...]]] = field(default_factory=dict)  # size, log's mark
     blob: bytes = NOTHING  # its own `.meta`
-    stale: bool = False  # times changed and nothing else: described anew with the next checkpoint
+    stale: bool = False  # times changed and nothing else: described again with the next checkpoint
 
     def copy(self) -> Folder:
         """One that can be changed without changing this one."""

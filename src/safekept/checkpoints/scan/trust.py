@@ -2,7 +2,7 @@
 
 The cache says that a file which still looks the same is in the store. That holds while the checkpoint it
 describes is there, and every pack it counts on is there and is what was written. Otherwise the objects
-are looked up, and where one is missing, or only in a damaged pack, everything is read and stored anew.
+are looked up, and where one is missing, or only in a damaged pack, everything is read and stored again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .cache import Cache
 # Which packs a project's cache counts on, and what they looked like. Objects vanish only with the pack
 # that holds them. As long as every pack named here is there and looks as it did, nothing of what the
 # cache describes can be missing; once one is gone or was written to, the objects are looked up one by
-# one, and the record begins anew. Names are added before the cache is written, so there may be one too
+# one, and the record begins again. Names are added before the cache is written, so there may be one too
 # many, never one too few.
 
 NAME = "packs"
@@ -77,7 +77,7 @@ def add_to_record(directory: str, place: str, pack: str) -> None:
 
 
 def write_record(directory: str, place: str, packs: Collection[str], mark: str) -> None:
-    """Begin anew with these."""
+    """Begin again with these."""
     lines = [f"{name} {looks_of(place, name)}\n" for name in sorted(packs)]
     quick_write(os.path.join(directory, NAME), os.fsencode("".join([f"{_MARK}{mark}\n", *lines])))
 

@@ -183,7 +183,7 @@ class Walk:
             if looks[place] == marks[place]:
                 continue
             if name == RULES_FILE:
-                return None  # the rules changed: everything below is decided anew
+                return None  # the rules changed: everything below is decided again
             self._listing.look(folder, place, os.lstat(name, dir_fd=directory), waiting)
         for name, known in old.databases.items():
             if log_mark(directory, name) != known[1]:

@@ -144,7 +144,7 @@ class Refs:
         return self._packed
 
     def _rewrite_packed(self, gone: set[str]) -> None:
-        """Write `packed-refs` anew without some refs, under git's own lock file."""
+        """Write `packed-refs` again without some refs, under git's own lock file."""
         lock = self._packed_path + ".lock"
         deadline = time.monotonic() + 10
         while True:

@@ -132,7 +132,7 @@ def _note(directory: str, lines: list[str]) -> None:
 
 
 def _make_room(store: Store) -> None:
-    """A few blocks, so that the list of refs can be written anew: caches only cost time."""
+    """A few blocks, so that the list of refs can be rewritten: caches only cost time."""
     base = os.path.join(store.directory, "projects")
     for identity in os.listdir(base) if os.path.isdir(base) else ():
         with contextlib.suppress(OSError):

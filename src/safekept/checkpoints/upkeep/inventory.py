@@ -120,13 +120,13 @@ def _names(directory: str) -> list[str]:
 
 # Which objects go into one new pack, and which go away: a plan, made from an inventory. Loose objects
 # that a checkpoint holds are collected into a pack. Packs with much that nobody holds any more are
-# written anew without it, and many small packs become one. What nobody holds stays until it is older
+# rewritten without it, and many small packs become one. What nobody holds stays until it is older
 # than the grace period, and what was written lately and is not held yet is not touched at all: it
 # belongs to a checkpoint that is being taken.
 
 #: Fewer loose objects than this, and less than that many bytes of them, are not worth a pack.
 _LOOSE_ENOUGH, _LOOSE_BYTES = 256, 8 << 20
-#: A pack is written anew when so large a share of it, or so many bytes, are garbage.
+#: A pack is rewritten when so large a share of it, or so many bytes, are garbage.
 _GARBAGE_SHARE, _GARBAGE_BYTES = 0.1, 16 << 20
 #: More small packs than this are joined.
 _SMALL_PACKS, _SMALL_BYTES = 8, 32 << 20
@@ -248,7 +248,7 @@ class Reach:
         return new_bytes
 
 
-def weigh(order: Sequence[Checkpoint], others: Sequence[Checkpoint], reach: Reach) -> list[int]:
+def bytes_held(order: Sequence[Checkpoint], others: Sequence[Checkpoint], reach: Reach) -> list[int]:
     """What each of `order` frees if they go in that order and `others` stay.
 
     Whoever stays longest pays: an object is charged to the last of those that hold it. `reach` is left

@@ -82,7 +82,7 @@ class RetentionPlan:
 
 
 #: Given checkpoints in the order in which they would go: the bytes that each frees.
-Weigh = Callable[[Sequence[Checkpoint]], Sequence[int]]
+BytesHeld = Callable[[Sequence[Checkpoint]], Sequence[int]]
 
 
 def plan_retention(
@@ -91,10 +91,10 @@ def plan_retention(
     now_ns: int,
     *,
     total_bytes: int = 0,
-    weigh: Weigh | None = None,
+    bytes_held: BytesHeld | None = None,
     drop_orphans: bool = False,
 ) -> RetentionPlan:
-    """Decide what goes. `weigh` is asked only where a size limit is exceeded."""
+    """Decide what goes. `bytes_held` is asked only where a size limit is exceeded."""
     reasons: dict[str, tuple[Checkpoint, str]] = {}
     orphans = []
     for each in projects:
@@ -108,10 +108,10 @@ def plan_retention(
     over = limits.max_total_bytes and total_bytes > limits.max_total_bytes
     # What each frees is known only from the whole order: first what goes anyway, then the rest.
     order = [point for point, _ in chosen] + waiting
-    frees: Sequence[int] = weigh(order) if weigh is not None and over else [0] * len(order)
+    frees: Sequence[int] = bytes_held(order) if bytes_held is not None and over else [0] * len(order)
     drops = [Drop(point, why, frees[n]) for n, (point, why) in enumerate(chosen)]
     left = total_bytes - sum(frees[: len(chosen)])
-    if over and weigh is not None:
+    if over and bytes_held is not None:
         more, left = _down_to(limits.max_total_bytes, left, waiting, frees[len(chosen) :])
         drops += more
     still_over = max(0, left - limits.max_total_bytes) if limits.max_total_bytes else 0

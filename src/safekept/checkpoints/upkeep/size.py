@@ -100,7 +100,7 @@ def add_written(directory: str, count: int) -> Running:
 
 
 def set_running_total(directory: str, total: int) -> None:
-    """Put the running total right after an exact measurement, and begin to count takes anew."""
+    """Put the running total right after an exact measurement, and begin to count takes again."""
     _update(directory, lambda now: Running(total, 0))
 
 

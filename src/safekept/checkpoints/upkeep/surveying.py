@@ -15,7 +15,7 @@ from ..state import read_state
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject
 from ..store.store import Store
-from .inventory import Reach, take_inventory, weigh
+from .inventory import Reach, bytes_held, take_inventory
 from .retention import DAY_NS, Limits, ProjectPoints, RetentionPlan, plan_retention
 from .size import measure
 
@@ -83,14 +83,14 @@ def make_plan(
 
         def weigh_order(order: Sequence[Checkpoint]) -> list[int]:
             going = {point.id for point in order}
-            return weigh(order, [p for p in everything if p.id not in going], Reach(read, sizes.get))
+            return bytes_held(order, [p for p in everything if p.id not in going], Reach(read, sizes.get))
 
         return plan_retention(
             projects,
             limits,
             now_ns,
             total_bytes=held + on_disk.other_bytes,
-            weigh=weigh_order,
+            bytes_held=weigh_order,
             drop_orphans=drop_orphans,
         )
     finally:

@@ -262,7 +262,7 @@ def probe_name() -> str:
 def probe_by_doing(
     place: ObjectStore, *, versioning: bool | None, again: Callable[[str], None] | None = None
 ) -> Abilities:
-    """Write, replace and delete. `again` writes under a taken name without looking first, where that goes."""
+    """Write, replace and delete. `anew` writes under a taken name without looking first, where that goes."""
     name = probe_name()
     place.write(name, b"safekept")
     once: bool | None = False

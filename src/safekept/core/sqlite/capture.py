@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .check import Check
     from .hold.pinned import Pinned
     from .lean.lean import LeanFacts
-    from .lean.request import LeanWish
+    from .lean.request import LeanRequest
 
 
 # Whether the damage that a check found lies in what is left out, and so is not stored.
@@ -55,7 +55,7 @@ class CaptureOptions:
     check: bool = True  # quick_check
     method: str = "auto"  # "auto", "pages" or "backup"
     isolated: bool = True  # in a helper process; False only where we surely hold no handle on it
-    lean: LeanWish | None = None  # without what can be rebuilt; None: every byte
+    lean: LeanRequest | None = None  # without what can be rebuilt; None: every byte
 
 
 def capture(

@@ -15,7 +15,7 @@ from .wire import Contents, entry_in, entry_out
 
 if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions
-    from safekept.core.sqlite.lean import LeanWish
+    from safekept.core.sqlite.lean import LeanRequest
 
     from ..landing.landing import Landed
     from ..landing.plan import LandingPlan
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OwnersScan(Scan):
-    """Stands for a `Scan`. May be iterated more than once; each pass looks anew."""
+    """Stands for a `Scan`. May be iterated more than once; each pass looks again."""
 
     ordered = False
 
@@ -41,7 +41,7 @@ class OwnersScan(Scan):
         options: CaptureOptions,
         *,
         check: Callable[[str], bool] | None = None,
-        lean: Callable[[str], LeanWish | None] | None = None,
+        lean: Callable[[str], LeanRequest | None] | None = None,
         listener: Listener = silent,
         **fields: Any,
     ) -> None:

@@ -70,7 +70,7 @@ def _counted(examination: Examination, count: Count, matcher: Matcher, gone: lis
 
 
 def _not_moved(examination: Examination, gone: list[str], recorded: list[str], matcher: Matcher) -> list[str]:
-    """Without what is now in another place under the same name, as an update sorts skills anew."""
+    """Without what is now in another place under the same name, as an update sorts skills again."""
     known, home = set(recorded), examination.recorded.home
     names = {os.path.basename(path) for path in gone}
     tops = {path.split("/", 1)[0] for path in gone}

@@ -16,7 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.sqlite import SIDECARS
 
 from .landing_trees import LandingTrees
-from .record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, Step
+from .record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, DirectoryBefore, Step
 from .stage.comparing import same_content, untouched
 from .swap.obstacles import (
     is_database_file,
@@ -72,7 +72,7 @@ class Unchanged:
 
 
 @dataclass(slots=True)
-class Wish:
+class DesiredState:
     """Everything that shall be true."""
 
     puts: list[Wanted] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Wish:
 
 @dataclass(slots=True)
 class Steps:
-    """The way from now to the wish."""
+    """The steps from now to the desired state."""
 
     steps: list[Step] = field(default_factory=list)
     directories: list[DirectoryBefore] = field(default_factory=list)
@@ -95,10 +95,10 @@ class Steps:
 
 
 class Builder:
-    """Turns a wish into steps, in the order in which they must be taken."""
+    """Turns a desired state into steps, in the order in which they must be taken."""
 
-    def __init__(self, ground: LandingTrees, wish: Wish) -> None:
-        self.ground, self.wish = ground, wish
+    def __init__(self, trees: LandingTrees, desired: DesiredState) -> None:
+        self.trees, self.desired = trees, desired
         self.out = Steps()
         self._away: dict[Place, str] = {}
         self._make: dict[Place, bool] = {}
@@ -108,27 +108,27 @@ class Builder:
         self._aways: list[Step] = []
         #: Directories that were seen to be there, so that they are not asked about for every file in them.
         self._there: set[Place] = set()
-        bases = tuple(root.base.rstrip("/") + "/" for root in ground.roots)
+        bases = tuple(root.base.rstrip("/") + "/" for root in trees.roots)
         self._mounts = [place for place in mount_points() if place.startswith(bases)]
 
     def build(self) -> Steps:
-        for unchanged in self.wish.same:
+        for unchanged in self.desired.same:
             self._still_the_same(unchanged)
-        for root, path, entry in self.wish.aways:
+        for root, path, entry in self.desired.aways:
             facts = self._look((root, path))
             if facts is not None and stat.S_ISLNK(facts.st_mode):
                 # Before a directory is asked for in its place: nothing is written through a link.
                 self._take_away((root, path), entry)
-        for place in sorted(self.wish.directories):
+        for place in sorted(self.desired.directories):
             self._directory(place)
-        for wanted in sorted(self.wish.puts, key=lambda wanted: (wanted.root, wanted.path)):
+        for wanted in sorted(self.desired.puts, key=lambda wanted: (wanted.root, wanted.path)):
             self._put(wanted)
-        for root, path, entry in self.wish.aways:
+        for root, path, entry in self.desired.aways:
             self._take_away((root, path), entry)
         makes = [self._step(MAKE, place, place[1]) for place in sorted(self._make)]
         unmakes = [
             self._step(UNMAKE, place, place[1])
-            for place in sorted(self.wish.gone_directories, reverse=True)
+            for place in sorted(self.desired.gone_directories, reverse=True)
             if self._is_directory(place) and not self._under_away(place)
         ]
         # What is in the way goes first; databases in use come last, since taking them back is not free.
@@ -146,8 +146,8 @@ class Builder:
     def _directory(self, place: Place) -> None:
         facts = self._look(place)
         if facts is not None and stat.S_ISLNK(facts.st_mode):
-            raise through_link([self.ground.targets[place[0]].full(place[1])])
-        known = self.wish.directories[place]
+            raise through_link([self.trees.targets[place[0]].full(place[1])])
+        known = self.desired.directories[place]
         if facts is None or not stat.S_ISDIR(facts.st_mode):
             self._ensure(place)
             self.out.finish[place] = known or (0o700, None)
@@ -164,7 +164,7 @@ class Builder:
                 self._there.add((root, path))
                 return
             if facts is not None and stat.S_ISLNK(facts.st_mode):
-                raise through_link([self.ground.targets[root].full(path)])
+                raise through_link([self.trees.targets[root].full(path)])
             if facts is not None:
                 self._take_away((root, path), path)
             self._make[root, path] = True
@@ -176,11 +176,11 @@ class Builder:
         place = (wanted.root, wanted.path)
         parent = (wanted.root, wanted.path.rpartition("/")[0])
         self._ensure(parent)
-        staged = self.ground.staged.look(wanted.staged)
+        staged = self.trees.staged.look(wanted.staged)
         if staged is None:
             raise FileNotFoundError(wanted.staged)
         now = None if parent in self._make else self._look(place)
-        tree = self.ground.targets[wanted.root]
+        tree = self.trees.targets[wanted.root]
         if now is not None and (stat.S_ISDIR(now.st_mode) or stat.S_ISDIR(staged.st_mode)):
             self._take_away(place, wanted.entry)
             now = None
@@ -194,14 +194,14 @@ class Builder:
             size=staged.st_size,
             mtime_ns=staged.st_mtime_ns,
             database=wanted.database or old_database,
-            carries=tuple(s for s in SIDECARS if self.ground.staged.look(wanted.staged + s) is not None)
+            carries=tuple(s for s in SIDECARS if self.trees.staged.look(wanted.staged + s) is not None)
             if wanted.database
             else (),
         )
         if now is not None and old_database and (held := who_holds(tree.full(wanted.path))):
             if not wanted.database:
                 raise refuse_held(wanted.entry, held, "what would replace it is not a database")
-            step.do = POUR
+            step.do = IN_PLACE
             self._pours.append(step)
         elif now is not None and self._equal(tree, wanted, now, staged):
             self.out.same += 1
@@ -220,7 +220,7 @@ class Builder:
         facts = self._look(place)
         if facts is None:
             return
-        tree = self.ground.targets[root]
+        tree = self.trees.targets[root]
         database = is_database_file(tree, path, facts)
         if database and (held := who_holds(tree.full(path))):
             raise refuse_held(entry, held, "it cannot be taken away from under that program")
@@ -235,7 +235,7 @@ class Builder:
     def _refuse_mount(self, place: Place) -> None:
         """What something is mounted on, or holds such a thing, cannot be renamed."""
         if self._mounts:
-            mount = mounted_at(self.ground.targets[place[0]].full(place[1]), self._mounts)
+            mount = mounted_at(self.trees.targets[place[0]].full(place[1]), self._mounts)
             if mount:
                 raise refuse_mount(mount)
 
@@ -244,13 +244,13 @@ class Builder:
         root, path = place
         if root:
             return
-        name = self.ground.roots[0].name
-        top = self.ground.targets[0].full(path)
+        name = self.trees.roots[0].name
+        top = self.trees.targets[0].full(path)
         for directory, _, names in os.walk(top):
             for file in names:
                 full = os.path.join(directory, file)
-                entry = full[len(self.ground.targets[0].full(name)) + 1 :]
-                if self.wish.machine_bound(entry):
+                entry = full[len(self.trees.targets[0].full(name)) + 1 :]
+                if self.desired.machine_bound(entry):
                     raise MachineBoundInTheWay(
                         f"`{entry}` belongs to this machine, and a file would replace the directory it is in",
                         kept="The home is as it was",
@@ -269,7 +269,7 @@ class Builder:
         if wanted.database and any(tree.look(wanted.path + suffix) is not None for suffix in SIDECARS):
             return False
         try:
-            return same_content(self.ground.staged, wanted.staged, tree, wanted.path, now)
+            return same_content(self.trees.staged, wanted.staged, tree, wanted.path, now)
         except FileNotFoundError:
             return False  # gone since it was looked at
 
@@ -277,7 +277,7 @@ class Builder:
         """What is there, seen through what will have been moved away by then."""
         if place in self._away or self._under_away(place):
             return None
-        return self.ground.targets[place[0]].look(place[1])
+        return self.trees.targets[place[0]].look(place[1])
 
     def _under_away(self, place: Place) -> bool:
         root, path = place
@@ -308,7 +308,7 @@ class Builder:
                     DirectoryBefore(root, path, stat.S_IMODE(facts.st_mode), facts.st_mtime_ns)
                 )
                 # It had its recorded time until now; landing in it changes that.
-                known = self.wish.directories.get((root, path))
+                known = self.desired.directories.get((root, path))
                 if known is not None:
                     self.out.finish.setdefault((root, path), known)
 

@@ -52,7 +52,7 @@ class Item:
     leading: bool = False  # a directory above what was asked for: made if missing, else left alone
     sidecar: bool = False  # by its name: staged, and judged once its database is known
     equals: Callable[[int], bool | None] | None = None  # compares with an open file, where the source can
-    left_out: int = 0  # bytes of a database that are made anew before it lands
+    left_out: int = 0  # bytes of a database that are rebuilt before it lands
     holes: int = 0  # bytes that take no room
 
     @property

@@ -21,7 +21,7 @@ from safekept.core.files import NoRoom, free_bytes, sync_filesystem
 from safekept.core.next_step import NextStep
 
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
-from .desired_state import Builder, Steps, Unchanged, Wanted, Wish
+from .desired_state import Builder, DesiredState, Steps, Unchanged, Wanted
 from .landing_trees import LandingTrees
 from .plan import SPARE, LandingPlan, existing
 from .record import AWAY, LandingRecord, Root, write_record
@@ -105,7 +105,7 @@ def land(
         )
     work = Work(plan.home, operation, deadline, listener)
 
-    def fill(directory: LandingDirectory) -> tuple[Wish, Staging]:
+    def fill(directory: LandingDirectory) -> tuple[DesiredState, Staging]:
         _check_room(plan)
         work.clock("stage")
         staging = stage(source, plan, directory.staged, listener, prover(plan.items, listener))
@@ -115,7 +115,7 @@ def land(
         work.clock("prove")
         listener(Event("prove"))
         prove(staging, plan, allow_damaged, leave_lost, listener)
-        return _wish(plan, staging), staging
+        return _desired_state(plan, staging), staging
 
     return work.run(plan.roots, fill, kept=len(plan.kept), wanted_bytes=plan.bytes)
 
@@ -138,7 +138,7 @@ class Work:
     def run(
         self,
         roots: list[Root],
-        fill: Callable[[LandingDirectory], tuple[Wish, Staging | None]],
+        fill: Callable[[LandingDirectory], tuple[DesiredState, Staging | None]],
         *,
         kept: int = 0,
         wanted_bytes: int = 0,
@@ -157,7 +157,7 @@ class Work:
         self,
         area: Area,
         roots: list[Root],
-        fill: Callable[[LandingDirectory], tuple[Wish, Staging | None]],
+        fill: Callable[[LandingDirectory], tuple[DesiredState, Staging | None]],
         kept: int,
         wanted_bytes: int,
         verb: str,
@@ -166,12 +166,12 @@ class Work:
         settle(area, self.home)
         directory = area.begin(self.operation)
         try:
-            wish, staging = fill(directory)
+            desired, staging = fill(directory)
             self.clock("sync")
             sync_filesystem(directory.path)
             self.clock("swap")
-            with LandingTrees(directory, roots) as ground:
-                steps = Builder(ground, wish).build()
+            with LandingTrees(directory, roots) as trees:
+                steps = Builder(trees, desired).build()
                 if verb == "land" and not steps.steps and not steps.finish:
                     return self._nothing_to_do(directory, steps, kept, wanted_bytes, staging)
                 record = LandingRecord(
@@ -186,8 +186,8 @@ class Work:
                     steps.steps,
                 )
                 write_record(os.path.join(directory.path, INTENT), record)
-                swap(ground, record, steps, self.deadline, self.listener)
-                landed = self._landed(ground, record, steps, kept, wanted_bytes, staging)
+                swap(trees, record, steps, self.deadline, self.listener)
+                landed = self._landed(trees, record, steps, kept, wanted_bytes, staging)
         except BaseException:
             self._abandon(directory)
             raise
@@ -230,7 +230,7 @@ class Work:
 
     def _landed(
         self,
-        ground: LandingTrees,
+        trees: LandingTrees,
         record: LandingRecord,
         steps: Steps,
         kept: int,
@@ -252,7 +252,7 @@ class Work:
             kept=kept,
             bytes=wanted_bytes,
             seconds=time.monotonic() - self.started,
-            replaced_in=ground.directory.replaced,
+            replaced_in=trees.directory.replaced,
             undoes=record.undoes,
             remarks=[*(staging.remarks if staging is not None else ()), *steps.remarks],
             timings=self.timings,
@@ -295,11 +295,11 @@ def _check_room(plan: LandingPlan) -> None:
         raise no_room(plan.home, plan.needed + SPARE, free)
 
 
-def _wish(plan: LandingPlan, staging: Staging) -> Wish:
-    wish = Wish()
+def _desired_state(plan: LandingPlan, staging: Staging) -> DesiredState:
+    desired = DesiredState()
     if plan.layout is not None:
-        wish.machine_bound = plan.layout.machine_bound
-    wish.directories[0, plan.roots[0].name] = None
+        desired.machine_bound = plan.layout.machine_bound
+    desired.directories[0, plan.roots[0].name] = None
     with contextlib.ExitStack() as stack:
         trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
         for item in plan.items.values():
@@ -309,14 +309,14 @@ def _wish(plan: LandingPlan, staging: Staging) -> Wish:
                 now = trees[item.root].look(item.place)
                 if now is not None and stat.S_ISDIR(now.st_mode):
                     continue
-            wish.directories[item.root, item.place] = (item.mode, item.mtime_ns)
+            desired.directories[item.root, item.place] = (item.mode, item.mtime_ns)
     for staged in staging.things.values():
         item = staged.item
-        wish.puts.append(Wanted(item.root, item.place, item.path, staged.name, staged.database))
+        desired.puts.append(Wanted(item.root, item.place, item.path, staged.name, staged.database))
     for path, facts in staging.same.items():
         item = plan.items[path]
-        wish.same.append(Unchanged(item.root, item.place, path, facts))
+        desired.same.append(Unchanged(item.root, item.place, path, facts))
     name = plan.roots[0].name
-    wish.aways = [(0, f"{name}/{path}", path) for path in plan.removals.files]
-    wish.gone_directories = [(0, f"{name}/{path}") for path in plan.removals.directories]
-    return wish
+    desired.aways = [(0, f"{name}/{path}", path) for path in plan.removals.files]
+    desired.gone_directories = [(0, f"{name}/{path}") for path in plan.removals.directories]
+    return desired

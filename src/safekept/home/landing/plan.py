@@ -160,7 +160,7 @@ def existing(path: str) -> str:
 
 
 def _mounts_in_the_way(plan: LandingPlan, places: Places) -> list[str]:
-    """Files to be replaced or removed that something is mounted on. Databases in use are poured into."""
+    """Files to be replaced or removed with a mount on them. Databases in use are restored in place."""
     mounts = mount_points()
     held = {path for path, _ in plan.held}
     found = [places.outside(0, f"{places.roots[0].name}/{path}") for path in plan.remove]
@@ -193,12 +193,12 @@ def _judge(
             plan.links.append(tree.full(item.place))
         return
     plan.bytes += item.size
-    # An index that is made anew may take more room than the one that was left out.
+    # An index that is rebuilt may take more room than the one that was left out.
     room = -(-(max(0, item.size - item.holes) + item.left_out // 4) // _BLOCK) * _BLOCK
     if item.sidecar and database_of(item.path) in plan.items:
         plan.needed += room
         return  # folded into its database, which is listed itself
-    # One that is made anew is never known to be there: what is stored of it lacks its indexes.
+    # One that is rebuilt is never known to be there: what is stored of it lacks its indexes.
     if now is not None and item.looks_like(now) and not item.left_out:
         unchanged = already_there(tree, item) if item.comparable else None
         if unchanged is not None:

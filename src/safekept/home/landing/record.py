@@ -22,7 +22,7 @@ from safekept.core.sqlite import SIDECARS
 
 FORMAT, VERSION = "safekept-landing", 1
 
-PUT, AWAY, MAKE, UNMAKE, POUR = "put", "away", "make", "unmake", "pour"
+PUT, AWAY, MAKE, UNMAKE, IN_PLACE = "put", "away", "make", "unmake", "pour"
 _LONGEST_HEADER = 1 << 20
 
 
@@ -212,7 +212,7 @@ def _batches(lines: list[bytes], count: int = 2000) -> Iterable[bytes]:
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LABEL = re.compile(r"home|external-[1-9][0-9]{0,5}")
 _VERBS = ("land", "undo")
-_KINDS = (PUT, AWAY, MAKE, UNMAKE, POUR)
+_KINDS = (PUT, AWAY, MAKE, UNMAKE, IN_PLACE)
 
 
 def check_header(record: LandingRecord, operation: str) -> None:

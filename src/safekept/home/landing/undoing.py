@@ -20,9 +20,9 @@ from safekept.core.sqlite import SIDECARS, is_database
 
 from ..owner import worker_for
 from .area import LandingDirectory
-from .desired_state import Wanted, Wish
+from .desired_state import DesiredState, Wanted
 from .landing import Landed, Work
-from .record import AWAY, MAKE, POUR, PUT, UNMAKE, LandingRecord, Step, read_record
+from .record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, LandingRecord, Step, read_record
 from .recovery import PastLanding, landings, recover, trusted
 from .swap.moving import duplicate
 from .tree import StillTree, Tree
@@ -47,10 +47,10 @@ def undo(home: str, operation: str = "", *, deadline: float = 30.0, listener: Li
         raise not_possible(past.operation, "it was made for other places than this home")
     work = Work(home, new_id(), deadline, listener)
 
-    def fill(directory: LandingDirectory) -> tuple[Wish, None]:
+    def fill(directory: LandingDirectory) -> tuple[DesiredState, None]:
         choose(home, past.operation)  # again, now that nobody else can land
         work.clock("stage")
-        return _Reverse(record, past.directory, directory).wish(), None
+        return _Reverse(record, past.directory, directory).desired(), None
 
     return work.run(record.roots, fill, verb="undo", undoes=past.directory)
 
@@ -96,36 +96,36 @@ class _Reverse:
         self.record, self.past, self.directory = record, past, directory
         self._count = 0
 
-    def wish(self) -> Wish:
-        wish = Wish()
+    def desired(self) -> DesiredState:
+        desired = DesiredState()
         returned: set[tuple[int, str]] = set()
         with contextlib.ExitStack() as stack:
             os.mkdir(os.path.join(self.directory.staged, "0"), 0o700)
             staged = stack.enter_context(Tree(self.directory.staged))
             kept = [self._tree(stack, root.label) for root in self.record.roots]
             for step in self.record.steps:
-                if step.do in (PUT, AWAY, POUR):
+                if step.do in (PUT, AWAY, IN_PLACE):
                     if (step.root, step.path) not in returned and self._stage(
-                        wish, step, kept[step.root], staged
+                        desired, step, kept[step.root], staged
                     ):
                         returned.add((step.root, step.path))
                 elif step.do == MAKE:
-                    wish.gone_directories.append((step.root, step.path))
+                    desired.gone_directories.append((step.root, step.path))
                 elif step.do == UNMAKE:
-                    wish.directories[step.root, step.path] = (0o700, 0)
+                    desired.directories[step.root, step.path] = (0o700, 0)
         for step in self.record.steps:
             if step.do == PUT and (step.root, step.path) not in returned:
-                wish.aways.append((step.root, step.path, step.entry))
+                desired.aways.append((step.root, step.path, step.entry))
         for before in self.record.directories:
-            wish.directories[before.root, before.path] = (before.mode, before.mtime_ns)
-        return wish
+            desired.directories[before.root, before.path] = (before.mode, before.mtime_ns)
+        return desired
 
     def _tree(self, stack: contextlib.ExitStack, label: str) -> Tree:
         place = os.path.join(self.past.replaced, label)
         os.makedirs(place, 0o700, exist_ok=True)
         return stack.enter_context(Tree(place))
 
-    def _stage(self, wish: Wish, step: Step, kept: Tree, staged: Tree) -> bool:
+    def _stage(self, desired: DesiredState, step: Step, kept: Tree, staged: Tree) -> bool:
         """A second name for what is kept; the first stays until the undo is committed."""
         facts = kept.look(step.path)
         if facts is None:
@@ -137,7 +137,7 @@ class _Reverse:
         for suffix in SIDECARS if database else ():
             if kept.look(step.path + suffix) is not None:
                 duplicate(kept, step.path + suffix, staged, name + suffix)
-        wish.puts.append(Wanted(step.root, step.path, step.entry, name, database))
+        desired.puts.append(Wanted(step.root, step.path, step.entry, name, database))
         return True
 
 
@@ -190,14 +190,14 @@ def plan_undo(home: str, operation: str = "") -> LandingUndo:
     plan = LandingUndo(past.operation, home, past.time, past.undoes)
     # The record gets its last name when the landing is committed: what changed later was changed since.
     committed_ns = os.stat(past.directory.record).st_ctime_ns
-    comes = {(step.root, step.path) for step in record.steps if step.do in (PUT, POUR, MAKE)}
+    comes = {(step.root, step.path) for step in record.steps if step.do in (PUT, IN_PLACE, MAKE)}
     returns: set[str] = set()
     created: set[str] = set()
     since: set[str] = set()
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(StillTree(root.base)) for root in record.roots]
         for step in record.steps:
-            if step.do not in (PUT, AWAY, POUR):
+            if step.do not in (PUT, AWAY, IN_PLACE):
                 continue
             kept = os.path.join(past.directory.replaced, record.roots[step.root].label, step.path)
             (returns if os.path.lexists(kept) else created).add(step.entry)

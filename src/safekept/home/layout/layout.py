@@ -49,7 +49,7 @@ class Layout:
     quick_except: tuple[Pattern, ...]
     essential_patterns: tuple[Pattern, ...]  # what a home that was ever used has, and each of its profiles
     tables: tuple[tuple[Pattern, tuple[str, ...]], ...]  # what a database at this place must have
-    lean: tuple[tuple[Pattern, Recipe], ...]  # tables that can be made anew, by the place of their database
+    lean: tuple[tuple[Pattern, Recipe], ...]  # tables that can be rebuilt, by the place of their database
     executable_paths: tuple[Pattern, ...]
     executable_by_mode: tuple[Pattern, ...]
     worths: tuple[tuple[str, tuple[Pattern, ...]], ...]
@@ -121,7 +121,7 @@ class Layout:
         return tuple(name for names in self._tables.covering(path) for name in names)
 
     def recipes(self, path: str) -> tuple[Recipe, ...]:
-        """What is known of tables of this database that can be made anew."""
+        """What is known of tables of this database that can be rebuilt."""
         return tuple(self._lean.covering(path))
 
     def worth(self, path: str) -> str:

@@ -214,7 +214,7 @@ def _tables(table: Table) -> tuple[tuple[Pattern, tuple[str, ...]], ...]:
 
 
 def _lean(table: Table) -> tuple[Pattern, Recipe]:
-    """A table of a database that can be made anew, and the exact schema for which that holds."""
+    """A table of a database that can be rebuilt, and the exact schema for which that holds."""
     place = table.string("database", None)
     columns = table.table("columns")
     recipe = Recipe(

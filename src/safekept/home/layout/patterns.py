@@ -244,7 +244,7 @@ class Matcher:
         """The node for what lies in a directory; None where a pattern covers that directory whole.
 
         Remembered, because the files of a directory come one after the other, and walking down to
-        each anew was the half of planning an import.
+        each again was the half of planning an import.
         """
         directories, known, below = self._directories, path, []
         while known and known not in directories:

@@ -1,6 +1,6 @@
 """Reading plain files while an agent goes on writing them.
 
-A file of up to 8 MiB is read whole, looked at again, and read anew if it changed meanwhile; a
+A file of up to 8 MiB is read whole, looked at again, and read again if it changed meanwhile; a
 larger one is streamed up to the size it had when it was opened, its holes unread. What was promised
 as `size` is what comes, or EntryLost says why not. A log that only grew is stored as it was; a file that was
 rewritten under our eyes is stored and marked. Links are never followed, also not above the file.

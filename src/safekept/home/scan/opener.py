@@ -19,7 +19,7 @@ from .content import WholeContent, open_plain
 
 if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions
-    from safekept.core.sqlite.lean import LeanWish
+    from safekept.core.sqlite.lean import LeanRequest
 
 HEADER = b"SQLite format 3\x00"
 Opening = Callable[[], Content]
@@ -36,7 +36,7 @@ class Opener:
         census: Census,
         listener: Listener,
         check: Callable[[str], bool] | None = None,
-        lean: Callable[[str], LeanWish | None] | None = None,
+        lean: Callable[[str], LeanRequest | None] | None = None,
     ) -> None:
         """`check` decides for each database by its path whether it is checked, `lean` what need not be
         stored of it; else `options` do."""

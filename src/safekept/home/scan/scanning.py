@@ -27,7 +27,7 @@ from .walk import Setting, Walk
 
 if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions
-    from safekept.core.sqlite.lean import LeanWish
+    from safekept.core.sqlite.lean import LeanRequest
 
 __all__ = ["Scan", "Selection", "scan"]
 
@@ -46,7 +46,7 @@ def never(path: str) -> bool:
 
 
 class Scan:
-    """The Source of one home. May be iterated more than once; each pass looks anew."""
+    """The Source of one home. May be iterated more than once; each pass looks again."""
 
     ordered = False
 
@@ -61,7 +61,7 @@ class Scan:
         environment: Mapping[str, str],
         own_archive: Callable[[str], bool],
         check: Callable[[str], bool] | None,
-        lean: Callable[[str], LeanWish | None] | None,
+        lean: Callable[[str], LeanRequest | None] | None,
         answers: Mapping[str, int | None],
         listener: Listener,
     ) -> None:
@@ -215,7 +215,7 @@ def scan(
     environment: Mapping[str, str] | None = None,
     own_archive: Callable[[str], bool] = never,
     check: Callable[[str], bool] | None = None,
-    lean: Callable[[str], LeanWish | None] | None = None,
+    lean: Callable[[str], LeanRequest | None] | None = None,
     answers: Mapping[str, int | None] | None = None,
     listener: Listener = silent,
 ) -> Scan:

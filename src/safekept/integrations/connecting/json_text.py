@@ -155,7 +155,7 @@ def _unexpected(text: str, at: int, wanted: str) -> str:
 
 
 # One change in a JSON text, with every other byte left as it was. A settings file belongs to its user.
-# Parsing it and writing it anew would lose number spellings, escapes, spacing and doubled keys; here
+# Parsing it and writing it again would lose number spellings, escapes, spacing and doubled keys; here
 # each change is a cut or an insertion in the text itself, in the style of the lines around it. What was
 # added at the end and is removed again leaves the text as it was.
 

@@ -73,7 +73,7 @@ def _short(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 
 def _worked_in(place: Place, session: str) -> str:
-    """Where a session last changed something, for a front end that was started anew since."""
+    """Where a session last changed something, for a front end that was started again since."""
     from safekept.actions.hosts.sessions import read_session
 
     return read_session(place.data_directory, session).directory if session else ""

@@ -1,6 +1,6 @@
 """`safekept` in or out of `plugins.enabled` of Hermes's `config.yaml`, and every other byte as it was.
 
-The text is edited, not written anew, so comments, order and spelling stay. Every edit is proven before it
+The text is edited, not rewritten, so comments, order and spelling stay. Every edit is proven before it
 is given out: both texts are parsed, and they must differ in that one entry and nothing else. What cannot
 be proven is not done.
 """

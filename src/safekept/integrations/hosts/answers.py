@@ -110,7 +110,7 @@ _OVER = 7 * 86400
 _WAITING = 20_000
 
 
-class Said:
+class ShownMessages:
     """The memory of one session: the marks of what was said, and the sentences that wait."""
 
     def __init__(self, data_directory: str, host: str, session: str) -> None:
@@ -118,7 +118,7 @@ class Said:
         self._marks = os.path.join(self.directory, f"{host}-{_mark(session)}")
         self._waiting = self._marks + ".later"
 
-    def not_said_yet(self, sentences: list[str]) -> list[str]:
+    def not_shown_yet(self, sentences: list[str]) -> list[str]:
         """What waited and what came up, without what this session has heard; it counts as said now."""
         waiting = _read(self._waiting).splitlines()
         if not sentences and not waiting:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..calls import Call
-from .answers import SILENT, Answer, Said, sentences, spoken
+from .answers import SILENT, Answer, ShownMessages, sentences, spoken
 from .event import LARGEST, Event, Unreadable, read_event
 from .host import HOSTS
 
@@ -64,13 +64,13 @@ def _handled(host: Host, raw: bytes, place: Place, cwd: str) -> Answer:
     outcome = protect(call, place)
     if call.kind == "end" and not call.turn:
         _start_turn(call, place)
-    said = Said(place.data_directory, host.name, call.session)
+    said = ShownMessages(place.data_directory, host.name, call.session)
     found = sentences(outcome, call)
     if event.name in host.mute:
         said.keep_for_later(found)
         answer = host.answer(event.name, "")
     else:
-        answer = host.answer(event.name, spoken(said.not_said_yet(found)))
+        answer = host.answer(event.name, spoken(said.not_shown_yet(found)))
     if outcome.context and host.told is not None:
         return host.told(answer, event.name, outcome.context)
     return answer

@@ -80,7 +80,7 @@ class Relevance:
             level = [name for name in below if name not in hidden]
 
     def forget(self) -> None:
-        """The rules may have changed, or the project was made anew: git reads them again."""
+        """The rules may have changed, or the project was rebuilt: git reads them again."""
         if self._ignore is not None:
             self._ignore.close()
             self._ignore = None
@@ -145,7 +145,7 @@ class Source(Protocol):
     stale: bool  # there are directories that are not watched yet
 
     def again(self) -> None:
-        """Set up anew. OSError where the project is not there."""
+        """Set up again. OSError where the project is not there."""
 
     def wait(self, seconds: float) -> set[str]:
         """What changed, at the latest after so many seconds; nothing when there was nothing."""
@@ -209,7 +209,7 @@ class Notifications:
             found = self._notify.watch(_GATHER, _STEP, max(_STEP, int(seconds * 1000)), self._stop)
         except (RuntimeError, OSError):
             # News of a file whose name is not UTF-8 cannot be told, nor what else came with it: it is looked
-            # at, and the watches are set up anew.
+            # at, and the watches are set up again.
             self.close()
             self.stale = True
             return {self._relevance.project}

@@ -1,4 +1,4 @@
-"""Index files written anew: without packs that go, each pack once, few full files for many small ones.
+"""Index files rewritten: without packs that go, each pack once, few full files for many small ones.
 
 All new files are durable before the first old one is deleted. A process that is killed in between
 leaves both: every pack that is needed is named by one of them, and what is named twice counts once.
@@ -32,7 +32,7 @@ def merge_indexes(
 ) -> tuple[int, int]:
     """Take the packs in `gone` out of the index; how many index files there were, and are now.
 
-    Only files that name such a pack, or a pack that another file names as well, are written anew; with
+    Only files that name such a pack, or a pack that another file names as well, are rewritten; with
     them, or where `merge` asks for it, those that are less than half full.
     """
     files = [name for name, _ in repository.storage.list(FileKind.INDEX)]
@@ -94,7 +94,7 @@ def shrink_indexes(
 def _to_rewrite(
     repository: Repository, files: list[str], gone: Collection[bytes], merge: bool
 ) -> tuple[list[str], set[bytes]]:
-    """The files to write anew, and the packs that more than one file names."""
+    """The files to write again, and the packs that more than one file names."""
     first: dict[bytes, str] = {}
     doubled: set[bytes] = set()
     chosen: set[str] = set()

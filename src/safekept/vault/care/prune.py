@@ -41,12 +41,12 @@ class Pruned:
     snapshots: int = 0
     packs_deleted: int = 0
     packs_repacked: int = 0
-    bytes_freed: int = 0  # of packs: what was deleted less what was written anew
+    bytes_freed: int = 0  # of packs: what was deleted less what was rewritten
     index_files_before: int = 0
     index_files_after: int = 0
-    #: Packs that were to be packed anew and hold something that cannot be read: they stay. Name, reason.
+    #: Packs that were to be repacked and hold something that cannot be read: they stay. Name, reason.
     damaged: dict[str, str] = field(default_factory=dict)
-    no_room: bool = False  # the disk was too full to pack anything anew
+    no_room: bool = False  # the disk was too full to pack anything again
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -62,7 +62,7 @@ class Pruned:
 
 
 def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: Listener = silent) -> Pruned:
-    """Do what a plan says. Where the vault has changed since it was made, it is made anew first."""
+    """Do what a plan says. Where the vault has changed since it was made, it is rebuilt first."""
     if not lock.exclusive:
         raise ValueError("a prune needs an exclusive lock")
     repository.require_writable()
@@ -158,7 +158,7 @@ def _spared(repository: Repository, plan: PrunePlan, copied: set[bytes]) -> set[
     going = plan.delete.keys() | copied
     for entry, chosen, others in plan.duplicates:
         if chosen in copied or not going.intersection(others):
-            continue  # what was packed anew was proven then
+            continue  # what was repacked was proven then
         if not copy_is_sound(repository, chosen, entry):
             spared.update(others)
     return spared

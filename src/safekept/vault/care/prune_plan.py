@@ -1,4 +1,4 @@
-"""What a prune would do: which snapshot files go, which packs go, which are packed anew.
+"""What a prune would do: which snapshot files go, which packs go, which are repacked.
 
 Nothing is changed here. Everything that any readable snapshot needs, forgotten ones within their grace
 period included, counts as used. Whatever casts doubt on that answer stops the plan with PruneRefused:
@@ -64,7 +64,7 @@ class PruneOptions:
 
 @dataclass(slots=True)
 class PrunePlan:
-    """What would go, what would be packed anew, and how many bytes that frees (estimated)."""
+    """What would go, what would be repacked, and how many bytes that frees (estimated)."""
 
     options: PruneOptions
     snapshots: list[Snapshot] = field(default_factory=list)  # past their grace: to be deleted
@@ -84,7 +84,7 @@ class PrunePlan:
     blobs_used: int = 0
     bytes_before: int = 0
     bytes_used: int = 0
-    bytes_repacked: int = 0  # how much has to be written anew
+    bytes_repacked: int = 0  # how much has to be rewritten
     bytes_freed: int = 0
     #: What the plan was made of: it holds only while these are the snapshot, mark and index files.
     basis: frozenset[str] = frozenset()
@@ -125,7 +125,7 @@ def plan_prune(
 
     `grace` in seconds; 0: none. `leaving` are public ids of snapshots that are to go as if they had
     been forgotten long ago: what a face shows before it forgets them. Without a lock, or with a shared
-    one, it is an estimate; `carry_out` plans anew where the vault has changed meanwhile.
+    one, it is an estimate; `carry_out` plans again where the vault has changed meanwhile.
     """
     repository.require_writable()
     plan = PrunePlan(PruneOptions(now_ns, grace, max_unused, floor, frozenset(leaving)))
@@ -182,7 +182,7 @@ def _fill(
                 for entry in entries
                 if entry.id in used[entry.kind] and (entry.kind, entry.id) not in given_up
             ]
-    # What is written anew needs headers, too: 41 bytes a blob.
+    # What is rewritten needs headers, too: 41 bytes a blob.
     plan.bytes_repacked = sum(packs[pack].used + 41 * packs[pack].used_blobs for pack in repack)
     gone = sum(sizes[pack] for pack in repack) - plan.bytes_repacked
     plan.bytes_freed = sum(plan.delete.values()) + sum(plan.unindexed.values()) + max(0, gone)

@@ -1,8 +1,8 @@
-"""Packing anew: used blobs out of wasteful or small packs into new ones, each proven on the way.
+"""Repacking: used blobs out of wasteful or small packs into new ones, each proven on the way.
 
 A blob is opened, decompressed and hashed, and then its sealed bytes are copied as they are: no second
 compression, no second encryption. Directories that an old writer left uncompressed are compressed, since
-restic would pack them anew otherwise. A pack in which something cannot be read stays where it is, with
+restic would pack them again otherwise. A pack in which something cannot be read stays where it is, with
 all that it holds, and is named in the result.
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ..repo.repository import Repository
 
 
-# Weighing packs: how much of each is used, which copy of a doubled blob stays, which are packed anew.
+# How much of each pack is used, which copy of a doubled blob stays, which packs are rewritten.
 # Pure bookkeeping over the index, the used ids and the sizes on disk: it reads and changes nothing.
 
-#: Fewer small packs than this of one kind are left alone: they would be packed anew again and again.
+#: Fewer small packs than this of one kind are left alone: they would be repacked again and again.
 FEW = 10
 
 
@@ -110,7 +110,7 @@ def weigh_packs(index: Index, used: Mapping[BlobKind, set[bytes]], sizes: Mappin
 
 
 def choose_packs(packs: Mapping[bytes, PackFacts], max_unused: float) -> set[bytes]:
-    """The packs whose used blobs are worth packing anew.
+    """The packs whose used blobs are worth packing again.
 
     Always: those that restic would not leave as they are. Then small ones, where there are enough of
     them; then those with the largest unused share, until what stays unused is within `max_unused`.

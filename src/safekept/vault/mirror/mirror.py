@@ -251,7 +251,7 @@ def refuse_other_vault(repository: Repository, plan: MirrorPlan, target: Storage
     if plan.config_there is None or plan.config_there == plan.config_here:
         return
     try:
-        # Rewritten since (`restic migrate`): sealed anew with the same key, so it is this vault all the same.
+        # Rewritten since (`restic migrate`): sealed with the same key, so it is this vault all the same.
         repository.key.open(plan.config_there)
     except Unauthentic:
         raise MirrorRefused(

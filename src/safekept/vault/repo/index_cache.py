@@ -61,7 +61,7 @@ class IndexCache:
         return Index.from_records(ids[:packs], known, body, fan), {name.hex() for name in ids[packs:]}
 
     def save(self, index: Index, names: set[str]) -> None:
-        """Write it anew. A cache that cannot be written is no error."""
+        """Write it again. A cache that cannot be written is no error."""
         packs, records, fan = index.records()
         if sys.byteorder != "little":
             fan = array("I", fan)

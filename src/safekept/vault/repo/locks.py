@@ -4,7 +4,7 @@
 * A lock whose process is provably gone, or that nobody refreshed for half an hour, is cleared away: no
   leftover can wedge anything. How old it is, the place says by comparing it with our own new lock file.
 * It is refreshed every five minutes. A holder that could not do so for 22.5 minutes (a laptop that
-  slept) must not write on the strength of it: `check` takes it anew if nobody came in between, and
+  slept) must not write on the strength of it: `check` takes it again if nobody came in between, and
   raises LockLost otherwise.
 * Somebody may take a live lock for a dead one all the same. So whoever makes something visible asks `prove`
   before and after: whether the lock file is still there.

@@ -27,7 +27,7 @@ from .opening import add_key_file, make_vault, open_vault
 from .saver import BlobSaver
 from .sealed_files import load_file, save_file
 
-_STALE_CACHE = 16  # index files that are read beside the cache before it is written anew
+_STALE_CACHE = 16  # index files that are read beside the cache before it is rewritten
 
 
 class Repository:

@@ -272,7 +272,7 @@ class LocalStorage(Storage):
         try:
             return os.open(temporary, flags, 0o600)
         except FileNotFoundError:
-            # A vault whose root is gone (an unmounted drive) must not be made anew by a write.
+            # A vault whose root is gone (an unmounted drive) must not be rebuilt by a write.
             if not os.path.isdir(self.path):
                 raise
             durable_directories(directory, self.path)

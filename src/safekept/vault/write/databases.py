@@ -78,7 +78,7 @@ _AHEAD = 6  # pieces of a megabyte that are read before the oldest of them is do
 def block_size(size: int) -> int:
     """How large the blocks of a database are: by its size alone, so that it is the same every time.
 
-    Small blocks store less of a change; but each snapshot stores the list of all blocks anew. Pages
+    Small blocks store less of a change; but each snapshot stores the list of all blocks again. Pages
     are powers of two, so a page is a part of a block, or a few whole blocks.
     """
     block = 16 << 10

@@ -191,7 +191,7 @@ class BringBackFacts(Facts):
 
 @dataclass(kw_only=True, slots=True)
 class RebuildFacts(Facts):
-    """A home that was built anew from a vault or an archive."""
+    """A home that was built again from a vault or an archive."""
 
     verb: ClassVar[str] = "rebuild"
 

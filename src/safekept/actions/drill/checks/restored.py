@@ -32,7 +32,7 @@ class RestoredHome:
     roots: Sequence[Root]
     manifest: Mapping[str, Any] | None = None
     lost: dict[str, str] = field(default_factory=dict)  # what the store could not give
-    #: Databases that came with a log, which is in them now, or whose indexes were made anew.
+    #: Databases that came with a log, which is in them now, or whose indexes were rebuilt.
     folded: frozenset[str] = frozenset()
     root_mode: int | None = None  # of the home directory, where the store knows it
     unreadable: tuple[str, ...] = ()  # directories of which nobody knows what was in them

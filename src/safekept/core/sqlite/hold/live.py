@@ -1,7 +1,7 @@
 """The page reader: a live database in WAL mode, read as one committed state beside its writers.
 
 A read transaction of SQLite pins the log: a checkpoint may then copy only frames up to our mark
-into the main file, and the log cannot begin anew. So main file + committed frames laid over it is
+into the main file, and the log cannot begin again. So main file + committed frames laid over it is
 one state, whatever writers do meanwhile, and none of them waits for us. Where the log was already
 copied whole, the main file alone is the state and is frozen, and the log must *not* be laid over
 it. The shared memory is opened read-only: not a byte of any sidecar is written. (SQLite shares that
@@ -127,7 +127,7 @@ _TRIES = 200
 
 
 class NotLive(Exception):
-    """What looked like a live log is not one any more; decide anew."""
+    """What looked like a live log is not one any more; decide again."""
 
 
 class Live(Pinned):

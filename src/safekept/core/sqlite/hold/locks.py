@@ -112,7 +112,7 @@ class Patience:
         self.progressed()
 
     def progressed(self) -> None:
-        """Something moved: the time begins anew."""
+        """Something moved: the time begins again."""
         self._since = self._told = time.monotonic()
         self._pause = 0.001
 

@@ -84,7 +84,7 @@ def settled(descriptor: int) -> os.stat_result:
     """The status of a file, once its time is old enough. Raises NotLive where somebody writes it.
 
     One wait and no more: a writer who came meanwhile keeps the time young for as long as it likes,
-    and what looked like a database at rest must then be looked at anew.
+    and what looked like a database at rest must then be looked at again.
     """
     status = os.fstat(descriptor)
     wait = _fresh_for(status)

@@ -1,6 +1,6 @@
 """The backup API of SQLite: the way for whatever the page reader does not understand.
 
-The source is inside a read transaction already, so copying in steps does not begin anew with
+The source is inside a read transaction already, so copying in steps does not begin again with
 every commit of another process, and each step shows progress: one that makes none for the length
 of the deadline is given up, on either side.
 """

@@ -6,12 +6,12 @@ from ...doors import doors
 
 if TYPE_CHECKING:
     from .lean import LeanFacts, NotRebuilt, read_facts, rebuild
-    from .request import LeanWish, Recipe, rebuild_statement
+    from .request import LeanRequest, Recipe, rebuild_statement
 
 __getattr__ = doors(
     __name__,
     {
         "lean": "LeanFacts NotRebuilt read_facts rebuild",
-        "request": "LeanWish Recipe rebuild_statement",
+        "request": "LeanRequest Recipe rebuild_statement",
     },
 )

@@ -2,7 +2,7 @@
 
 `lean` lays a lean image over a pinned database where there is something to leave out, and says what was
 left out, how it is rebuilt, and a few searches whose answers a rebuilt index must give again.
-`rebuild` makes the indexes of a restored file anew and proves them: FTS's own integrity check, then the
+`rebuild` makes the indexes of a restored file again and proves them: FTS's own integrity check, then the
 recorded searches.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..hold.pinned import Pinned
 from .image import LeanImage
 from .pages import NotLean
-from .request import LeanWish, quoted
+from .request import LeanRequest, quoted
 from .tables import WORD, Derived, derived_tables, in_step
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _items(value: object) -> Sequence[Mapping[str, object]]:
     return value
 
 
-def lean(pinned: Pinned, wish: LeanWish) -> tuple[Pinned, LeanFacts]:
+def lean(pinned: Pinned, request: LeanRequest) -> tuple[Pinned, LeanFacts]:
     """The pinned database without its derived tables; itself, where nothing can be left out.
 
     The text of every row is compared with its source first, unless that was done for this very schema.
@@ -102,9 +102,9 @@ def lean(pinned: Pinned, wish: LeanWish) -> tuple[Pinned, LeanFacts]:
     if connection is None or pinned.trouble:
         return pinned, LeanFacts(0, ())
     try:
-        found, refused = derived_tables(connection, wish.recipes)
-        schema = _schema_mark(connection, wish)
-        unknown = [one for one in found if wish.compared.get(one.table) != schema]
+        found, refused = derived_tables(connection, request.recipes)
+        schema = _schema_mark(connection, request)
+        unknown = [one for one in found if request.compared.get(one.table) != schema]
         odd = [one.table for one in unknown if not _same_content(connection, one, refused)]
         stale = [one for one in found if one.table not in odd and not _in_step(connection, one)]
         # What such an index says that its source does not may be meant so, unless its text is known.
@@ -141,10 +141,10 @@ def _in_step(connection: sqlite3.Connection, derived: Derived) -> bool:
         return False
 
 
-def _schema_mark(connection: sqlite3.Connection, wish: LeanWish) -> str:
+def _schema_mark(connection: sqlite3.Connection, request: LeanRequest) -> str:
     """Changes with any statement of the schema, with any recipe and with the period."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2").fetchall()
-    text = repr((rows, wish.recipes, wish.period))
+    text = repr((rows, request.recipes, request.period))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

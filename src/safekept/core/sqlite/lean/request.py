@@ -24,7 +24,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class LeanWish:
+class LeanRequest:
     """That a database is to be captured without what can be rebuilt.
 
     `compared` says for which schema the text of a table was compared with its source before, by table:
@@ -43,12 +43,12 @@ class LeanWish:
         }
 
 
-def wish_from(fields: Mapping[str, Any] | None) -> LeanWish | None:
-    """The wish out of what `as_dict` gave; ours, so it is not checked."""
+def wish_from(fields: Mapping[str, Any] | None) -> LeanRequest | None:
+    """The request out of what `as_dict` gave; ours, so it is not checked."""
     if fields is None:
         return None
     recipes = tuple(Recipe(**{**one, "triggers": tuple(one["triggers"])}) for one in fields["recipes"])
-    return LeanWish(recipes, fields["compared"], fields["period"])
+    return LeanRequest(recipes, fields["compared"], fields["period"])
 
 
 def quoted(name: str) -> str:

@@ -1,7 +1,7 @@
 """Which tables of a database are derived: only what can be proven, each with the way to rebuild it.
 
 Two kinds. A full-text table with external content (`content=SOURCE`), whose rows are its source's by
-definition: FTS's own `rebuild` makes it anew. And a table that a recipe of the layout knows: the
+definition: FTS's own `rebuild` makes it again. And a table that a recipe of the layout knows: the
 statement that makes it, every trigger that feeds it and the expression it is filled with, word for
 word. Rows that its source does not have, or the reverse, and it is not derived: somebody typed into it.
 
@@ -224,7 +224,7 @@ def _compare_rows(connection: sqlite3.Connection, derived: Derived) -> None:
         raise NotLean(f"{odd} {rows} in it or in `{derived.source}`, but not in both")
 
 
-# Whether an index knows what its source says: a few rows, indexed anew in memory and held against it.
+# Whether an index knows what its source says: a few rows, indexed again in memory and held against it.
 # The sets of rows say nothing of what was indexed for them. A sample costs hundredths of a second, so it
 # is taken at each capture: an index that fell out of step would give other answers after a rebuild.
 

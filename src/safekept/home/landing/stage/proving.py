@@ -20,7 +20,7 @@ from ..swap.obstacles import is_database_file
 from ..tree import Tree
 from .staging import Staged, Staging
 
-# Weighing: what is stored where a database belongs and is none, or is damaged, against the home's own. A
+# Damaged databases: what is stored where a database belongs and is none, or is damaged. A
 # sound database is never given up silently for something worse. What the source itself recorded as
 # damaged is known to be so, and does not keep the rest from landing.
 
@@ -28,7 +28,7 @@ from .staging import Staged, Staging
 DAMAGED = "the database is damaged"
 
 
-def weigh(staging: Staging, plan: LandingPlan, allow_damaged: bool) -> None:
+def judge_damaged_databases(staging: Staging, plan: LandingPlan, allow_damaged: bool) -> None:
     """Judge what is staged and not sound; what must not land is left out, with a remark."""
     with contextlib.ExitStack() as stack:
         trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
@@ -162,7 +162,7 @@ def prove(
     for staged in staging.things.values():
         if staged.lean is not None and not staged.wrong:
             _verify(staging, staged, listener)
-    weigh(staging, plan, allow_damaged)
+    judge_damaged_databases(staging, plan, allow_damaged)
     _judge(staging, items, allow_damaged)
 
 

@@ -49,7 +49,7 @@ class Staged:
     head: bytes = b""
     database: bool = False
     recorded_damaged: bool = False  # the source itself says that this database is not sound
-    lean: dict[str, Any] | None = None  # what of a database is to be made anew before it is proven
+    lean: dict[str, Any] | None = None  # what of a database is to be rebuilt before it is proven
     damage: str = ""  # what the check said of one that was recorded so
     wrong: str = ""  # why it is not what was recorded
     lost: Remark | None = None  # the source could not give its bytes

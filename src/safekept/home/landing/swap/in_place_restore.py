@@ -1,4 +1,4 @@
-"""A database that is in use is not replaced: its new content is poured in through SQLite.
+"""A database that is in use is not replaced: its new content is written into it through SQLite.
 
 The inode stays, so the program that has it open sees the new data and goes on. What was in it
 before is captured into `replaced/` first.
@@ -24,8 +24,8 @@ from ..tree import Tree
 from .moving import beside, copy, remove
 from .obstacles import HeldDatabase, refuse_held, who_holds
 
-# The journal mode of a database that is in use: pouring must not leave it in another one for good. The
-# mode is part of a database's header, so content that is poured in can bring another one along.
+# The journal mode of a database that is in use: a restore in place must not leave it in another one. The
+# mode is part of a database's header, so content that is written into it can bring another one along.
 
 _HEAD = 20
 _VERSIONS_AT = 18
@@ -40,7 +40,7 @@ def mode_of_file(path: str) -> str:
 
 
 def take_over_mode(staged: str, present: str) -> None:
-    """Give a staged file of ours, whole and without sidecars, the mode of the one it is poured into.
+    """Give a staged file of ours, whole and without sidecars, the mode of the one it will be written into.
 
     A program that has a database open with a rollback journal goes on with one. The other way
     round SQLite itself keeps the log.
@@ -79,7 +79,7 @@ def switch_mode(live: str, wanted: str) -> str:
             return "delete" if wanted == "wal" else "wal"
 
 
-#: How often a database with a rollback journal is kept and poured into before it is given up.
+#: How often a database with a rollback journal is kept and written into before it is given up.
 _ATTEMPTS = 10
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -88,45 +88,47 @@ class _Moved(Exception):
     """Somebody committed after the copy was taken."""
 
 
-def pour(ground: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> Remark | None:
+def restore_in_place(
+    trees: LandingTrees, record: LandingRecord, step: Step, deadline: float
+) -> Remark | None:
     """Keep the present content, then restore the staged one into the same inode.
 
     A landing leaves the journal mode as it is; an undo brings the old one back, or says that it
     could not.
     """
-    target = ground.target(step)
+    target = trees.target(step)
     facts = target.look(step.path)
     if facts is None:
         raise FileNotFoundError(target.full(step.path))
     live = target.full(step.path)
     with watching(live, deadline) as watch:
-        _keep_and_pour(ground, record, step, deadline, watch)
-    staged = _staged_file(ground, step)
-    made = ground.staged.look(step.staged)
+        _keep_and_pour(trees, record, step, deadline, watch)
+    staged = _staged_file(trees, step)
+    made = trees.staged.look(step.staged)
     remark = _bring_mode_back(staged, live, step) if record.verb == "undo" else None
     if made is not None:
         _dress_live(target, step.path, made)
     return remark
 
 
-def _staged_file(ground: LandingTrees, step: Step) -> str:
-    return ground.staged.full(f"folded-{step.number}" if step.carries else step.staged)
+def _staged_file(trees: LandingTrees, step: Step) -> str:
+    return trees.staged.full(f"folded-{step.number}" if step.carries else step.staged)
 
 
 def _keep_and_pour(
-    ground: LandingTrees, record: LandingRecord, step: Step, deadline: float, watch: Watch
+    trees: LandingTrees, record: LandingRecord, step: Step, deadline: float, watch: Watch
 ) -> None:
     """What is kept is what is replaced, to the last row.
 
-    Somebody may commit between the copy and the pouring. In WAL mode the copy is then taken again inside
+    Somebody may commit between the copy and the restore. In WAL mode the copy is then taken again inside
     our transaction, which keeps writers out and lets readers in. With a rollback journal it is taken
-    again while writers are kept out, and the pouring begins at once; if one of them was quicker, anew.
+    again while writers are kept out, and the restore begins at once; where one was quicker, all of it again.
     """
-    live = ground.target(step).full(step.path)
+    live = trees.target(step).full(step.path)
 
     def keep() -> None:
         try:
-            keep_present(ground, record, step, ground.kept(step), deadline)
+            keep_present(trees, record, step, trees.kept(step), deadline)
         except EntryLost as lost:
             reason = f"it cannot be kept first ({lost.remark.reason})"
             raise refuse_held(step.entry, who_holds(live), reason) from lost
@@ -149,14 +151,14 @@ def _keep_and_pour(
             keep()
 
     keep()
-    staged = ground.staged.full(step.staged)
+    staged = trees.staged.full(step.staged)
     if step.carries:  # the staged files of an undo are second names of kept ones: fold a copy
         staged = fold_copy(
-            ground.staged, step.staged, list(step.carries), ground.staged, f"folded-{step.number}"
+            trees.staged, step.staged, list(step.carries), trees.staged, f"folded-{step.number}"
         )
     if record.verb == "land":
-        take_over_mode(staged, ground.kept(step).full(step.path))
-    append_note(ground.directory.record, "pouring", step.number)
+        take_over_mode(staged, trees.kept(step).full(step.path))
+    append_note(trees.directory.record, "pouring", step.number)
     try:
         for left in reversed(range(_ATTEMPTS)):
             try:
@@ -167,7 +169,7 @@ def _keep_and_pour(
                     reason = "it is being written to all the time, so it cannot be kept first"
                     raise refuse_held(step.entry, who_holds(live), reason) from moved
     except (DatabaseHeld, DatabaseLocked, HeldDatabase):
-        append_note(ground.directory.record, "unpoured", step.number)  # SQLite left it as it was
+        append_note(trees.directory.record, "unpoured", step.number)  # SQLite left it as it was
         raise
 
 
@@ -182,36 +184,34 @@ def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:
     return Remark(step.entry, Outcome.NOTED, reason)
 
 
-def pour_back(ground: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> None:
-    """Take a pour back: the kept content goes into the live database the same way."""
-    target, kept = ground.target(step), ground.kept(step)
+def pour_back(trees: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> None:
+    """Take a restore in place back: the kept content goes into the live database the same way."""
+    target, kept = trees.target(step), trees.kept(step)
     before = kept.look(step.path)
     if before is None:
         return
     if target.look(step.path) is None:
         copy(kept, step.path, target, step.path, record.temporary(step))
     else:
-        aside = ground.set_aside(step.root)
+        aside = trees.set_aside(step.root)
         if aside.look(step.path) is None:
-            keep_present(ground, record, step, aside, deadline)
+            keep_present(trees, record, step, aside, deadline)
         restore_into(kept.full(step.path), target.full(step.path), deadline)
         switch_mode(target.full(step.path), mode_of_file(kept.full(step.path)))
         _dress_live(target, step.path, before)
     remove(kept, step.path)
 
 
-def keep_present(
-    ground: LandingTrees, record: LandingRecord, step: Step, keep: Tree, deadline: float
-) -> None:
+def keep_present(trees: LandingTrees, record: LandingRecord, step: Step, keep: Tree, deadline: float) -> None:
     """A captured copy of the live database, whole under its name in `keep`."""
-    target = ground.target(step)
+    target = trees.target(step)
     facts = target.look(step.path)
     if facts is None:
         return
     parent, name = keep.parent(step.path)
     temporary = record.temporary(step)
     remove(keep, beside(step.path, temporary))
-    options = CaptureOptions(scratch=ground.directory.path, deadline=deadline, check=False)
+    options = CaptureOptions(scratch=trees.directory.path, deadline=deadline, check=False)
     with capture(target.full(step.path), step.entry, options) as content:
         descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=parent)
         try:

@@ -22,9 +22,9 @@ from safekept.core.sqlite import SIDECARS
 from ..area import LANDED
 from ..desired_state import Place, Steps, home_changed
 from ..landing_trees import LandingTrees
-from ..record import AWAY, MAKE, POUR, PUT, UNMAKE, DirectoryBefore, LandingRecord, Step, append_note
+from ..record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, DirectoryBefore, LandingRecord, Step, append_note
 from ..tree import Tree
-from .in_place_restore import pour
+from .in_place_restore import restore_in_place
 from .moving import copy, copy_beside, link, move, name_it, remove, rename
 from .obstacles import refuse_held, refuse_mount, who_holds
 
@@ -33,14 +33,14 @@ from .obstacles import refuse_held, refuse_mount, who_holds
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_up(ground: LandingTrees, directories: Iterable[DirectoryBefore]) -> dict[tuple[int, str], int]:
+def open_up(trees: LandingTrees, directories: Iterable[DirectoryBefore]) -> dict[tuple[int, str], int]:
     """Let the owner write into read-only directories; returns the modes to put back."""
     opened: dict[tuple[int, str], int] = {}
     if os.geteuid() == 0:
         return opened
     for before in directories:
         if before.mode & 0o300 != 0o300:
-            set_directory(ground.targets[before.root], before.path, before.mode | 0o300, None)
+            set_directory(trees.targets[before.root], before.path, before.mode | 0o300, None)
             opened[before.root, before.path] = before.mode
     return opened
 
@@ -82,12 +82,12 @@ class Swap:
 
     def __init__(
         self,
-        ground: LandingTrees,
+        trees: LandingTrees,
         record: LandingRecord,
         finish: dict[Place, tuple[int, int | None]],
         deadline: float,
     ) -> None:
-        self.ground, self.record, self.finish = ground, record, finish
+        self.trees, self.record, self.finish = trees, record, finish
         self.deadline = deadline
         self.remarks: list[Remark] = []
         self._do: dict[str, Callable[[Step], None]] = {
@@ -95,12 +95,12 @@ class Swap:
             AWAY: self._away,
             MAKE: self._make,
             UNMAKE: self._unmake,
-            POUR: self._pour,
+            IN_PLACE: self._restore_in_place,
         }
 
     def carry_out(self, listener: Listener) -> None:
         """Do everything, make it durable, and mark it landed."""
-        opened = open_up(self.ground, self.record.directories)
+        opened = open_up(self.trees, self.record.directories)
         total = len(self.record.steps)
         for done, step in enumerate(self.record.steps):
             if done % _EVENTS_EVERY == 0:
@@ -108,9 +108,9 @@ class Swap:
             self._carry(step)
         self._check_holders()
         self._finish_directories(opened)
-        for place in {self.ground.directory.path, *(root.base for root in self.ground.roots)}:
+        for place in {self.trees.directory.path, *(root.base for root in self.trees.roots)}:
             sync_filesystem(place)
-        self.ground.directory.mark(LANDED)
+        self.trees.directory.mark(LANDED)
         listener(Event("swap", done=total, total=total, unit="files"))
 
     def _carry(self, step: Step) -> None:
@@ -120,20 +120,20 @@ class Swap:
         except (FileNotFoundError, NotADirectoryError) as error:
             gone = "or a directory above it was removed while the landing was under way"
             raise home_changed(
-                self.ground.target(step).full(step.path),
+                self.trees.target(step).full(step.path),
                 gone,
                 "Everything the landing had done was taken back",
             ) from error
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.EXDEV):
-                raise refuse_mount(self.ground.target(step).full(step.path)) from error
+                raise refuse_mount(self.trees.target(step).full(step.path)) from error
             raise
 
     def _put(self, step: Step) -> None:
         if step.database:
             self._put_database(step)
             return
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         there = target.look(step.path) is not None
         self._note_change(step, there)
         try:
@@ -145,7 +145,7 @@ class Swap:
 
     def _keep_without_link(self, step: Step, path: str) -> None:
         """Another filesystem: a copy is kept. One without links: it has to go by rename."""
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         facts, place = target.look(path), os.stat(kept.base)
         if facts is not None and facts.st_dev == place.st_dev:
             rename(target, path, kept, path)
@@ -154,7 +154,7 @@ class Swap:
 
     def _into_place(self, step: Step, suffix: str = "", vacant: bool = False) -> None:
         """Give a staged thing its name. `vacant`: nothing may be there, and nothing is overwritten."""
-        target, staged = self.ground.target(step), self.ground.staged
+        target, staged = self.trees.target(step), self.trees.staged
         name, path = step.staged + suffix, step.path + suffix
         if vacant and link(staged, name, target, path):
             remove(staged, name)
@@ -173,7 +173,7 @@ class Swap:
         Where the old log still holds data the main file goes first: for some microseconds there is
         no database, which is better than a main file without its log, or a log that is not its own.
         """
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         if step.had and (held := who_holds(target.full(step.path))):
             raise refuse_held(step.entry, held, "it was opened while the landing was under way")
         log = any(
@@ -201,14 +201,14 @@ class Swap:
     def _note_change(self, step: Step, there: bool) -> None:
         """Somebody made or removed the file since the record was written: taking back must know."""
         if there != step.had:
-            append_note(self.ground.directory.record, "had" if there else "vanished", step.number)
+            append_note(self.trees.directory.record, "had" if there else "vanished", step.number)
 
     def _note_vanished(self, step: Step) -> None:
         """It was there a moment ago, and nothing of it was kept."""
-        append_note(self.ground.directory.record, "vanished", step.number)
+        append_note(self.trees.directory.record, "vanished", step.number)
 
     def _away(self, step: Step) -> None:
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         temporary = self.record.temporary(step)
         with contextlib.suppress(FileNotFoundError):
             move(target, step.path, kept, step.path, temporary)
@@ -217,12 +217,12 @@ class Swap:
                 move(target, step.path + suffix, kept, step.path + suffix, temporary)
 
     def _make(self, step: Step) -> None:
-        parent, name = self.ground.target(step).parent(step.path)
+        parent, name = self.trees.target(step).parent(step.path)
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
 
     def _unmake(self, step: Step) -> None:
-        target = self.ground.target(step)
+        target = self.trees.target(step)
         parent, name = target.parent(step.path)
         try:
             os.rmdir(name, dir_fd=parent)
@@ -231,8 +231,8 @@ class Swap:
             if error.errno not in _NOT_OURS:
                 raise
 
-    def _pour(self, step: Step) -> None:
-        remark = pour(self.ground, self.record, step, self.deadline)
+    def _restore_in_place(self, step: Step) -> None:
+        remark = restore_in_place(self.trees, self.record, step, self.deadline)
         if remark is not None:
             self.remarks.append(remark)
 
@@ -240,8 +240,8 @@ class Swap:
         """Nobody may have opened an old database in the instant before it was replaced: what such a
         program writes would be lost."""
         for step in self.record.steps:
-            if step.do == PUT and step.database and self.ground.kept(step).look(step.path) is not None:
-                held = who_holds(self.ground.kept(step).full(step.path))
+            if step.do == PUT and step.database and self.trees.kept(step).look(step.path) is not None:
+                held = who_holds(self.trees.kept(step).full(step.path))
                 if held:
                     raise refuse_held(step.entry, held, "it was opened while the landing was under way")
 
@@ -250,17 +250,17 @@ class Swap:
         wanted: dict[Place, tuple[int, int | None]] = {place: (mode, None) for place, mode in opened.items()}
         wanted.update(self.finish)
         for place in sorted(wanted, reverse=True):
-            set_directory(self.ground.targets[place[0]], place[1], *wanted[place])
+            set_directory(self.trees.targets[place[0]], place[1], *wanted[place])
 
 
 def swap(
-    ground: LandingTrees,
+    trees: LandingTrees,
     record: LandingRecord,
     steps: Steps,
     deadline: float,
     listener: Listener,
 ) -> None:
     """Carry out a record that is already durable on disk."""
-    work = Swap(ground, record, steps.finish, deadline)
+    work = Swap(trees, record, steps.finish, deadline)
     work.carry_out(listener)
     steps.remarks.extend(work.remarks)

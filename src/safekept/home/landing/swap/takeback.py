@@ -24,7 +24,7 @@ from safekept.core.sqlite import SIDECARS, restore_into
 
 from ..area import TAKEN_BACK, LandingDirectory
 from ..landing_trees import LandingTrees
-from ..record import AWAY, MAKE, POUR, PUT, LandingRecord, Step, read_record
+from ..record import AWAY, IN_PLACE, MAKE, PUT, LandingRecord, Step, read_record
 from .in_place_restore import fold_copy, keep_present, pour_back
 from .moving import beside, copy, link, move, remove, same_thing
 from .obstacles import who_holds
@@ -46,9 +46,9 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
     """
     record = read_record(directory.record)
     failures: list[str] = []
-    with LandingTrees(directory, record.roots) as ground:
-        back = _Back(ground, record, deadline)
-        open_up(ground, record.directories)
+    with LandingTrees(directory, record.roots) as trees:
+        back = _Back(trees, record, deadline)
+        open_up(trees, record.directories)
         for step in reversed(record.steps):
             try:
                 back.undo(step)
@@ -56,7 +56,7 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
                 failures.append(f"`{step.entry}`: {getattr(error, 'what', error)}")
         for before in reversed(record.directories):
             try:
-                set_directory(ground.targets[before.root], before.path, before.mode, before.mtime_ns)
+                set_directory(trees.targets[before.root], before.path, before.mode, before.mtime_ns)
             except (OSError, SafekeptError) as error:
                 failures.append(f"`{before.path}`: {error}")
         if failures:
@@ -68,17 +68,17 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
 
 
 class _Back:
-    def __init__(self, ground: LandingTrees, record: LandingRecord, deadline: float) -> None:
-        self.ground, self.record, self.deadline = ground, record, deadline
+    def __init__(self, trees: LandingTrees, record: LandingRecord, deadline: float) -> None:
+        self.trees, self.record, self.deadline = trees, record, deadline
         self.aside: list[str] = []
         self._had = record.noted("had")
         self._vanished = record.noted("vanished")
-        self._poured = record.noted("pouring") - record.noted("unpoured")
+        self._restored_in_place = record.noted("pouring") - record.noted("unpoured")
         self._taken_away = {(step.root, step.path) for step in record.steps if step.do == AWAY}
 
     def undo(self, step: Step) -> None:
         """Take one step back. Where somebody removed the directory it was in, what is kept has no
-        place any more, and is set aside. One that is made anew meanwhile is looked for again."""
+        place any more, and is set aside. One that is rebuilt meanwhile is looked for again."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self._undo(step)
@@ -91,10 +91,10 @@ class _Back:
 
     def _undo(self, step: Step) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            remove(self.ground.target(step), beside(step.path, self.record.temporary(step)))
-        if step.do == POUR:
-            if step.number in self._poured:
-                pour_back(self.ground, self.record, step, self.deadline)
+            remove(self.trees.target(step), beside(step.path, self.record.temporary(step)))
+        if step.do == IN_PLACE:
+            if step.number in self._restored_in_place:
+                pour_back(self.trees, self.record, step, self.deadline)
                 self.aside.append(step.entry)
         elif step.do == PUT and self._predecessor_is_back(step):
             return
@@ -108,7 +108,7 @@ class _Back:
             self._remake(step)
 
     def _plain(self, step: Step) -> None:
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         old, now = self._kept(step), target.look(step.path)
         if old is None:
             if not self._had_something(step) and self._was_put(step, now):
@@ -126,7 +126,7 @@ class _Back:
     def _database(self, step: Step) -> None:
         """Main file and sidecars. A kept sidecar implies a kept main file: mains are kept first and
         let go of last, so half a database can never be taken for a whole one."""
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         suffixes = [suffix for suffix in SIDECARS if kept.look(step.path + suffix) is not None]
         old, now = self._kept(step), target.look(step.path)
         if old is None:
@@ -153,22 +153,22 @@ class _Back:
         if not self._had_something(step) and self._was_put(step, now):
             self._clear_database(step, now)
         for suffix in step.carries:
-            if self.ground.staged.look(step.staged + suffix) is None:
-                remove(self.ground.target(step), step.path + suffix)
+            if self.trees.staged.look(step.staged + suffix) is None:
+                remove(self.trees.target(step), step.path + suffix)
         for suffix in suffixes:
             self._second_name(step, step.path + suffix)
-            remove(self.ground.kept(step), step.path + suffix)
+            remove(self.trees.kept(step), step.path + suffix)
 
     def _back_under_holder(self, step: Step, suffixes: list[str]) -> None:
-        """A program opened the new database meanwhile: the old content is poured into it, and what
+        """A program opened the new database meanwhile: the old content is written into it, and what
         that program may have written is set aside."""
-        target, kept = self.ground.target(step), self.ground.kept(step)
-        aside = self.ground.set_aside(step.root)
+        target, kept = self.trees.target(step), self.trees.kept(step)
+        aside = self.trees.set_aside(step.root)
         if aside.look(step.path) is None:
-            keep_present(self.ground, self.record, step, aside, self.deadline)
+            keep_present(self.trees, self.record, step, aside, self.deadline)
             self.aside.append(step.entry)
         name = f"folded-{step.number}"
-        folded = fold_copy(kept, step.path, suffixes, self.ground.staged, name)
+        folded = fold_copy(kept, step.path, suffixes, self.trees.staged, name)
         restore_into(folded, target.full(step.path), self.deadline)
         for suffix in suffixes:
             remove(kept, step.path + suffix)
@@ -179,7 +179,7 @@ class _Back:
 
         Sidecars first: as long as the new main file is there, a second attempt knows them for its own.
         """
-        target = self.ground.target(step)
+        target = self.trees.target(step)
         foreign = [suffix for suffix in SIDECARS if self._foreign(step, suffix, now)]
         written = any(self._was_written(step, suffix) for suffix in SIDECARS if suffix not in step.carries)
         for suffix in foreign:
@@ -195,11 +195,11 @@ class _Back:
 
     def _was_written(self, step: Step, suffix: str) -> bool:
         """A log with something in it, now or when an earlier attempt set it aside."""
-        facts = self.ground.target(step).look(step.path + suffix)
-        kept = self.ground.kept(step).look(step.path + suffix)
+        facts = self.trees.target(step).look(step.path + suffix)
+        kept = self.trees.kept(step).look(step.path + suffix)
         if facts is not None and facts.st_size and (kept is None or not same_thing(kept, facts)):
             return True
-        return self.ground.was_set_aside(step.root, step.path + suffix)
+        return self.trees.was_set_aside(step.root, step.path + suffix)
 
     def _foreign(self, step: Step, suffix: str, now: os.stat_result | None) -> bool:
         """Whether a sidecar in the home does not belong to the old database.
@@ -207,13 +207,13 @@ class _Back:
         All old ones leave before the new main file comes. So beside a new main file every sidecar is
         foreign; where there is no main file, one that was not kept has not left yet, or is back.
         """
-        facts = self.ground.target(step).look(step.path + suffix)
+        facts = self.trees.target(step).look(step.path + suffix)
         if facts is None:
             return False
-        kept = self.ground.kept(step).look(step.path + suffix)
+        kept = self.trees.kept(step).look(step.path + suffix)
         if kept is not None:
             return not same_thing(kept, facts)
-        carried = suffix in step.carries and self.ground.staged.look(step.staged + suffix) is None
+        carried = suffix in step.carries and self.trees.staged.look(step.staged + suffix) is None
         return carried or now is not None
 
     def _still_old(self, step: Step, old: os.stat_result, now: os.stat_result) -> bool:
@@ -224,11 +224,11 @@ class _Back:
         """
         if old.st_dev == now.st_dev or step.do != PUT:
             return same_thing(old, now)
-        return self.ground.staged.look(step.staged) is not None
+        return self.trees.staged.look(step.staged) is not None
 
     def _kept(self, step: Step) -> os.stat_result | None:
         """What this step itself kept; where it had nothing, what is there belongs to another step."""
-        return self.ground.kept(step).look(step.path) if self._had_something(step) else None
+        return self.trees.kept(step).look(step.path) if self._had_something(step) else None
 
     def _predecessor_is_back(self, step: Step) -> bool:
         """Two steps on one name: a directory went away, a file came. Once the first has been taken
@@ -236,7 +236,7 @@ class _Back:
         return (
             not self._had_something(step)
             and (step.root, step.path) in self._taken_away
-            and self.ground.kept(step).look(step.path) is None
+            and self.trees.kept(step).look(step.path) is None
         )
 
     def _had_something(self, step: Step) -> bool:
@@ -245,7 +245,7 @@ class _Back:
     def _was_put(self, step: Step, now: os.stat_result | None) -> bool:
         if step.do != PUT:
             return False
-        staged = self.ground.staged.look(step.staged)
+        staged = self.trees.staged.look(step.staged)
         return staged is None or (now is not None and same_thing(staged, now) and staged.st_dev == now.st_dev)
 
     @staticmethod
@@ -259,41 +259,41 @@ class _Back:
         if stat.S_ISDIR(now.st_mode) or not self._ours(step, now):
             self._set_aside(step, path)
         else:
-            remove(self.ground.target(step), path)
+            remove(self.trees.target(step), path)
 
     def _set_aside(self, step: Step, path: str) -> None:
-        aside = self.ground.set_aside(step.root)
+        aside = self.trees.set_aside(step.root)
         name, count = path, 0
         while aside.look(name) is not None:
             count += 1
             name = f"{path}.{count}"
-        move(self.ground.target(step), path, aside, name, self.record.temporary(step))
+        move(self.trees.target(step), path, aside, name, self.record.temporary(step))
         if step.entry not in self.aside:
             self.aside.append(step.entry)
 
     def _place_is_there(self, step: Step) -> bool:
         above = step.path.rpartition("/")[0]
-        target = self.ground.target(step)
+        target = self.trees.target(step)
         target.forget(step.path.partition("/")[0])
         facts = target.look(above) if above else None
         return not above or (facts is not None and stat.S_ISDIR(facts.st_mode))
 
     def _keep_aside(self, step: Step) -> None:
-        kept = self.ground.kept(step)
+        kept = self.trees.kept(step)
         for suffix in ("", *(SIDECARS if step.database else ())):
             if kept.look(step.path + suffix) is not None:
-                aside = self.ground.set_aside(step.root)
+                aside = self.trees.set_aside(step.root)
                 move(kept, step.path + suffix, aside, step.path + suffix, self.record.temporary(step))
                 if step.entry not in self.aside:
                     self.aside.append(step.entry)
 
     def _return(self, step: Step, path: str) -> None:
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         move(kept, path, target, path, self.record.temporary(step))
 
     def _second_name(self, step: Step, path: str) -> None:
         """Back in the home, and still kept until all of the database is."""
-        target, kept = self.ground.target(step), self.ground.kept(step)
+        target, kept = self.trees.target(step), self.trees.kept(step)
         now, old = target.look(path), kept.look(path)
         if old is None or (now is not None and same_thing(old, now)):
             return
@@ -303,14 +303,14 @@ class _Back:
             copy(kept, path, target, path, self.record.temporary(step))
 
     def _unmake(self, step: Step) -> None:
-        target = self.ground.target(step)
+        target = self.trees.target(step)
         with contextlib.suppress(OSError):  # gone already, or somebody's things are in it: it stays
             parent, name = target.parent(step.path)
             os.rmdir(name, dir_fd=parent)
             target.forget(step.path)
 
     def _remake(self, step: Step) -> None:
-        parent, name = self.ground.target(step).parent(step.path)
+        parent, name = self.trees.target(step).parent(step.path)
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
 

@@ -121,7 +121,7 @@ class Commands:
     def _where(self) -> tuple[str, str]:
         """The conversation that speaks, and the directory that it means: where it last changed something.
 
-        A gateway that was started anew does not know it; at the terminal it is then where Hermes stands.
+        A gateway that was started again does not know it; at the terminal it is then where Hermes stands.
         """
         speaker = _SPEAKER.get()
         if speaker:
