@@ -36,6 +36,7 @@ from troubles import (
     half_stored,
     lost,
     missing_program,
+    much_newer,
     neglected,
     no_journal,
     open_key,
@@ -93,6 +94,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     ),
     "projects": (projects, {"interrupted-rollback", "checkpoints-fail", "checkpoint-store"}),
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),
+    "much newer": (much_newer, {"much-changed"}),
     "parts only": (parts_only, {"no-whole-snapshot"}),
     "no journal": (no_journal, {"journal-unreadable"}),
 }

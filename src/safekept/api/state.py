@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def status(home: PathLike | None = None, *, layout: str = "") -> Status:
-    """Am I protected? The verdict, and what it rests on. Nothing is changed, and no home is read.
+    """Am I protected? The verdict, and what it rests on. Nothing is changed, and no file of a home is opened.
 
     `verdict.level` is a rung of the ladder: `not-protected`, `partly`, `this-machine` or `machine-lost`;
     `verdict.alarm` says whether something is lost or broken, `verdict.reasons` why, `verdict.next` what to

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
 
 import pytest
 
+from checkpoint_support import put
 from safekept.actions.alarms.alarms import Alarm
 from safekept.actions.drill.receipts import Receipt, Row
 from safekept.actions.hosts.calls import HostCalls
+from safekept.actions.status.changed_since import ChangedSince, changed_since
 from safekept.actions.status.coverage import Coverage, coverage_of
 from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.findings.everything import every_finding
@@ -22,6 +26,7 @@ from safekept.actions.status.verdict import Verdict, judge
 from safekept.actions.vault.keys.keys import GENERATED, ListedKey
 from safekept.core.next_step import step_texts
 from safekept.home.landing.recovery import Leftover
+from safekept.home.layout import load_layouts
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -414,3 +419,33 @@ def test_a_failed_drill_is_told_once_where_there_is_an_alarm_about_it():
     alarm = Alarm(kind="drill", text="the drill failed", home="/h/.hermes")
     found = verdict(changed(drill=drilled(False)), alarms=(alarm,))
     assert codes(found) == ["alarm-drill"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "codes_found"),
+    [
+        (ChangedSince(files=24, bytes=1000, looked=30), []),
+        (ChangedSince(files=30, bytes=1000, looked=40), ["much-changed"]),
+        (ChangedSince(files=2, bytes=60_000_000, looked=40), ["much-changed"]),
+        (ChangedSince(files=2, bytes=1000, looked=40), []),
+    ],
+)
+def test_a_young_snapshot_of_a_home_that_is_mostly_another_one_by_now_is_not_green(changed, codes_found):
+    one = dataclasses.replace(LAST, time=NOW - 5 * HOUR, files=40, bytes=1000)
+    found = verdict(changed_home := dataclasses.replace(HOME, last=one, whole=one, changed=changed))
+    assert (codes(found), found.exit_code) == (codes_found, 3 if codes_found else 0)
+    if codes_found:
+        text = "Partly protected: much of /h/.hermes is newer than its last snapshot, which is 5 h old"
+        assert (found.text, steps(found)) == (text, ("`safekept snapshot`",))
+    old = dataclasses.replace(one, time=NOW - 99 * HOUR)
+    assert codes(verdict(dataclasses.replace(changed_home, last=old, whole=old))) == ["stale"], "said once"
+
+
+def test_how_much_changed_leaves_out_databases_and_what_no_snapshot_takes(tmp_path):
+    home = str(tmp_path / ".hermes")
+    layout = load_layouts()["hermes"]
+    for name in ("SOUL.md", "skills/a/SKILL.md", "state.db", "state.db-wal", "skills/a/__pycache__/x.pyc"):
+        put(os.path.join(home, name), "x" * 10)
+    assert changed_since(home, layout, 0.0) == ChangedSince(2, 20, 4)
+    assert changed_since(home, layout, time.time() + 60).files == 0
+    assert changed_since(home, layout, 0.0, most=1).looked <= 3, "what is at the top, and no further"

@@ -19,6 +19,7 @@ from ..alarms.alarms import Alarm
 from ..base.context import UserContext
 from ..drill.receipts import Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
+from .changed_since import ChangedSince, changed_since
 from .coverage import Coverage, coverage_of
 from .growth import Growth, growth_of
 from .home_summary import (
@@ -38,6 +39,8 @@ from .vault_status import SHUT, UNOPENED, VaultView
 if TYPE_CHECKING:
     from safekept.home.landing import Leftover
 
+#: Seconds for which nobody asks how much changed since a snapshot.
+YOUNG = 3600.0
 #: What the work area of a landing is called, beside a home or in it.
 _AREA = ".safekept"
 
@@ -63,6 +66,7 @@ class HomeStatus:
     leftovers: tuple[Leftover, ...] = ()
     alarms: tuple[Alarm, ...] = ()
     growth: Growth = field(default_factory=Growth)
+    changed: ChangedSince = field(default_factory=ChangedSince)  # since the newest whole snapshot
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -154,7 +158,18 @@ def home_status(
         leftovers=tuple(_leftovers(home)),
         alarms=tuple(one for one in alarms if one.home == home),
         growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
+        changed=_changed(context, home, layout, whole, now),
     )
+
+
+def _changed(
+    context: UserContext, home: str, layout: str, whole: LastSnapshot | None, now: float
+) -> ChangedSince:
+    """Of a young one nothing is asked: it is as good as one gets."""
+    known = context.choices.layouts.get(layout)
+    if known is None or whole is None or whole.future or now - whole.time < YOUNG:
+        return ChangedSince()
+    return changed_since(home, known, whole.time)
 
 
 def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Coverage | None) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Am I protected? Everything that is known about it, as plain data, and the verdict first.
 
 The answer is put together from what is stored: snapshot files, receipts, the journal, the records of
-projects. Nothing is changed, no lock is taken, no home is read, and whatever cannot be looked at is part
-of the answer.
+projects. Nothing is changed, no lock is taken, no file of a home is opened, and whatever cannot be looked
+at is part of the answer.
 """
 
 from __future__ import annotations

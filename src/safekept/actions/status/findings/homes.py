@@ -21,6 +21,8 @@ HOUR, DAY = 3600.0, 86400.0
 STALE_HOURS = 26.0
 #: A restore that was proven so long ago proves little.
 PROOF_DAYS = 90
+#: Fewer files than this, and fewer bytes, are no reason to hurry, however small a home is.
+FEW_FILES, FEW_BYTES = 25, 50_000_000
 
 
 def of_home(
@@ -46,7 +48,8 @@ def of_home(
             "no-whole-snapshot", NOT_PROTECTED, text, seen, (_command("snapshot", home),), home=name
         )
     else:
-        yield from of_last(whole, name, stale_hours, now, (_command("snapshot", home),))
+        found = list(of_last(whole, name, stale_hours, now, (_command("snapshot", home),)))
+        yield from found or _of_changes(home, whole, now)
     if home.last.databases == DAMAGED or home.damaged:
         yield _damaged(home)
     if home.failure is not None and home.failure.time > home.last.time:
@@ -71,6 +74,17 @@ def of_last(
     elif stale_hours and age > stale_hours * HOUR:
         text = f"the last snapshot of {name} is {seconds_text(age)} old"
         yield Finding("stale", PARTLY, text, seen, fix, home=name)
+
+
+def _of_changes(home: HomeStatus, whole: LastSnapshot, now: float) -> Iterator[Finding]:
+    """A snapshot that is young enough by the clock, of a home that is mostly another one by now."""
+    changed, had = home.changed, min(whole.files or 0, home.changed.looked)
+    half = changed.files >= max(FEW_FILES, had / 2)
+    if half or changed.bytes >= max(FEW_BYTES, (whole.bytes or 0) / 2):
+        age = seconds_text(max(0.0, now - whole.time))
+        text = f"much of {home.home} is newer than its last snapshot, which is {age} old"
+        seen = (f"{changed.files:,} files are newer; {whole.short} has {whole.files or 0:,} in all",)
+        yield Finding("much-changed", PARTLY, text, seen, (_command("snapshot", home),), home=home.home)
 
 
 def _of_landings(home: HomeStatus) -> Iterator[Finding]:

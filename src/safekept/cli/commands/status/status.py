@@ -75,7 +75,7 @@ def command(
 
     For each home: its last snapshot, archive, copy off this host and proven restore, what is not kept
     and why, and how it grows. Then the vault and its key, projects, and the schedule. Nothing is changed,
-    and no home is read. `safekept` alone is the same.
+    and no file of a home is opened. `safekept` alone is the same.
     """
     _refuse_what_does_not_fit(short, prometheus, plot, as_json)
     settings, context, console = start(as_json)
