@@ -137,10 +137,13 @@ class Month:
 
     def snapshots(self, **changes: object) -> list:
         """Those that a list shows, oldest first."""
+        return [one for one in self.stored(**changes) if forgotten_at(one) is None]
+
+    def stored(self, **changes: object) -> list:
+        """All that are stored, also those that retention has let go; oldest first."""
         with open_vault(self.here.changed(**changes)) as repository:
             found, _ = list_snapshots(repository)
-        shown = [one for one in found if forgotten_at(one) is None]
-        return sorted(shown, key=lambda one: one.time_ns)
+        return sorted(found, key=lambda one: one.time_ns)
 
 
 def days(first: str, last: str) -> list[str]:
@@ -254,7 +257,7 @@ def test_a_month_of_nights(month):
 
     # Everything left the machine, although the place lets nothing be deleted.
     assert month.refused, "nothing was ever asked to go: the test proves less than it says"
-    remote = month.snapshots(source_vault="disk")
+    remote = month.stored(source_vault="disk")
     assert {one.time_ns for one in shown} <= {one.time_ns for one in remote}
     assert {date(one.time_ns / 1e9) for one in remote} == set(good)
 
