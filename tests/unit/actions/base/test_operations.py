@@ -13,7 +13,7 @@ from safekept.actions.base.operations.homes import SessionFacts, SnapshotFacts
 from safekept.core.journal import Record
 from safekept.core.next_step import NextStep
 
-RECORDED = os.path.join(os.path.dirname(__file__), "..", "..", "data", "rename-commit", "told.json.zst")
+RECORDED = os.path.join(os.path.dirname(__file__), "..", "..", "..", "data", "rename-commit", "told.json.zst")
 
 
 @pytest.fixture(scope="module")

@@ -354,7 +354,7 @@ def test_the_report_says_what_the_reference_says(here, home, say):
     with open(report) as file:
         document = json.load(file)
     assert os.stat(report).st_mode & 0o777 == 0o600
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     with open(os.path.join(checkout, "docs", "reference", "json.md")) as file:
         section = file.read().split("\n## guard\n")[1].split("\n## undo\n")[0]
     documented = set(re.findall(r"`(\w+)`", section))

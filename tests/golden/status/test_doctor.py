@@ -36,7 +36,7 @@ from snapshots import opened, take
 from states import STATES, aged, drilled, made, tear, told
 from transcripts import fits, same_as, same_document
 
-REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "reference")
+REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "reference")
 EXITS = {"empty": 3, "fresh": 3, "stale": 3, "alarmed": 4, "damaged": 4}
 
 
