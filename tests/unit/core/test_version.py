@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
+import sys
+import tomllib
 
 import pytest
 
 from safekept import __version__
 from safekept.core.versions import BUILT_FROM, version_text
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 @pytest.fixture
@@ -68,3 +74,24 @@ def test_a_wheel_says_what_it_was_built_from_and_a_stranger_repository_above_it_
     assert version_text(str(package)) == f"{__version__} (abababababab with changes)"
     (package / BUILT_FROM).write_text("\x1b[31m\n")
     assert version_text(str(package)) == __version__, "what is no commit is not shown"
+
+
+def test_everything_that_the_code_imports_is_a_dependency_of_the_package_or_of_an_extra():
+    """A wheel brings what is declared, and nothing else of whoever built it."""
+    with open(os.path.join(CHECKOUT, "pyproject.toml"), "rb") as file:
+        project = tomllib.load(file)["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["mcp"]]
+    names = {re.split(r"[<>=\[ ]", one)[0].lower().replace("-", "_") for one in declared}
+    provided = {"ruamel": "ruamel.yaml", "pydantic": "mcp", "anyio": "mcp", "mcp_types": "mcp"}
+    missing = set()
+    for place, _, files in os.walk(os.path.join(CHECKOUT, "src", "safekept")):
+        for name in (one for one in files if one.endswith(".py")):
+            with open(os.path.join(place, name), encoding="utf-8") as file:
+                tree = ast.parse(file.read())
+            for node in ast.walk(tree):
+                found = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                    found = [node.module]
+                missing |= {one.split(".")[0] for one in found}
+    missing -= {"safekept", *sys.stdlib_module_names, *names}
+    assert {provided.get(one, one) for one in missing} <= names | {"hermes_cli"}, missing

@@ -8,6 +8,9 @@ import sys
 import pytest
 
 from connected import program_in
+from contexts import throwaway
+from homes import make_hermes_home
+from in_process import spoken
 from safekept.integrations.connecting.program import (
     NoLastingProgram,
     Program,
@@ -106,3 +109,18 @@ def test_a_program_runs_only_where_it_is_and_may(tmp_path):
     assert runs(program.hook("codex")) and not runs(())
     os.chmod(program.words[0], 0o644)
     assert not runs(program.words)
+
+
+def test_who_sets_up_from_a_cache_that_is_cleared_is_told_so(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    say = spoken(monkeypatch, here.places.user_home)
+    (program,) = program_in(tmp_path, "archive-v0/x/bin").words
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", program)
+    told = "This safekept lies in a cache that is cleared from time to time"
+    said = say("setup", "--dry-run")
+    assert said.code == 0 and f"Note: {told}" in said.err
+    said = say("schedule", "install", "--host", "cron", "--dry-run")
+    assert said.code == 0 and told in said.out
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", program_in(tmp_path, "bin").words[0])
+    assert told not in say("setup", "--dry-run").err

@@ -64,6 +64,8 @@ def command(
     `safekept status`. Run it again at any time: what is there stays, and only what is missing is
     offered. `safekept uninstall` is its mirror. Exit code 3: a step did not work, and is listed.
     """
+    from safekept.integrations.connecting.program import PASSING
+
     from ...words.setup import show_found, show_plan
     from .answers import Questions, from_options, needs_of
     from .protecting import Protecting, looked
@@ -72,6 +74,8 @@ def command(
     found, machine = looked(settings, context, homes)
     needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
     show_found(console, settings.user_home, found)
+    if machine.program.passing:
+        console.say(f"Note: {PASSING}")
     if dry_run:
         console.document({"dry_run": True, **found.as_dict(), "missing": _missing(found, needs)})
         show_plan(console, settings.user_home, found, needs, machine.no_host, updates=machine.updates)
