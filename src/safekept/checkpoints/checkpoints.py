@@ -23,6 +23,7 @@ from .project import Root, find_root, project_id
 from .state import State, read_state, write_state
 from .store.git import find_git
 from .store.store import Store
+from .take.taken import PlainGuard
 from .take.taking import DEFAULTS, Protection, Taken, TakeSettings, TooManyFiles, failure_of, take
 from .upkeep.maintenance import MaintenanceSettings, start_if_due
 
@@ -92,7 +93,11 @@ class Checkpoints:
         """What an agent of root's changes in somebody's project is kept by that somebody."""
         return Others(
             self.directory,
-            {"settings": self.settings, "forbidden": self.forbidden, "maintenance": self.maintenance},
+            {
+                "settings": replace(self.settings, guard=PlainGuard(self.forbidden)),
+                "forbidden": self.forbidden,
+                "maintenance": self.maintenance,
+            },
         )
 
     def after(

@@ -12,6 +12,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint, Skipped
+from ..project import holds_too_much
 from ..store.repository import StoreUnusable
 
 
@@ -37,6 +38,22 @@ class Guard(Protocol):
     def is_twin(self, status: os.stat_result) -> bool:
         """Whether a file with several names is such a secret."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainGuard:
+    """One that can be sent to another process: it knows no layouts, only directories that hold too much."""
+
+    forbidden: tuple[str, ...] = ()
+
+    def never(self, project: str) -> bool:
+        return holds_too_much(project, self.forbidden)
+
+    def secrets(self, project: str) -> Callable[[str], bool] | None:
+        return None
+
+    def is_twin(self, status: os.stat_result) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
