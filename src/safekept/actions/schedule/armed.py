@@ -18,6 +18,9 @@ from .install import CRON, LAUNCHD, SYSTEMD, Installed
 _CRON_RUNS = ("/run/crond.pid", "/var/run/crond.pid", "/run/cron.pid", "/var/run/cron.pid")
 _CRON_NAMES = frozenset({"cron", "crond", "busybox", "fcron", "anacron"})
 
+#: How that sentence begins: what is installed is right, and only a person with `sudo` can mend it.
+CRON_STOPPED = "cron is not running"
+
 Answer = tuple[str, tuple[str, ...]]
 _ARMED: Answer = ("", ())
 
@@ -57,9 +60,7 @@ def _host_says(found: Installed, machine: Machine) -> Answer:
                 f"`{shlex.join(words)}` says: {' '.join(text.split())[:80]}",
             )
     elif found.host == CRON and not _cron_runs(machine):
-        return "cron is not running: start it with `sudo service cron start`", (
-            "no process of cron's is there",
-        )
+        return f"{CRON_STOPPED}, so nothing happens by itself", ("no process of cron's is there",)
     elif found.host == LAUNCHD and found.stop:
         target = found.stop[0][-1]
         code, text = machine.run(("launchctl", "print", target), "")

@@ -15,6 +15,7 @@ from safekept.core.next_step import NextStep
 
 from ..base.context import HomeRef, UserContext
 from ..base.own_places import known_homes
+from ..schedule.armed import CRON_STOPPED
 from ..status.host_status import HostStatus
 from ..status.status import Status, look
 from ..status.vault_status import NONE
@@ -93,8 +94,9 @@ class Survey:
 
     @property
     def scheduled(self) -> bool:
-        """Whether a schedule is installed and the host would really start it."""
-        return bool(self.status.schedule.installed) and not self.status.schedule.trouble
+        """Whether a schedule is installed as it should be: installing it again would change nothing."""
+        trouble = self.status.schedule.trouble
+        return bool(self.status.schedule.installed) and (not trouble or trouble.startswith(CRON_STOPPED))
 
     @property
     def unkept(self) -> tuple[FoundHome, ...]:

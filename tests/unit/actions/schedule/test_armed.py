@@ -10,6 +10,8 @@ from contexts import throwaway
 from safekept.actions.schedule.armed import why_not_armed
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.install import CRON, SYSTEMD, install, installed
+from safekept.actions.status.findings.work import of_schedule
+from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.schedule.hosts.call import Call
 
 
@@ -80,7 +82,10 @@ def test_lines_that_somebody_took_out_of_the_crontab_are_missed(here, machine, p
 def test_cron_that_does_not_run_is_said(here, machine, program):
     found = put(here, machine, CRON, program)
     os.unlink(machine.at("/run/crond.pid"))
-    assert why_not_armed(here, found, machine)[0].startswith("cron is not running: start it with")
+    why, evidence = why_not_armed(here, found, machine)
+    assert why == "cron is not running, so nothing happens by itself"
+    (finding,) = of_schedule(ScheduleStatus(installed=CRON, trouble=why, evidence=evidence), (), 0.0)
+    assert finding.fix == ("Start cron: `sudo service cron start`",), "installing it again would not help"
     process = os.path.join(machine.at("/proc"), "77")
     os.mkdir(process)
     with open(os.path.join(process, "comm"), "w") as file:
