@@ -212,7 +212,7 @@ def _rebuilding(context: UserContext, vault: str, with_key: bool) -> Section:
             "On a machine that has safekept and nothing else: it finds the newest whole snapshot, restores "
             "it where the agent expects it, sets owners and permissions, proves it, and says what to start."
             f"{asked} A home that is there is put aside, not deleted. With this page as a file, "
-            "`safekept rebuild FILE` is enough; else one of these. What opens a place off "
+            f"{NextStep('rebuild', ('FILE',))} is enough; else one of these. What opens a place off "
             "this machine (the keys of a cloud, an SSH key, rclone.conf) is not on this page:",
         ),
         rebuild_commands(context, vault, ' --key-file "$KEYFILE"' if with_key else ""),
