@@ -208,10 +208,16 @@ def _end(
 ) -> None:
     if not alarms:
         return
+    from ..base.operations.care import AlarmEndFacts
+
     homes = {alarm.home for alarm in alarms}
-    whose = {"home": homes.pop()} if len(homes) == 1 else {}
-    names = {"alarms": [alarm.id for alarm in alarms], "texts": [alarm.text for alarm in alarms]}
-    record(context, Record(new_id(), verb, "done", facts={**whose, **names, **facts}), listener)
+    work = AlarmEndFacts(
+        home=homes.pop() if len(homes) == 1 else None,
+        alarms=tuple(alarm.id for alarm in alarms),
+        texts=tuple(alarm.text for alarm in alarms),
+    )
+    work.add(facts)
+    record(context, work.line(new_id(), "done", verb), listener)
 
 
 def _same(first: Alarm, second: Alarm) -> bool:

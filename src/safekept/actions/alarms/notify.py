@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.worker import Worker
 
 from ..base.context import UserContext
@@ -198,11 +198,9 @@ def _write_down(context: UserContext, notice: Notice, told: list[Delivery], list
         listener(Event("notify", text=f"Note: {one.target} was not reached: {one.reason}"))
     if not missed and notice.kind in HEARTBEATS:
         return
-    facts: dict[str, object] = {
-        "home": notice.home,
-        "kind": notice.kind,
-        "title": notice.title,
-        "targets": [one.as_dict() for one in told],
-    }
+    from ..base.operations.care import NotifyFacts
+
+    targets = tuple(one.as_dict() for one in told)
+    work = NotifyFacts(home=notice.home, kind=notice.kind, title=notice.title, targets=targets)
     state = "done" if not missed else "incomplete" if len(missed) < len(told) else "failed"
-    record(context, Record(new_id(), "notify", state, facts=facts), listener)
+    record(context, work.line(new_id(), state), listener)

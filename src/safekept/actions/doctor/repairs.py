@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.finding import Finding, Repair
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 
 from ..base.context import UserContext
+from ..base.operations.care import DoctorFacts
 from ..base.record import record
 from ..base.recovery import make_right
 
@@ -64,8 +65,8 @@ def carry_out(context: UserContext, findings: Iterable[Finding], listener: Liste
     result = Repairs(operation, tuple(done))
     if done:
         state = "incomplete" if any(one.failure for one in done) else "done"
-        facts: dict[str, object] = {"fixes": [one.as_dict() for one in done]}
-        record(context, Record(operation, "doctor", state, facts=facts), listener)
+        work = DoctorFacts(fixes=tuple(one.as_dict() for one in done))
+        record(context, work.line(operation, state), listener)
     return result
 
 

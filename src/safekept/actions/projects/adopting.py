@@ -16,10 +16,11 @@ from safekept.checkpoints.hermes import (
     legacy_archives,
 )
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.trash import empty_trash, room_to_keep, throw_away
 
 from ..base.context import UserContext
+from ..base.operations.projects import CheckpointsAdoptFacts, LegacyClearFacts
 from ..base.record import record, recording_failure
 from .project import checkpoint_directory
 from .rollback import checkpoint_store
@@ -60,15 +61,15 @@ def adopt_checkpoints(context: UserContext, home: str, listener: Listener = sile
         projects = adopt_store(store, source, listener)
         legacy = archive_legacy(store.directory, source, listener)
     result = CheckpointAdoption(operation, source, projects, legacy)
-    facts: dict[str, object] = {
-        **known,
-        "seconds": round(time.monotonic() - began, 3),
-        "checkpoints": sum(project.taken for project in projects),
-        "lost": sum(len(project.lost) for project in projects),
-        "legacy": legacy.path if legacy else None,
-    }
-    state = "done" if result.complete else "incomplete"
-    record(context, Record(operation, "checkpoints-adopt", state, facts=facts), listener)
+    work = CheckpointsAdoptFacts(
+        home=home,
+        source=source,
+        seconds=round(time.monotonic() - began, 3),
+        checkpoints=sum(project.taken for project in projects),
+        lost=sum(len(project.lost) for project in projects),
+        legacy=legacy.path if legacy else None,
+    )
+    record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
     return result
 
 
@@ -93,6 +94,6 @@ def remove_legacy(context: UserContext, *, now: bool = False, listener: Listener
             until = throw_away(directory, operation, [archive.path for archive in archives]).until
     if not until:
         clear_legacy(directory)
-    facts: dict[str, object] = {"archives": len(archives), "bytes": size, "kept_until": until}
-    record(context, Record(operation, "checkpoints-clear-legacy", "done", facts=facts), listener)
+    work = LegacyClearFacts(archives=len(archives), bytes=size, kept_until=until)
+    record(context, work.line(operation, "done"), listener)
     return Cleared(operation, len(archives), size, until)

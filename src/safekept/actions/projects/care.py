@@ -28,10 +28,11 @@ from safekept.checkpoints.upkeep import (
     survey,
 )
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.trash import GRACE
 
 from ..base.context import UserContext
+from ..base.operations.projects import CheckpointsPruneFacts
 from ..base.record import record, recording_failure
 from .checkpoint import CheckpointPolicy
 from .project import checkpoint_directory
@@ -243,13 +244,13 @@ def carry_out_prune(
     ordinary_ns = int(policy.maintenance.grace_seconds * 1e9)
     waiting = [one.until_ns(ordinary_ns) for one in dropped(directory) if one.operation == operation]
     until = min(waiting) / 1e9 if upkeep.dropped and waiting else 0.0
-    facts: dict[str, object] = {
-        "dropped": upkeep.dropped,
-        "orphans": list(plan.orphans),
-        "size_before": before,
-        "size_after": after,
-        "kept_until": until,
-        "seconds": round(time.monotonic() - began, 3),
-    }
-    record(context, Record(operation, verb, "done", facts=facts), listener)
+    work = CheckpointsPruneFacts(
+        dropped=upkeep.dropped,
+        orphans=tuple(plan.orphans),
+        size_before=before,
+        size_after=after,
+        kept_until=until,
+        seconds=round(time.monotonic() - began, 3),
+    )
+    record(context, work.line(operation, "done", verb), listener)
     return Pruned(operation, plan, upkeep, before, after, until)

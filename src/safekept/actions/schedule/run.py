@@ -20,7 +20,7 @@ from types import FrameType
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import private_directory
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.schedule import tasks
 from safekept.schedule.machine import Power, clocks
 from safekept.schedule.tasks import (
@@ -37,6 +37,7 @@ from safekept.schedule.tasks import (
 )
 
 from ..base.context import UserContext
+from ..base.operations.care import ScheduleFacts
 from ..base.record import error_facts, record
 from .alarms import Telling
 from .install import file_of
@@ -293,7 +294,9 @@ class Runner:
         return min(due_at(one, self._state.past(one.name), self._plan.cadence, now) for one in wanted)
 
     def _record(self, state: str, facts: dict[str, object]) -> None:
-        entry = Record(self._operation, "schedule", state, time=self._clock(), facts=facts)
+        work = ScheduleFacts()
+        work.add(facts)
+        entry = replace(work.line(self._operation, state), time=self._clock())
         record(self._context, entry, self._listener)
 
     def _save(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.vault.care import (
     DEFAULT_POLICIES,
     GRACE,
@@ -34,6 +34,9 @@ from safekept.vault.snapshots import public_id
 from safekept.vault.tags import QUICK
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.facts import Facts
+from ..base.operations.homes import ForgetFacts, PinFacts, UnforgetFacts, UnpinFacts
+from ..base.operations.stores import SnapshotPruneFacts
 from ..base.record import error_facts, record
 from .choosing import choose
 from .listing import Listed, Listing, list_home
@@ -190,6 +193,11 @@ def reclaim(
     return [public_id(snapshot) for snapshot in done], pruned
 
 
+_FACTS: dict[str, type[Facts]] = {
+    one.verb: one for one in (ForgetFacts, UnforgetFacts, PinFacts, UnpinFacts, SnapshotPruneFacts)
+}
+
+
 class _Journalled:
     """Writes down what was done, or why it was not."""
 
@@ -213,8 +221,9 @@ class _Journalled:
         return self._facts
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        state, facts = "done", {**self._facts, "seconds": round(time.monotonic() - self._began, 3)}
+        state, work = "done", _FACTS[self._verb]()
+        work.add({**self._facts, "seconds": round(time.monotonic() - self._began, 3)})
         if error is not None:
             state = "failed" if isinstance(error, Exception) else "interrupted"
-            facts["error"] = error_facts(error)
-        record(self._context, Record(new_id(), self._verb, state, facts=facts), self._listener)
+            work.error = error_facts(error)
+        record(self._context, work.line(new_id(), state), self._listener)

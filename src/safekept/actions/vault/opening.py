@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
 from safekept.core.objects.errors import PlaceMissing
@@ -165,8 +165,10 @@ def initialise(
 ) -> Repository:
     """`vault init`: make the vault because a person asked, and note it in the journal."""
     repository = make_vault(context, secret=secret, listener=listener)
-    facts: dict[str, object] = {"vault": context.places.vault, "id": repository.id}
-    record(context, Record(new_id(), "vault-init", "done", facts=facts), listener)
+    from ..base.operations.stores import VaultInitFacts
+
+    work = VaultInitFacts(vault=context.places.vault, id=repository.id)
+    record(context, work.line(new_id(), "done"), listener)
     return repository
 
 
@@ -180,11 +182,10 @@ def remove_locks(
         locks = read_locks(repository.storage, repository.key)
         return [lock for lock in locks if everything or lock.stale or lock.reason]
     removed = unlock(repository.storage, repository.key, everything=everything)
-    facts: dict[str, object] = {
-        "vault": context.places.reads_from,
-        "locks": [lock.holder for lock in removed],
-    }
-    record(context, Record(new_id(), "vault-unlock", "done", facts=facts), silent)
+    from ..base.operations.stores import VaultUnlockFacts
+
+    work = VaultUnlockFacts(vault=context.places.reads_from, locks=tuple(lock.holder for lock in removed))
+    record(context, work.line(new_id(), "done"), silent)
     return removed
 
 

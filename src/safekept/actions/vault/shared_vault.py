@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo import Repository, generate_secret
 
 from ..base.context import UserContext
+from ..base.operations.stores import VaultJoinFacts
 from ..base.record import record
 from ..offsite.place import MARKER, find_destination, open_destination
 from .keys.key_file import KeyExists, secret_from_file, write_key_once
@@ -58,8 +59,8 @@ def join_vault(
     with open_vault(source, listener=listener) as repository:
         key = own_key(repository, key_file)
         remember_vault(context.changed(vault=place), repository.id)
-        facts: dict[str, object] = {"vault": place, "id": repository.id, "key": key}
-        record(context, Record(new_id(), "vault-join", "done", facts=facts), listener)
+        work = VaultJoinFacts(vault=place, id=repository.id, key=key)
+        record(context, work.line(new_id(), "done"), listener)
         return Joined(place, repository.id, key_file, key)
 
 

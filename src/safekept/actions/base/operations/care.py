@@ -33,6 +33,7 @@ class AlarmEndFacts(Facts):
     alarms: tuple[str, ...] | None = None
     texts: tuple[str, ...] | None = None
     snapshot: str | None = None
+    reason: str | None = None  # why it is over: it was done, it arrived
 
 
 @dataclass(kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
 from safekept.core.small_files import read_document, write_document
@@ -88,7 +88,10 @@ def add_passphrase(
 ) -> str:
     """One more passphrase that opens the vault; the id of its key."""
     added = repository.add_key(Secret(secret.text), username=RECOVERY if recovery else "")
-    _record(context, "key-add", {"key": added, "recovery": recovery})
+    from ...base.operations.stores import VaultKeyAddFacts
+
+    work = VaultKeyAddFacts(vault=context.places.vault, key=added, recovery=recovery)
+    record(context, work.line(new_id(), "done"), silent)
     return added
 
 
@@ -114,7 +117,10 @@ def key_to_remove(repository: Repository, prefix: str) -> ListedKey:
 def remove_key(context: UserContext, repository: Repository, key: str) -> None:
     """Take a key away for good, by its full id."""
     repository.remove_key(key)
-    _record(context, "key-remove", {"key": key})
+    from ...base.operations.stores import VaultKeyRemoveFacts
+
+    work = VaultKeyRemoveFacts(vault=context.places.vault, key=key)
+    record(context, work.line(new_id(), "done"), silent)
 
 
 def removed_keys(context: UserContext) -> set[str]:
@@ -165,11 +171,6 @@ def write_exported_key(path: str, text: str) -> None:
             kept="It was not touched",
             next_steps=(NextStep("vault key export", ("-o", "FILE"), before="Name another file:"),),
         )
-
-
-def _record(context: UserContext, verb: str, facts: dict[str, object]) -> None:
-    facts = {"vault": context.places.vault, **facts}
-    record(context, Record(new_id(), f"vault-{verb}", "done", facts=facts), silent)
 
 
 # The second way into a vault: a copy off this host is worth nothing to somebody who lost the only key.
