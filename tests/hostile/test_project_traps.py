@@ -42,6 +42,13 @@ def terminal(path):
     os.symlink("/dev/tty", path)
 
 
+def zeros(path):
+    """What a disk leaves after a power cut: a file of the right name and length, full of nothing."""
+    remove(path)
+    with open(path, "wb") as file:
+        file.write(b"gitdir: " * (os.path.basename(path) == ".git") + bytes(300))
+
+
 def remove(path):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.isdir(path) and not os.path.islink(path):
@@ -52,7 +59,14 @@ def remove(path):
         os.unlink(path)
 
 
-TRAPS = {"pipe": pipe, "sparse": sparse, "endless": endless, "loop": loop, "directory": directory}
+TRAPS = {
+    "pipe": pipe,
+    "sparse": sparse,
+    "endless": endless,
+    "loop": loop,
+    "directory": directory,
+    "zeros": zeros,
+}
 #: Every file that somebody might read in a project to learn something about it.
 PLACES = [
     ".gitignore",
@@ -76,7 +90,9 @@ CHOSEN = [
     for place in PLACES
     for name in TRAPS
     # The whole table is what `--soak hostile` runs; what was found wanting and one kind of each runs always.
-    if name == "pipe" or (place in (".gitignore", ".git", ".git/index", ".git/info/exclude"))
+    if name == "pipe"
+    or place in (".gitignore", ".git", ".git/index", ".git/info/exclude")
+    or (place, name) == (".git/commondir", "zeros")
 ]
 REST = [(place, name) for place in PLACES for name in TRAPS if (place, name) not in CHOSEN]
 

@@ -209,8 +209,14 @@ def find_git_directory(project: bytes) -> bytes:
             return place
         line = read_start(place, 4096)
         if line.startswith(b"gitdir:"):
-            return os.path.join(project, line[7:].strip().split(b"\n")[0])
+            return _path_in(project, line[7:])
     return b""
+
+
+def _path_in(directory: bytes, said: bytes) -> bytes:
+    """The path that a file of git's names; empty where it is none, and no call would take it."""
+    name = said.strip().split(b"\n")[0]
+    return os.path.join(directory, name) if name and b"\0" not in name else b""
 
 
 def find_exclude_file(project: bytes) -> bytes:
@@ -221,7 +227,9 @@ def find_exclude_file(project: bytes) -> bytes:
     with contextlib.suppress(OSError):
         common = os.path.join(place, b"commondir")
         if os.path.isfile(common):
-            place = os.path.join(place, read_start(common, 4096).strip())
+            place = _path_in(place, read_start(common, 4096))
+            if not place:
+                return b""
         exclude = os.path.join(place, b"info", b"exclude")
         if is_short(exclude, _LARGEST_RULES):
             return os.path.normpath(exclude)

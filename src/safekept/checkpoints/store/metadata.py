@@ -166,6 +166,8 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def _first_line(path: bytes) -> bytes:
+    """Empty where it cannot be read, or was never written by git: a disk without power leaves zeros."""
     with contextlib.suppress(OSError):
-        return read_start(path, 4096, follow=False).split(b"\n", 1)[0].strip()
+        line = read_start(path, 4096, follow=False).split(b"\n", 1)[0].strip()
+        return line if b"\0" not in line else b""
     return b""
