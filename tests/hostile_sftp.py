@@ -9,6 +9,7 @@ Put first on PATH under the name `ssh`. Standard library only.
 import os
 import struct
 import sys
+import time
 
 KIND = os.environ.get("HOSTILE_SFTP", "")
 INIT, VERSION, OPEN, CLOSE, READ, LSTAT, FSTAT, OPENDIR, READDIR, STAT, REALPATH = (
@@ -65,6 +66,7 @@ def main() -> None:
         return
     size = {"endless-file": 1 << 62, "grows": 1 << 20, "drip": 1 << 24}.get(KIND, 4096)
     asked = directories = 0
+    listed: set[bytes] = set()
     while True:
         (length,) = struct.unpack(">I", exactly(4))
         packet = exactly(length)
@@ -82,9 +84,15 @@ def main() -> None:
             send(ATTRS, identity + attributes(FILE, size * asked if KIND == "grows" else size))
         elif kind in (OPEN, OPENDIR):
             directories += kind == OPENDIR
-            send(HANDLE, identity + text(b"h"))
+            send(HANDLE, identity + text(b"h%d" % asked))
         elif kind == READDIR:
-            if KIND == "deep-directories":
+            if KIND == "one-below-another" and body not in listed:
+                listed.add(body)
+                send(
+                    NAME,
+                    identity + struct.pack(">I", 1) + text(b"aa") + text(b"d") + attributes(DIRECTORY, 1),
+                )
+            elif KIND == "deep-directories":
                 send(NAME, identity + names(0, DIRECTORY))
             elif KIND == "endless-directory":
                 send(NAME, identity + names(asked, FILE))
@@ -98,6 +106,12 @@ def main() -> None:
                 send(STATUS, identity + struct.pack(">I", 1) + text(b"") + text(b""))
         elif kind == READ:
             _, wanted = struct.unpack(">QI", body[-12:])
+            if KIND == "trickle":  # an answer that is always about to be whole
+                sys.stdout.buffer.write(struct.pack(">IB", 1 << 15, DATA) + identity)
+                while True:
+                    sys.stdout.buffer.write(b"x")
+                    sys.stdout.buffer.flush()
+                    time.sleep(0.02)
             if KIND == "drip":
                 wanted = 1
             send(DATA, identity + text(b"x" * wanted))

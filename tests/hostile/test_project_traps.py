@@ -167,7 +167,7 @@ def test_nothing_but_a_commit_is_read_out_of_a_head(project, head, shown):
 
     secret = os.path.join(os.path.dirname(project), "secret.txt")
     with open(secret, "w") as file:
-        file.write("a password\n")
+        file.write("5ec2e7" * 6 + "abcd\n")  # a token that has the shape of a commit's name
     with open(os.path.join(project, ".git", "HEAD"), "w") as file:
         file.write(head)
     assert git_head(os.fsencode(project)) == shown

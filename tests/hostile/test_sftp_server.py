@@ -16,6 +16,7 @@ from conftest import CHECKOUT
 from safekept.core.errors import SafekeptError
 from safekept.core.objects import Options, open_objects
 from safekept.core.objects.base import NotThere
+from safekept.core.objects.sftp import channel
 from safekept.core.objects.sftp import transfer as listing
 
 KINDS = [
@@ -91,6 +92,7 @@ def test_a_server_without_end_is_given_up_in_time(kind, path):
         ("same-name", "more than a place of ours can hold"),
         ("empty-names", "more than a place of ours can hold"),
         ("deep-directories", "can hold|go deeper than those of a place of ours"),
+        ("one-below-another", "go deeper than those of a place of ours"),
         ("chatter", "cannot be reached"),
     ],
 )
@@ -102,10 +104,16 @@ def test_a_listing_that_never_ends_is_an_error_with_words(kind, words, path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("endless-file", "are more than any of ours has"), ("drip", "in crumbs")]
+    ("kind", "words"),
+    [
+        ("endless-file", "are more than any of ours has"),
+        ("drip", "in crumbs"),
+        ("trickle", "too slowly to be of use"),
+    ],
 )
-def test_a_file_that_never_ends_is_an_error_with_words(kind, words, path):
-    with contextlib.closing(place(path, kind)) as objects:
+def test_a_file_that_never_ends_is_an_error_with_words(kind, words, path, monkeypatch):
+    monkeypatch.setattr(channel, "_PATIENCE", 2)
+    with contextlib.closing(place(path, kind, seconds=0.5 if kind == "trickle" else 2.0)) as objects:
         error = call(lambda: objects.read("config"))
     assert isinstance(error, SafekeptError), error
     assert words in error.what
