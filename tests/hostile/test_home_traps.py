@@ -229,20 +229,20 @@ def test_times_that_no_calendar_has_are_kept_or_named(home, run, tmp_path):
         assert run("import", archive, "--into", into + "t", "--yes").code in (0, 3), when
 
 
-def test_hooks_for_a_path_of_fifty_thousand_parts_answer_quickly(home, run, project):
+def test_hooks_for_a_path_of_any_length_answer_quickly(home, run, project):
     for part in ("a", "..", "."):
         event = {
             "session_id": "s",
             "cwd": project,
             "hook_event_name": "PreToolUse",
             "tool_name": "Write",
-            "tool_input": {"file_path": project + f"/{part}" * 50_000, "content": "x"},
+            "tool_input": {"file_path": project + f"/{part}" * 200_000, "content": "x"},
         }
         done = run("hook", "claude-code", data=json.dumps(event).encode(), cwd=project, seconds=3)
         assert done.code == 0, part
         assert not done.out or "is not kept" in json.loads(done.out)["systemMessage"], part
         event["tool_input"]["file_path"] = "x"
-        event["cwd"] = project + f"/{part}" * 50_000
+        event["cwd"] = project + f"/{part}" * 200_000
         done = run("hook", "claude-code", data=json.dumps(event).encode(), cwd=project, seconds=3)
         assert done.code == 0, part
 

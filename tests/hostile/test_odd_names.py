@@ -97,4 +97,8 @@ def test_a_home_directory_with_any_name_can_have_a_schedule_or_is_told_why_not(o
         done = run(*words, env=env, cwd=str(tmp_path), seconds=20)
         assert done.code in (0, 1, 2, 3, 4), (words, done)
         assert "\x1b[31m" not in done.out + done.err, words
+        if words[:2] == ("schedule", "install"):
+            # A line break in a file of lines would be a line of its own there: no such file is written.
+            refused = any(ord(sign) < 32 for sign in odd)
+            assert ("schedule-odd-name" in done.err) == refused, done
     assert not (tmp_path / "x").exists()
