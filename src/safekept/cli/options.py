@@ -40,26 +40,56 @@ class Amount(click.FloatRange):
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def common_options(function: Command) -> Command:
-    """`--home`, `--layout` and `--json`: on every command that works on a home."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
-        click.option(
-            "--layout",
-            metavar="NAME",
-            default="",
-            help="Which agent the home belongs to; default: what the home itself proves, else the setting "
-            "`layout`.",
-        ),
-        click.option(
-            "--home",
-            metavar="PATH",
-            default="",
-            help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
-        ),
-    ):
-        function = option(function)
-    return function
+def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in this order."""
+
+    def added(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return added
+
+
+#: Which home is meant.
+home_options = _options(
+    click.option(
+        "--home",
+        metavar="PATH",
+        default="",
+        help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
+    ),
+    click.option(
+        "--layout",
+        metavar="NAME",
+        default="",
+        help="Which agent the home belongs to; default: what the home itself proves, else the setting "
+        "`layout`.",
+    ),
+)
+#: The same and `--json`: on every command that works on a home.
+common_options = _options(
+    home_options, click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+)
+#: What of a home is taken.
+selection_options = _options(
+    click.option(
+        "--include",
+        metavar="PATH",
+        multiple=True,
+        help="Bring in what a rule leaves out; a pattern, may be repeated.",
+    ),
+    click.option(
+        "--exclude",
+        metavar="PATH",
+        multiple=True,
+        help="Leave out a path; a pattern, anchored at the home, may be repeated.",
+    ),
+    click.option("--profile", metavar="NAME", default="", help="Only this profile of the home."),
+)
+report_option = click.option(
+    "--report", metavar="FILE", default="", help="Write what happened there, as JSON."
+)
 
 
 #: What root can do with a home of somebody else: all its work there is done by a child that is the owner.

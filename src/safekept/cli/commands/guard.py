@@ -8,7 +8,7 @@ from safekept.actions.guard.guard import guard
 from safekept.actions.guard.guard_types import GuardRequest
 from safekept.home.scan import Selection
 
-from ..options import start
+from ..options import home_options, report_option, start
 from ..report_file import refuse_unwritable
 from ..words.guard import GuardWords, write_guard_report
 
@@ -36,19 +36,8 @@ from ..words.guard import GuardWords, write_guard_report
     help="Bring back at once what is lost beyond doubt: databases that do not open any more, "
     "emptied cron jobs.",
 )
-@click.option("--report", metavar="FILE", default="", help="Write what happened there, as JSON.")
-@click.option(
-    "--layout",
-    metavar="NAME",
-    default="",
-    help="Which agent the home belongs to; default: what the home itself proves, else the setting `layout`.",
-)
-@click.option(
-    "--home",
-    metavar="PATH",
-    default="",
-    help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
-)
+@report_option
+@home_options
 def command(
     command: tuple[str, ...],
     kind: str | None,

@@ -9,7 +9,7 @@ import click
 
 from safekept.settings.policies import policy_from
 
-from ...options import Amount, start
+from ...options import Amount, home_options, report_option, start
 from ...report_file import BesideConsole, refuse_unwritable
 from ...words.lists import directory_of
 
@@ -35,19 +35,8 @@ from ...words.lists import directory_of
     "--snapshot/--no-snapshot", default=False, help="A quick snapshot of the home first; default: none."
 )
 @click.option("--anyway", is_flag=True, help="Start the agent even where the project cannot be kept.")
-@click.option("--report", metavar="FILE", default="", help="Write what happened there, as JSON.")
-@click.option(
-    "--layout",
-    metavar="NAME",
-    default="",
-    help="Which agent the home belongs to; default: what the home itself proves, else the setting `layout`.",
-)
-@click.option(
-    "--home",
-    metavar="PATH",
-    default="",
-    help="The home to work on; default: the setting `home`, else the agent's own variable or place.",
-)
+@report_option
+@home_options
 def command(
     command: tuple[str, ...],
     directory: str,

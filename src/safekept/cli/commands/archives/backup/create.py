@@ -10,7 +10,7 @@ from safekept.actions.archives.backup import BackupRequest, BackupResult, Previe
 from safekept.home.scan import Selection
 
 from ....console import Console, count_text, path_text, size_text, time_text
-from ....options import common_options, start
+from ....options import common_options, selection_options, start
 from ....sealing import passphrase_options
 from ....words.grace import gone_text
 from ....words.remarks import census_lines, show_remarks
@@ -58,19 +58,7 @@ if TYPE_CHECKING:
 @click.option(
     "--no-secrets", is_flag=True, help="Leave out what the layout knows as keys and tokens; each is listed."
 )
-@click.option(
-    "--include",
-    metavar="PATH",
-    multiple=True,
-    help="Bring in what a rule leaves out; a pattern, may be repeated.",
-)
-@click.option(
-    "--exclude",
-    metavar="PATH",
-    multiple=True,
-    help="Leave out a path; a pattern, anchored at the home, may be repeated.",
-)
-@click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
+@selection_options
 @click.option(
     "--keep",
     metavar="N",

@@ -13,7 +13,7 @@ from safekept.core.trash import GRACE
 from safekept.home.scan import Selection
 
 from ....console import Console, count_text, path_text, size_text, time_text
-from ....options import common_options, start
+from ....options import common_options, selection_options, start
 from ....words.grace import moment_text
 from ....words.remarks import census_lines, in_full_lines, left_out_bytes, show_remarks
 
@@ -52,19 +52,7 @@ GUARDS = ("pre-update", "pre-migration")
     "all of it off for once.",
 )
 @click.option("--no-secrets", is_flag=True, help="Leave out what the layout knows as keys and tokens.")
-@click.option(
-    "--include",
-    metavar="PATH",
-    multiple=True,
-    help="Bring in what a rule leaves out; a pattern, may be repeated.",
-)
-@click.option(
-    "--exclude",
-    metavar="PATH",
-    multiple=True,
-    help="Leave out a path; a pattern, anchored at the home, may be repeated.",
-)
-@click.option("--profile", metavar="NAME", default="", help="Only this profile of the home.")
+@selection_options
 @click.option(
     "--full",
     is_flag=True,
