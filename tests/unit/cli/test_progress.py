@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sqlite3
 import time
@@ -10,11 +11,15 @@ from contextlib import closing
 
 import pytest
 
+from contexts import throwaway
+from homes import make_hermes_home
+from in_process import spoken
 from safekept.cli.console import Console, Progress, left_text
 from safekept.core.events import Event, expecting
 from safekept.core.sqlite import check as checking
 from safekept.core.sqlite.check import examine_aloud, verify
 from safekept.core.sqlite.format import connect
+from safekept.vault.write.intake import Intake
 
 
 @pytest.mark.parametrize(
@@ -138,3 +143,25 @@ def test_nothing_of_it_is_said_where_nobody_watches(monkeypatch, capsys):
     ):
         listen(event)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_snapshot_is_estimated_by_the_last_one_and_the_first_by_a_look(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    heard: list[Event] = []
+    monkeypatch.setattr(Console, "draws", lambda _: True)
+    monkeypatch.setattr(Console, "listener", lambda _: heard.append)
+    monkeypatch.setattr(Intake, "_say_sometimes", Intake._say)
+    say = spoken(monkeypatch, here.places.user_home)
+    size = 0
+    for _ in range(2):
+        heard.clear()
+        document = json.loads(say("snapshot", "--json").out)
+        stored = [one for one in heard if one.phase == "store" and not one.text]
+        assert stored and all(0 < one.total < 4 * document["bytes"] for one in stored)
+        assert all(one.done <= one.total for one in stored)
+        if size:
+            assert {one.total for one in stored} == {size}, "as large as the last time"
+        size = document["bytes"]
+        with open(os.path.join(home, "SOUL.md"), "w", encoding="utf-8") as file:
+            file.write("less\n")
