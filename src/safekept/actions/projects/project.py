@@ -75,9 +75,7 @@ def need_project(store: Store | None, directory: str, context: UserContext) -> s
     if found is not None:
         return found
     others = near(store, directory).all
-    steps = [
-        NextStep("rollback", ("1", "--dir", place), before="Go back there:") for place in others[:_SHOWN]
-    ]
+    steps = [NextStep("rollback", ("--dir", place), before="See what there is:") for place in others[:_SHOWN]]
     raise NoCheckpointsHere(
         f"there are no checkpoints of `{os.path.realpath(directory)}`",
         kept="Nothing was changed",

@@ -7,11 +7,13 @@ always the point that undoes the last change.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged
 from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
+from safekept.checkpoints.project import holds_too_much
 from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
@@ -20,6 +22,7 @@ from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
 from .difference import pairs_of
+from .guarding import forbidden_roots
 from .home_points.point import HomePoint
 from .project import Near, find_project, near
 
@@ -55,6 +58,7 @@ class Timeline:
     rows: list[PointRow] = field(default_factory=list)
     hidden: int = 0  # marks, undo points and such that were not asked for
     near: Near = field(default_factory=lambda: Near((), ()))
+    never: bool = False  # a home, or a directory that holds one or our stores: no project can be here
     #: Files of agents' homes that were kept in the same time; they have no number here.
     home_points: list[HomePoint] = field(default_factory=list)
 
@@ -112,7 +116,8 @@ def timeline(
     """What can be gone back to from here. `every` shows marks and undo points too."""
     project = find_project(store, directory, context)
     if store is None or project is None:
-        return Timeline(directory, None, near=near(store, directory))
+        never = holds_too_much(os.path.realpath(directory), forbidden_roots(context))
+        return Timeline(directory, None, near=near(store, directory), never=never)
     with as_it_is(store, project, settings) as (reading, live):
         points = reading.checkpoints(project)
         damaged: list[Checkpoint] = []

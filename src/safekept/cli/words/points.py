@@ -67,7 +67,9 @@ def _show_near(console: Console, found: Timeline) -> int:
         for number, project in enumerate(projects[:SHOWN]):
             command = console.command("rollback", "--dir", project)
             console.fact(title if number == 0 else "", f"{path_text(project)}   `{command}`")
-    if not found.near.all:
+    if found.never:
+        console.line(f"It is never taken whole; name a project: `{console.command('checkpoint', 'DIR')}`")
+    elif not found.near.all:
         console.line(f"Take one: `{console.command('checkpoint')}`")
     if found.home_points:
         console.line("Files of agents' homes were kept:")

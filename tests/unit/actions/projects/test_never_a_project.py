@@ -82,7 +82,11 @@ def before(place, directory, *paths, shell=False, session="s"):
 def test_a_list_makes_no_store(say, user, words):
     assert say("rollback", *words).code in (0, 1)
     assert say("rollback", *words, "--dir", os.path.join(user.home, "project")).code in (0, 1)
-    assert not os.path.exists(os.path.join(user.data, "checkpoints"))
+    assert not os.path.exists(user.data), "no store, no journal, nothing"
+
+
+def test_the_advice_of_a_list_works_where_no_project_can_be(say):
+    assert "It is never taken whole; name a project: `safekept checkpoint DIR`" in say("rollback").out
 
 
 def test_a_list_and_a_difference_of_a_changed_project_store_nothing(say, user):
