@@ -152,6 +152,8 @@ def test_a_mistyped_passphrase_is_asked_for_again(gone, bare):
     words = (sys.executable, "-I", "-m", "safekept", "rebuild", gone.here.places.vault, "--yes")
     environment = {"HOME": bare, "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1"}
     with Terminal(*words, environment=environment) as terminal:
+        terminal.until("type your recovery passphrase")
+        assert "key file" not in terminal.seen, "on a bare machine nobody misses one"
         for left, typed in (("2 more tries", "wrong"), ("1 more try", "wrong again")):
             terminal.until("Key or passphrase of the vault: ")
             terminal.seen = ""

@@ -17,7 +17,7 @@ from safekept.core.next_step import NextStep, reworded
 from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 
-from .console import Console, path_text
+from .console import Console, at_words, path_text, screen_width
 from .sealing import identities_from, passphrase_source, with_terminal
 
 if TYPE_CHECKING:
@@ -245,8 +245,11 @@ def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, 
     return holding(context, home)
 
 
-def asking_for_vault_secret(vault: str, key_file: str) -> Callable[[], Secret]:
-    """Asks for the passphrase of a vault: the first time it says why, and what else could be done."""
+def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) -> Callable[[], Secret]:
+    """Asks for the passphrase of a vault: the first time it says why, and what else could be done.
+
+    `bare`: on a new machine no key file is missed.
+    """
     explained = False
 
     def ask() -> Secret:
@@ -255,7 +258,7 @@ def asking_for_vault_secret(vault: str, key_file: str) -> Callable[[], Secret]:
 
         Console.finish()
         if not explained:
-            _explain_vault_secret(vault, key_file)
+            _explain_vault_secret(vault, key_file, bare and not os.path.exists(key_file))
         explained = True
         text = click.prompt("Key or passphrase of the vault", hide_input=True, err=True)
         return secret_from_text(text, "What was typed")
@@ -263,17 +266,23 @@ def asking_for_vault_secret(vault: str, key_file: str) -> Callable[[], Secret]:
     return ask
 
 
-def _explain_vault_secret(vault: str, key_file: str) -> None:
+def _explain_vault_secret(vault: str, key_file: str, bare: bool) -> None:
     why = f"The key in `{key_file}` does not open the vault at `{vault}`"
     if not os.path.exists(key_file):
         why = f"The vault at `{vault}` is there, but its key file `{key_file}` is not"
-    for line in (
+    lines = [
         why,
         "  Type the key from your kit, or the recovery passphrase; Ctrl-C ends this; nothing was changed",
         f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again",
         "  Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`",
-    ):
-        click.echo(path_text(line), err=True)
+    ]
+    if bare:
+        lines = [
+            f"To open `{vault}`, type your recovery passphrase, or the key from your kit.",
+            "  With the kit as a file, name that file in its place. Ctrl-C ends this; nothing was changed.",
+        ]
+    for line in lines:
+        click.echo(at_words(path_text(line), 2, screen_width()), err=True)
 
 
 def start(as_json: bool) -> tuple[Settings, UserContext, Console]:

@@ -265,7 +265,7 @@ def _with_key(
         return context.changed(vault_secret=secret, secret_tries=1)
     if console.can_ask() and not settings.text("vault.passphrase_command"):
         key = context.places.vault_key_file
-        ask = asking_for_vault_secret(place, key)
+        ask = asking_for_vault_secret(place, key, bare=True)
 
         def once() -> Secret:
             typed.append(ask())
