@@ -12,6 +12,7 @@ import pytest
 from contexts import throwaway
 from homes import make_hermes_home
 from in_process import spoken
+from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 from safekept.cli.commands.demo.home import make_demo_home
 
 
@@ -86,3 +87,18 @@ def test_one_that_changed_back_to_an_older_state_is_compared_with_that(say, home
     assert say("snapshot").code == 0
     document = json.loads(say("snapshot", "restore", first, "--dry-run", "--json").out)
     assert document["plan"]["replace"] == ["state.db"]
+
+
+def test_rows_are_counted_in_a_process_of_its_own_where_threads_may_be_at_the_database(
+    say, home, monkeypatch
+):
+    assert say("snapshot").code == 0
+    add_messages(os.path.join(home, "state.db"), 7)
+    here = throwaway(os.path.dirname(os.path.dirname(home)))
+
+    def never_here(*_: object) -> None:
+        raise AssertionError("opened in this process")
+
+    monkeypatch.setattr("safekept.core.sqlite.capture.capture_here", never_here)
+    with prepare_restore(here, RestoreRequest("latest", home=home, isolated=True)) as prepared:
+        assert [(one.name, one.count) for one in prepared.going] == [("messages", 7)]

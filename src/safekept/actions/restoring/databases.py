@@ -51,6 +51,8 @@ def compare_databases(
     source: HomeSource,
     manifest: Mapping[str, Any] | None,
     plan: LandingPlan,
+    *,
+    isolated: bool,
     listener: Listener,
 ) -> tuple[RowsGoing, ...]:
     """Take those that are the same off the plan's list; of the others, the rows that would go."""
@@ -74,7 +76,7 @@ def compare_databases(
             bisect.insort(plan.same, path)
             plan.unchanged[path] = os.lstat(full)
         elif isinstance(census, Mapping):
-            found += _going(context, layout, path, full, census, current)
+            found += _going(context, layout, path, full, census, current, isolated)
     return tuple(found)
 
 
@@ -95,6 +97,7 @@ def _going(
     full: str,
     census: Mapping[str, Any],
     current: KnownDatabase | None,
+    isolated: bool,
 ) -> Iterator[RowsGoing]:
     queries = {
         count.name: count.query for count, places in layout.counted if count.query and places.covers(path)
@@ -102,7 +105,7 @@ def _going(
     recorded = census.get(layout.profile_of(path))
     if not queries or not isinstance(recorded, Mapping):
         return
-    counts = current.facts.counts if current is not None else _counted(context, path, full, queries)
+    counts = current.facts.counts if current is not None else _counted(context, path, full, queries, isolated)
     for name in queries:
         live, stored = counts.get(name), recorded.get(name)
         if isinstance(live, int) and isinstance(stored, int) and live > stored:
@@ -110,11 +113,11 @@ def _going(
 
 
 def _counted(
-    context: UserContext, path: str, full: str, queries: Mapping[str, str]
+    context: UserContext, path: str, full: str, queries: Mapping[str, str], isolated: bool
 ) -> Mapping[str, int | None]:
     """What it says now; nothing where it is damaged, locked or no database any more."""
     with scratch(context) as directory:
-        options = CaptureOptions(directory, deadline=_PATIENCE, check=False, isolated=False)
+        options = CaptureOptions(directory, deadline=_PATIENCE, check=False, isolated=isolated)
         try:
             return look(full, path, options, queries).counts
         except (EntryLost, OSError):

@@ -54,6 +54,7 @@ class RestoreRequest:
     deadline: float = 30.0
     keep_days: int = 14
     directory: str = ""  # where relative paths are looked for after the home itself
+    isolated: bool = False  # count rows in a helper process: where threads may be at the same databases
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,16 @@ def prepare_restore(
         except SafekeptError as error:
             error.next_steps = restore_steps(error.next_steps, chosen.short)
             raise
-        going = compare_databases(context, repository, place, source, stored.manifest, plan, listener)
+        going = compare_databases(
+            context,
+            repository,
+            place,
+            source,
+            stored.manifest,
+            plan,
+            isolated=request.isolated,
+            listener=listener,
+        )
         yield PreparedRestore(
             context,
             request,

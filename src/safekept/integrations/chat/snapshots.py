@@ -78,6 +78,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         home=conversation.home,
         layout=conversation.layout,
         directory=conversation.directory,
+        isolated=True,  # another thread of this process may be at the same databases
     )
     with prepare_restore(conversation.context, request, conversation.listener) as prepared:
         if not request.paths and not agreed:

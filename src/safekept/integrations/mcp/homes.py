@@ -147,6 +147,7 @@ def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, conf
         home=place.home,
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
+        isolated=True,  # another thread of this process may be at the same databases
     )
     with prepare_restore(caller.context, request, caller.listener) as prepared:
         plan = prepared.plan
