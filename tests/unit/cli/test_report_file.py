@@ -30,7 +30,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
         got.append(os.read(reader, 1 << 16))
     finally:
         os.close(reader)
-    assert json.loads(got[0]) == {"status": 0}
+    assert json.loads(got[0]) == {"version": 1, "status": 0}
     assert stat.S_ISFIFO(os.lstat(pipe).st_mode) and os.listdir(tmp_path) == ["pipe"]
 
 
@@ -43,7 +43,7 @@ def test_a_pipe_in_memory_is_a_pipe_and_a_file_there_a_file():
         assert "No such device or address" in said and stat.S_ISFIFO(os.lstat(f"{place}/pipe").st_mode)
         assert written(f"{place}/file") == []
         with open(f"{place}/file", encoding="utf-8") as file:
-            assert json.load(file) == {"status": 0}
+            assert json.load(file) == {"version": 1, "status": 0}
 
 
 def test_a_pipe_that_nobody_reads_is_said_and_keeps_nobody(tmp_path):
@@ -77,7 +77,10 @@ def test_an_open_file_is_appended_to_and_keeps_what_is_in_it(tmp_path):
             pytest.skip("this system has no names for open files")
         assert written(refuse_unwritable(name, "x")) == []
     text = (tmp_path / "out").read_text()
-    assert text.startswith("of the agent\n") and json.loads(text.partition("\n")[2]) == {"status": 0}
+    assert text.startswith("of the agent\n") and json.loads(text.partition("\n")[2]) == {
+        "version": 1,
+        "status": 0,
+    }
 
 
 def test_a_link_is_replaced_and_never_written_through(tmp_path):
@@ -86,7 +89,7 @@ def test_a_link_is_replaced_and_never_written_through(tmp_path):
     os.symlink("dear", tmp_path / "report")
     assert written(str(tmp_path / "report")) == []
     assert (tmp_path / "dear").read_text() == "dear"
-    assert json.loads((tmp_path / "report").read_text()) == {"status": 0}
+    assert json.loads((tmp_path / "report").read_text()) == {"version": 1, "status": 0}
 
 
 def test_what_cannot_be_written_is_refused_before(tmp_path):
@@ -114,4 +117,4 @@ def test_a_report_larger_than_a_pipe_is_written_whole(tmp_path):
     os.close(writer)
     thread.join()
     os.close(reader)
-    assert said == [] and json.loads(got) == document
+    assert said == [] and json.loads(got) == {"version": 1, **document}
