@@ -126,7 +126,9 @@ def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:
                 ),
             )
         console.finish()
-        typed = click.prompt(f"This cannot be undone. Type `{WORD}` to delete them", default="", err=True)
+        typed = click.prompt(
+            f"This cannot be undone. Type `{WORD}` to delete them", default="", show_default=False, err=True
+        )
         if str(typed).strip() != WORD:
             raise click.Abort
         return
