@@ -88,14 +88,17 @@ def test_an_exact_restore_that_cannot_remove_a_directory_is_taken_back(user, say
 
 def unreadable(monkeypatch, name):
     """Opening that file fails, as on a disk with a bad block."""
-    real = builtins.open
 
-    def refuse(path, *arguments, **options):
-        if isinstance(path, str) and os.path.basename(path) == name:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-        return real(path, *arguments, **options)
+    def refusing(real):
+        def refuse(path, *arguments, **options):
+            if isinstance(path, str) and os.path.basename(path) == name:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return real(path, *arguments, **options)
 
-    monkeypatch.setattr(builtins, "open", refuse)
+        return refuse
+
+    monkeypatch.setattr(builtins, "open", refusing(builtins.open))
+    monkeypatch.setattr(os, "open", refusing(os.open))
 
 
 def test_a_vault_that_may_be_missing_is_not_made_anew_where_nobody_can_tell(user, say, monkeypatch):

@@ -21,7 +21,7 @@ from safekept.vault.repo.lock_file import LockFile, read_locks
 from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
-from safekept.vault.storage import FileKind, LocalStorage, MemoryStorage
+from safekept.vault.storage import FileKind, LocalStorage, MemoryStorage, stored_name
 from vaults import SECRET, new_vault, save_files, some_files
 
 
@@ -32,12 +32,15 @@ def vault():
 
 
 def foreign(vault, **changes):
-    """A lock that somebody else wrote."""
+    """A lock that somebody else wrote, as old by the clock of its place as by its own word."""
     fields = {
         "id": "", "time_ns": time.time_ns(), "exclusive": False, "hostname": "kasimir", "username": "u",
         "pid": 4121,
     } | changes  # fmt: skip
-    return save_file(vault.storage, vault.key, FileKind.LOCK, LockFile(**fields).to_json())
+    name = save_file(vault.storage, vault.key, FileKind.LOCK, LockFile(**fields).to_json())
+    if isinstance(vault.storage, MemoryStorage):
+        vault.storage.times[stored_name(FileKind.LOCK, name)] = fields["time_ns"] / 1e9
+    return name
 
 
 def dead_pid():

@@ -10,13 +10,13 @@ from .base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Take
 
 
 class MemoryObjects(ObjectStore):
-    """Objects in a dictionary by their name. `objects` may be looked at and tampered with."""
+    """Objects in a dictionary by their name. `objects` and `times` may be looked at and tampered with."""
 
     lanes = 2
 
     def __init__(self, objects: dict[str, bytes] | None = None) -> None:
         self.objects: dict[str, bytes] = {} if objects is None else objects
-        self._times: dict[str, float] = {}
+        self.times: dict[str, float] = {}
         self._lock = threading.Lock()
 
     @property
@@ -33,7 +33,7 @@ class MemoryObjects(ObjectStore):
         checked_prefix(prefix)
         with self._lock:
             found = [
-                Stored(name, len(data), self._times.get(name, 0.0)) for name, data in self.objects.items()
+                Stored(name, len(data), self.times.get(name, 0.0)) for name, data in self.objects.items()
             ]
         yield from sorted((one for one in found if one.name.startswith(prefix)), key=lambda one: one.name)
 
@@ -58,7 +58,7 @@ class MemoryObjects(ObjectStore):
             if name in self.objects and not replace:
                 raise Taken(name)
             self.objects[name] = data
-            self._times[name] = time.time()
+            self.times[name] = time.time()
 
     def delete(self, name: str) -> None:
         with self._lock:

@@ -93,9 +93,9 @@ class RemoteStorage(Storage):
 
 
 class MemoryStorage(RemoteStorage):
-    """A vault in memory, for tests. `files` may be looked at and tampered with."""
+    """A vault in memory, for tests. `files` and `times` may be looked at and tampered with."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         memory = MemoryObjects(files)
         super().__init__(memory)
-        self.files = memory.objects
+        self.files, self.times = memory.objects, memory.times
