@@ -12,7 +12,6 @@ from safekept.core.ages import moment, seconds_text
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
-from ...schedule.armed import CRON_STOPPED
 from ..home_status import HomeStatus
 from ..host_status import GONE, SWITCHED_OFF, HostStatus
 from ..project_summaries import KeptProjects
@@ -42,6 +41,8 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
             )
         return
     if schedule.trouble:
+        from ...schedule.armed import CRON_STOPPED  # loads much, and most schedules are well
+
         again: Step = replace(install, before="Install it again:")
         if schedule.trouble.startswith(CRON_STOPPED):  # what is installed is right
             again = "Start cron: `sudo service cron start`"
