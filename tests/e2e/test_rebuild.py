@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from safekept.actions.snapshots.listing import list_home
 from safekept.actions.vault.keys.kit_page import INDENT
 from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
+from safekept.vault.care import forget
 from safekept.vault.repo.lock_file import Identity
 from snapshots import opened, take
 from terminals import Terminal
@@ -305,6 +307,19 @@ def test_the_newest_whole_snapshot_is_taken_and_a_newer_quick_one_is_named(tmp_p
         patch.setenv(*words[0].split("=", 1))
         restored = say(*words[2:], "--yes")
     assert restored.code == 0, restored.err
+    equal(gone.home, os.path.join(bare, ".hermes"))
+
+
+def test_a_home_of_which_everything_was_forgotten_is_still_rebuilt_and_that_is_said(tmp_path, bare, say):
+    """Whoever may only add can still forget; that must never leave a machine without its home."""
+    gone = lose_a_machine(str(tmp_path / "gone"), small=True)
+    with opened(gone.here) as repository, repository.lock(exclusive=True) as lock:
+        every = [one.snapshot for one in list_home(repository, gone.home).of_home]
+        forget(repository, every, lock, now_ns=time.time_ns())
+        assert list_home(repository, gone.home).of_home == []
+    done = say("rebuild", gone.here.places.vault, "--key-file", gone.key)
+    assert done.code == 0, done.err
+    assert "every snapshot of this home was forgotten; this is the newest of them" in done.out
     equal(gone.home, os.path.join(bare, ".hermes"))
 
 

@@ -128,21 +128,25 @@ def test_a_read_only_directory_of_ones_own_is_opened_and_closed_again(nobodys): 
 
 
 def test_a_directory_that_may_not_be_written_changes_nothing(nobodys):  # noqa: F811
-    project = Project(nobodys)
-    project.write("theirs/file.txt", "one\n")
-    project.write("ours.txt", "one\n")
-    point = project.before()
-    project.write("theirs/file.txt", "two\n")
-    project.write("ours.txt", "two\n")
-    was = project.tree()
-    project.store.close()
     if os.geteuid() != 0:
         pytest.skip("giving a directory to somebody else needs root")
-    for directory, names, files in os.walk(nobodys):
-        for name in [*names, *files]:
-            os.chown(os.path.join(directory, name), 65534, 65534, follow_symlinks=False)
+
+    def begin():
+        mine = Project(nobodys)
+        mine.write("theirs/file.txt", "one\n")
+        mine.write("ours.txt", "one\n")
+        taken = mine.before()
+        mine.write("theirs/file.txt", "two\n")
+        mine.write("ours.txt", "two\n")
+        mine.store.close()
+        return taken
+
+    point = as_nobody(begin)
+    project = Project(nobodys)
+    project.store.close()
     os.chown(project.full("theirs"), 0, 0)
     os.chmod(project.full("theirs"), 0o755)
+    was = project.tree()
 
     def run():
         mine = Project(nobodys)

@@ -34,7 +34,7 @@ class KeptHome:
     host: str
     home: str
     layout: str  # "" where restic or somebody's hand made it
-    snapshots: list[Listed] = field(default_factory=list)  # newest first; none that is forgotten
+    snapshots: list[Listed] = field(default_factory=list)  # newest first; forgotten ones only where all are
 
     @property
     def usual(self) -> list[Listed]:
@@ -64,17 +64,28 @@ class KeptHome:
 
 
 def kept_homes(
-    repository: Repository, vault: str, *, cached: bool = True
+    repository: Repository, vault: str, *, cached: bool = True, forgotten: bool = False
 ) -> tuple[list[KeptHome], dict[str, str]]:
-    """Every home of a vault, by host and path, and the snapshot files that cannot be read."""
+    """Every home of a vault, by host and path, and the snapshot files that cannot be read.
+
+    With `forgotten` also homes of which everything is forgotten: a mark can be added by whoever may only add,
+    and must not leave a machine without its home.
+    """
     snapshots, damaged = list_snapshots(repository, cached=cached)
-    found: dict[tuple[str, str, str], KeptHome] = {}
     # Seen from nowhere: whatever is there is of another home, and nothing is left out but what is forgotten.
-    for one in listing_of(snapshots, damaged, "", host="").elsewhere:
-        layout = layout_of(one.snapshot)
-        key = (one.snapshot.hostname, one.home, layout)
-        found.setdefault(key, KeptHome(vault, *key)).snapshots.append(one)
+    listing = listing_of(snapshots, damaged, "", host="")
+    found = _by_home(vault, listing.elsewhere)
+    if forgotten:
+        found = _by_home(vault, listing.forgotten) | found
     return [found[key] for key in sorted(found)], damaged
+
+
+def _by_home(vault: str, listed: Sequence[Listed]) -> dict[tuple[str, str, str], KeptHome]:
+    found: dict[tuple[str, str, str], KeptHome] = {}
+    for one in listed:
+        key = (one.snapshot.hostname, one.home, layout_of(one.snapshot))
+        found.setdefault(key, KeptHome(vault, *key)).snapshots.append(one)
+    return found
 
 
 def choose_home(

@@ -225,7 +225,7 @@ def _snapshot(
         homes: list[KeptHome] = []
         damaged: dict[str, dict[str, str]] = {}
         for vault, repository in opened.items():
-            found, damaged[vault] = kept_homes(repository, vault)
+            found, damaged[vault] = kept_homes(repository, vault, forgotten=True)
             homes += found
         if not homes:
             vault = next(iter(opened))

@@ -2,7 +2,7 @@
 
 Under an exclusive lock, in an order in which a kill at any moment loses nothing:
 
-1. snapshot files past their grace, their marks before them, and packs that no index names;
+1. snapshot files past their grace, then their marks, and packs that no index names;
 2. used blobs of wasteful packs into new packs, these into new index files;
 3. index files without the packs that go; the old index files are deleted;
 4. the packs themselves.
@@ -84,15 +84,15 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
     for name in plan.leftovers:
         lock.prove()
         repository.delete_snapshot(name)
-    # Marks first: a prune that is killed in between leaves a snapshot that nobody forgot, never a mark that
-    # would hide what `restic rewrite` made of it.
-    for name in plan.marks:
-        lock.prove()
-        delete_mark(repository, name)
     for snapshot in plan.snapshots:
         lock.prove()
         repository.delete_snapshot(snapshot.id)
         result.snapshots += 1
+    # Marks afterwards: without its mark a snapshot that was forgotten would be back if this is killed in
+    # between. A mark without its snapshot says nothing, and the next prune takes it away.
+    for name in plan.marks:
+        lock.prove()
+        delete_mark(repository, name)
     _delete(repository, sorted(plan.unindexed), lock, result, listener)
     copied = _repack(repository, plan, lock, result, listener)
     spared = _spared(repository, plan, copied)

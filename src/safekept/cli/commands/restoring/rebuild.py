@@ -321,6 +321,8 @@ def _show_plan(console: Console, prepared: PreparedRebuild) -> None:
     age = f", {seconds_text(max(0.0, time.time() - subject.taken))} old" if subject.taken else ""
     if origin.chosen is not None:
         console.fact("Snapshot", f"{origin.chosen.short} ({origin.chosen.kind}{age})")
+        if origin.chosen.forgotten_ns is not None:
+            console.fact("Beware", "every snapshot of this home was forgotten; this is the newest of them")
     whose = f" on {path_text(origin.host)}" if origin.host else ""
     if origin.home:
         old = age if origin.chosen is None else ""
