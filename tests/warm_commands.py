@@ -22,7 +22,7 @@ _PARENT = """
 import importlib, json, os, sys
 from safekept.cli import main as door
 for module, _ in door.COMMANDS.values():
-    importlib.import_module(module)
+    importlib.import_module(module.partition(":")[0])
 print("ready", flush=True)
 for line in sys.stdin:
     call = json.loads(line)
