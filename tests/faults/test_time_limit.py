@@ -13,6 +13,7 @@ import shutil
 import signal
 import threading
 import time
+import traceback
 
 import pytest
 
@@ -123,6 +124,8 @@ def in_a_child(work) -> bool:
             code = 0
         except OutOfTime:
             code = 3
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import queue
 import random
 import time
 
@@ -11,6 +12,7 @@ import pytest
 
 from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
 from safekept.vault.format.tree import Node, encode_node
+from safekept.vault.repo import packer
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind, MemoryStorage
 from safekept.vault.write.chunks import WHOLE, cut
@@ -118,6 +120,29 @@ def test_a_failure_writes_no_snapshot_and_the_next_try_builds_on_what_arrived():
         assert list_snapshots(repository)[0] == []
         stored = store(repository, [entry("a", data)])
         assert stored.added < len(data) // 2
+        assert read_files(repository, stored.snapshot)[0]["nonexistent/u/.hermes/a"] == data
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_signal_at_the_handing_over_of_a_pack_ends_the_snapshot_and_never_hangs(monkeypatch, arrives):
+    """It may come before the pack is in the queue, or just after: nobody can know, so nobody may wait."""
+
+    class Interrupted(queue.Queue):
+        def put(self, item, *arguments, **options):
+            if item is None:
+                return super().put(item, *arguments, **options)
+            if arrives:
+                super().put(item, *arguments, **options)
+            raise KeyboardInterrupt
+
+    data = random.Random(2).randbytes(20 << 20)
+    with new_vault(MemoryStorage()) as repository:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(packer.queue, "Queue", Interrupted)
+            store(repository, [entry("a", data)])
+        assert list_snapshots(repository)[0] == []
+        stored = store(repository, [entry("a", data)])
         assert read_files(repository, stored.snapshot)[0]["nonexistent/u/.hermes/a"] == data
 
 

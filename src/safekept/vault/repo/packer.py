@@ -8,6 +8,7 @@ that is killed resumes where its last index file ends.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -77,50 +78,52 @@ class Packer:
         self._save_index()
 
     def close(self, *, failed: bool = False) -> None:
-        """End the thread. After a failure or an interrupt, the packs that did arrive are named first.
+        """End the thread. After a failure or an interrupt, the packs that did arrive are named afterwards.
 
-        A second Ctrl-C does not cut that short: it is raised when the thread has ended.
+        A second Ctrl-C does not cut that short: it is raised at the end. Only the thread's own end is waited
+        for: a signal may have come between a pack and its count, and the count is wrong then for ever.
         """
         try:
+            if self._worker is not None:
+                self._end(self._worker)
+                self._worker = None
+        finally:
             if failed:
                 self._name_what_is_stored()
-        finally:
-            worker = self._worker
-            if worker is not None:
-                self._full.put(None)
-                worker.wait_whatever_comes()
-                self._worker = None
+
+    def _end(self, worker: Worker) -> None:
+        interrupt: BaseException | None = None
+        while worker.running:
+            try:
+                with contextlib.suppress(queue.Full):
+                    self._full.put(None, timeout=1.0)
+                worker.wait(timeout=1.0)
+            except BaseException as error:  # only a signal can raise here
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def _name_what_is_stored(self) -> None:
-        interrupt: KeyboardInterrupt | None = None
-        while self._under_way:
-            try:
-                self._wait_until_stored()
-            except KeyboardInterrupt as error:
-                interrupt = error
         try:
             self._save_index()
         except Exception as error:  # the first error is the one to report
             self.error = self.error or error
-        if interrupt is not None:
-            raise interrupt
 
     def _hand_over(self, builder: PackBuilder) -> None:
-        with self._stored_one:
-            self._under_way += 1
-            if self._worker is None:
-                self._worker = Worker(self._run, "vault-packer")
         try:
+            with self._stored_one:
+                self._under_way += 1
+                if self._worker is None:
+                    self._worker = Worker(self._run, "vault-packer")
             self._full.put(builder)
         except BaseException as error:
-            # Interrupted while it waited for room: this pack is lost, so nothing may be built on it.
+            # Interrupted: whether this pack is on its way is not known, so nothing may be built on it.
             self.error = self.error or error
-            self._one_less()
             raise
 
     def _wait_until_stored(self) -> None:
         with self._stored_one:
-            while self._under_way:
+            while self._under_way > 0 and self.error is None:
                 self._stored_one.wait()
 
     def _one_less(self) -> None:
