@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -59,6 +60,18 @@ def test_what_forgives_errors_does_not_forgive_the_end_of_the_time():
         while True:
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
+
+
+def test_a_limit_that_rings_where_python_drops_what_is_raised_rings_again():
+    class Slow:
+        def __del__(self) -> None:
+            time.sleep(0.3)
+
+    hook, began = sys.unraisablehook, time.monotonic()
+    with pytest.raises(OutOfTime), time_limit(0.05):
+        Slow()
+        time.sleep(30)
+    assert time.monotonic() - began < 20 and sys.unraisablehook is hook
 
 
 def test_a_thread_that_is_not_the_main_one_has_no_limit():

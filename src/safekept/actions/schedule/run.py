@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -83,7 +84,15 @@ def time_limit(seconds: float) -> Iterator[None]:
         if waiting:
             raise OutOfTime
 
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        # Python drops what is raised in a destructor or in the callback of a weak reference.
+        if what.exc_type is OutOfTime and waiting:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+        else:
+            hook(what)
+
     began = time.monotonic()
+    hook, sys.unraisablehook = sys.unraisablehook, dropped
     before = signal.signal(signal.SIGALRM, ring)
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -94,6 +103,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook
         if left:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 0.01), interval)
 
