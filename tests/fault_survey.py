@@ -42,6 +42,8 @@ NOT_NEEDED = (
         DATA + r"journal\.jsonl$", "the log of what was done, not a condition for it; it is said", told=True
     ),
     Spare(DATA + r"(vaults\.json|\.safekept-tmp[-#]*)$", "where vaults were seen, to miss one that is gone"),
+    Spare(DATA + r"state\.json$", "which version the state has; no number means the first, the only one"),
+    Spare(DATA + r"vault/safekept-reserve\b", "room held back for a full disk; the next run makes it"),
     Spare(DATA + r"reports\b", "the account of an archive, which is in the archive too"),
     Spare(
         r".*[./-]lock$",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 #: How many lines of a failed check are kept.
 _LINES = 3
+#: What a check says of a page that it could not have, with SQLite's code for why.
+_NO_PAGE = re.compile(r"unable to get the page\. error code=(\d+)")
+_IOERR, _SHORT_READ = 10, 522
 #: tell(done, total): how far a check is, in bytes.
 Tell = Callable[[int, int], None]
 #: A check reads most pages twice: for the shape of the trees, and for the rows in them (measured: 1.6 times).
@@ -104,7 +108,16 @@ def examine(connection: sqlite3.Connection, pragma: str = "quick_check") -> tupl
     lines = [str(row[0]) for row in rows]
     if lines == ["ok"]:
         return "sound", ""
+    if any(_could_not_be_read(line) for line in lines):
+        # That is about the disk at that moment; remembered as damage it would be a false alarm for days.
+        return "unverified", "\n".join(lines[:_LINES])
     return "damaged", "\n".join(lines[:_LINES])
+
+
+def _could_not_be_read(line: str) -> bool:
+    """Whether a line of a check says that reading failed. A page that is not there at all is damage."""
+    found = _NO_PAGE.search(line)
+    return found is not None and int(found[1]) & 0xFF == _IOERR and int(found[1]) != _SHORT_READ
 
 
 def count(connection: sqlite3.Connection, query: str) -> int | None:

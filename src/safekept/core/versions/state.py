@@ -7,11 +7,12 @@ grows only when an older safekept would misread what a newer one wrote. No numbe
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
 from ..errors import BAD_SHAPE, SafekeptError
-from ..files import durable_write
+from ..files import quick_write
 from ..small_files import read_regular
 
 VERSION = 1
@@ -40,13 +41,18 @@ def refuse_newer_state(directory: str) -> None:
 
 
 def mark_state(directory: str) -> None:
-    """Say in the directory which version it has from now on. One that is newer is left as it is."""
+    """Say in the directory which version it has from now on. One that is newer is left as it is.
+
+    Where that cannot be written it stays as it was, and the next command tries again: no number means the
+    first version, which is the only one so far. A second version must not be written before its number is.
+    """
     if _read(directory)[0] >= VERSION:
         return
     from .program import version_text
 
     document = {"version": VERSION, "tool": f"safekept {version_text()}"}
-    durable_write(os.path.join(directory, STATE_FILE), json.dumps(document).encode() + b"\n")
+    with contextlib.suppress(OSError):
+        quick_write(os.path.join(directory, STATE_FILE), json.dumps(document).encode() + b"\n")
 
 
 def _read(directory: str) -> tuple[int, str]:
