@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -308,9 +309,18 @@ def at_work(agent: HermesProcess, user: User) -> User:
 
 
 def home_point(user: User, reason: str) -> str:
-    """The newest home point with that reason, from the project's own timeline."""
-    rows = user.ask("rollback")["home_points"]
-    return next(row["id"] for row in rows if row["reason"] == reason)
+    """The newest home point with a reason that begins so, from the project's own timeline.
+
+    It stands there once the project has a point of the same session, which a call may leave to be noted
+    after its answer: on a busy machine that takes a moment.
+    """
+    deadline = time.monotonic() + 20
+    while True:
+        rows = user.ask("rollback")["home_points"]
+        if found := [row["id"] for row in rows if row["reason"].startswith(reason)]:
+            return found[0]
+        assert time.monotonic() < deadline, rows
+        time.sleep(0.2)
 
 
 def test_a_skill_that_was_changed_comes_back_by_the_same_timeline(agent, at_work):
@@ -370,9 +380,7 @@ def test_a_command_that_names_the_home_is_preceded_by_a_point_of_it(agent, user)
     put(f"{user.home}/SOUL.md", "who I am")
     agent.tool("terminal", {"command": f"rm {user.home}/SOUL.md"})
     assert read(f"{user.home}/SOUL.md") is None
-    rows = user.ask("rollback")["home_points"]
-    point = next(row["id"] for row in rows if row["reason"].startswith("before terminal: rm "))
-    rolled_back(user, point)
+    rolled_back(user, home_point(user, "before terminal: rm "))
     assert read(f"{user.home}/SOUL.md") == b"who I am"
 
 
