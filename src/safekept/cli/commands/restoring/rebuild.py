@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.core.ages import seconds_text
 from safekept.core.next_step import NextStep, reworded
 
-from ...console import Console, count_text, path_argument, path_text, size_text, time_text
+from ...console import Console, path_text
 from ...options import place_or_file, start
 from ...sealing import given_passphrase, identity_options
-from ...words.landing_plan import SHOWN, ask_consent, show_paths, show_rows
-from ...words.remarks import census_lines
+from ...words.landing_plan import ask_consent
+from ...words.rebuild import rebuild_document, rebuilt_document, show_rebuild_plan, show_rebuilt
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
-    from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
+    from safekept.actions.restoring.rebuild import PreparedRebuild
     from safekept.actions.restoring.rebuild_source import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
     from safekept.actions.vault.keys.kit import ReadKit
@@ -164,13 +163,13 @@ class _Work:
         console = self.console
         with prepare_rebuild(self._opening, request, console.listener()) as prepared:
             console.finish()
-            _show_plan(console, prepared)
+            show_rebuild_plan(console, prepared)
             if self._record is None:
                 self._record = MachineRecord() if home_only else record_of(prepared)
                 if self._record:
                     show_then(console, self._record)
             if self._dry_run:
-                self._done.append((prepared, _document(prepared), True))
+                self._done.append((prepared, rebuild_document(prepared), True))
                 return
             if prepared.questions and not self._yes:
                 key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
@@ -183,8 +182,8 @@ class _Work:
                 )
             rebuilt = prepared.carry_out(console.listener())
             console.finish()
-            _show_result(console, prepared, rebuilt, last=not self._record)
-            self._done.append((prepared, _result(prepared, rebuilt), rebuilt.complete))
+            show_rebuilt(console, prepared, rebuilt, last=not self._record)
+            self._done.append((prepared, rebuilt_document(prepared, rebuilt), rebuilt.complete))
 
     def end(self, *, from_kit: bool) -> int:
         """Protect the machine as the old one was, where that one was; the exit code of all of it."""
@@ -292,126 +291,3 @@ def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
         words += ["--identity", path]
     words += ["--allow-damaged"] if request.allow_damaged else []
     return console.command(*words, *more)
-
-
-def _document(prepared: PreparedRebuild) -> dict[str, object]:
-    ground = prepared.ground
-    return {
-        "from": prepared.origin.as_dict(),
-        "home": ground.home,
-        "layout": prepared.place.layout.name,
-        "aside": ground.aside or None,
-        "bring_back": ground.bring_back or None,
-        "owner": {"uid": ground.owner[0], "gid": ground.owner[1]},
-        "needed_bytes": prepared.needed,
-        "free_bytes": prepared.free,
-        "outside": list(prepared.outside.values()),
-        "left_out": prepared.left_out,
-        "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
-        "needs_consent": prepared.questions,
-    }
-
-
-def _show_plan(console: Console, prepared: PreparedRebuild) -> None:
-    origin, subject, ground = prepared.origin, prepared.subject, prepared.ground
-    console.heading(f"Rebuild {path_text(ground.home)}")
-    console.fact("From", path_text(origin.place))
-    import time
-
-    age = f", {seconds_text(max(0.0, time.time() - subject.taken))} old" if subject.taken else ""
-    if origin.chosen is not None:
-        console.fact("Snapshot", f"{origin.chosen.short} ({origin.chosen.kind}{age})")
-        if origin.chosen.forgotten_ns is not None:
-            console.fact("Beware", "every snapshot of this home was forgotten; this is the newest of them")
-    whose = f" on {path_text(origin.host)}" if origin.host else ""
-    if origin.home:
-        old = age if origin.chosen is None else ""
-        console.fact("Made of", f"{path_text(origin.home)}{whose} ({prepared.place.layout.title}{old})")
-    census = subject.manifest.get("census") if subject.manifest else None
-    for line in census_lines(census if isinstance(census, dict) else {}):
-        console.fact("Holds", line)
-    if origin.chosen is not None and origin.chosen.kind == "quick":
-        console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
-    for path, reason in prepared.losses[:SHOWN]:
-        console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
-    console.fact("Room", f"{size_text(prepared.needed)} needed, {size_text(prepared.free)} free")
-    if ground.aside:
-        console.fact("Puts aside", f"what is there now, as {path_text(ground.aside)}")
-    for path in prepared.outside.values():
-        console.fact("Outside", path_text(path))
-    show_paths(console, "Left out", prepared.left_out, "bound to the machine that is gone")
-
-
-def _result(prepared: PreparedRebuild, rebuilt: Rebuilt) -> dict[str, object]:
-    receipt = rebuilt.receipt
-    return {
-        "operation": rebuilt.operation,
-        **_document(prepared),
-        "complete": rebuilt.complete,
-        "files": rebuilt.files,
-        "bytes": rebuilt.bytes,
-        "outside_files": rebuilt.outside,
-        "lost": [{"path": path, "reason": reason} for path, reason in rebuilt.lost],
-        "proven": receipt.ok,
-        "rows": [row.as_dict() for row in receipt.rows],
-        "receipt": rebuilt.receipt_path or None,
-        "wrappers": [wrapper.as_dict() for wrapper in rebuilt.wrappers],
-        "start": _start(prepared) or None,
-        "hints": rebuilt.hints,
-        "seconds": round(rebuilt.seconds, 3),
-    }
-
-
-def _show_result(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, *, last: bool) -> None:
-    """What was rebuilt; `last`: nothing follows, so protecting the machine is left to the reader."""
-    receipt, ground = rebuilt.receipt, rebuilt.ground
-    start_it = _start(prepared)
-    what = f"Rebuilt and proven: {path_text(ground.home)}"
-    if not rebuilt.complete:
-        what = f"Rebuilt what could be had: {path_text(ground.home)}"
-    console.heading(what, rebuilt.complete)
-    show_rows(console, receipt.rows)
-    console.fact("Files", f"{count_text(rebuilt.files, 'file')}, {size_text(rebuilt.bytes)}")
-    if rebuilt.outside:
-        console.fact(
-            "Outside",
-            NextStep("undo", before=f"{count_text(rebuilt.outside, 'file')} (take back:", after=")"),
-        )
-    console.fact("Time", time_text(rebuilt.seconds))
-    for path, reason in rebuilt.lost[:SHOWN]:
-        console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
-    for wrapper in rebuilt.wrappers:
-        if wrapper.state == "made":
-            note = f" ({wrapper.note})" if wrapper.note else ""
-            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}{note}")
-        elif wrapper.state == "skipped":
-            console.fact("Command", f"none for profile {path_text(wrapper.profile)}: {wrapper.note}")
-    if ground.aside:
-        console.fact("Put aside", path_text(ground.aside))
-        console.fact("Back again", f"`{ground.bring_back}`")
-    for hint in rebuilt.hints:
-        console.fact("Next", hint)
-    if start_it:
-        console.fact("Next", f"Start it: `{start_it}`")
-    _show_newer(console, prepared)
-    if last:
-        console.fact("Next", NextStep("setup", before="Protect this machine:"))
-
-
-def _show_newer(console: Console, prepared: PreparedRebuild) -> None:
-    """A quick snapshot is laid over what was rebuilt; it is not a home by itself."""
-    newer = prepared.origin.newer
-    if newer is None:
-        return
-    words = ["snapshot", "restore", newer.short, "--vault", prepared.origin.place]
-    again = console.command(*words, "--home", prepared.ground.home)
-    key = prepared.own.places.vault_key_file
-    if key and os.path.isfile(key):
-        again = f"SAFEKEPT_VAULT_KEY_FILE={path_argument(key)} {again}"
-    console.fact("Newer", f"state files are in the quick snapshot {newer.short}: `{again}`")
-
-
-def _start(prepared: PreparedRebuild) -> str:
-    from safekept.actions.restoring.starting import start_command
-
-    return start_command(prepared.place, prepared.context)
