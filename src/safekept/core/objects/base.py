@@ -165,7 +165,11 @@ def valid_name(name: str) -> bool:
         return False
     if any(part in ("", ".", "..") or part.startswith(TEMPORARY_PREFIX) for part in name.split("/")):
         return False
-    return "\\" not in name and all(unicodedata.category(char) not in ("Cc", "Cs") for char in name)
+    if "\\" in name:
+        return False
+    if name.isascii():
+        return name.isprintable()
+    return all(unicodedata.category(char) not in ("Cc", "Cs") for char in name)
 
 
 def checked(name: str) -> str:

@@ -26,7 +26,18 @@ from ..files import (
     temporary_name,
     write_all,
 )
-from .base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
+from .base import (
+    CHUNK,
+    Abilities,
+    Content,
+    NotThere,
+    ObjectStore,
+    Stored,
+    Taken,
+    checked,
+    checked_prefix,
+    valid_name,
+)
 from .errors import WHOLE, PlaceMissing, refused, unreachable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,7 +68,9 @@ class LocalObjects(ObjectStore):
 
     def list(self, prefix: str = "") -> Iterator[Stored]:
         self._root()
-        yield from self._walk(checked_prefix(prefix), temporary=False)
+        # What somebody else put there under a name that no place can keep is none of ours.
+        found = self._walk(checked_prefix(prefix), temporary=False)
+        yield from (one for one in found if valid_name(one.name))
 
     def _walk(self, prefix: str, temporary: bool) -> Iterator[Stored]:
         """The files below, whole ones or those under temporary names."""

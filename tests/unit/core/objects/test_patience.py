@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from safekept.core.objects import Taken
+from safekept.core.objects import Stored, Taken
 from safekept.core.objects.errors import PlaceRefused, PlaceUnreachable, refused, unreachable
 from safekept.core.objects.memory import MemoryObjects
 from safekept.core.objects.retry import PatientObjects, Rate, RetryPatience
@@ -211,3 +211,14 @@ def test_writes_keep_the_limit(clock, content):
     objects.write("x", io.BytesIO(b"x" * 5000) if content == "file" else content)
     assert place.objects["x"] == b"x" * 5000
     assert sum(clock.waits) == pytest.approx(4.0)
+
+
+def test_a_listing_holds_only_names_that_can_be_asked_for():
+    """Others may have put anything there; a name that `read` refuses is not ours."""
+
+    class Foreign(MemoryObjects):
+        def list(self, prefix=""):
+            for name in ("data/ab", "data/\x1b[31mab", "a\nb", "a\\b", "x/../y", "\udcff", "é"):
+                yield Stored(name, 1, 0.0)
+
+    assert [one.name for one in PatientObjects(Foreign()).list()] == ["data/ab", "é"]
