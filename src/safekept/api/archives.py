@@ -60,15 +60,12 @@ def backup(
     done = write(user.context, request)
     written = done.written
     return Archive(
-        written.path,
-        done.place.home,
-        written.files,
-        written.bytes,
-        True,
-        done.operation,
-        written.complete,
-        missing_of(written.remarks),
-        tuple(done.rotated),
+        **done.facts.document("path", "home", "files", "bytes"),
+        done=True,
+        operation=done.operation,
+        complete=written.complete,
+        missing=missing_of(written.remarks),
+        rotated=done.rotated,
     )
 
 

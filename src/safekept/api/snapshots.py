@@ -56,13 +56,8 @@ def snapshot(
     )
     done = create_snapshot(user.context, request)
     return Snapshot(
-        id=done.id,
-        home=done.place.home,
-        kind=done.kind,
-        label=done.label,
+        **done.facts.document("id", "home", "kind", "label", "files", "bytes"),
         time=done.snapshot.time,
-        files=done.files,
-        bytes=done.bytes,
         complete=done.complete,
         missing=missing_of(done.remarks),
     )

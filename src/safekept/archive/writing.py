@@ -40,21 +40,6 @@ class Written:
     seconds: float = 0.0
     seal: Seal | None = None
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "path": self.path,
-            "complete": self.complete,
-            "files": self.files,
-            "directories": self.directories,
-            "links": self.links,
-            "bytes": self.bytes,
-            "stored_bytes": self.stored_bytes,
-            "damaged": self.damaged,
-            "seconds": round(self.seconds, 3),
-            "sealed": self.seal.as_dict() if self.seal is not None else None,
-            "remarks": [remark.as_dict() for remark in self.remarks],
-        }
-
 
 def write_archive(
     source: Source,

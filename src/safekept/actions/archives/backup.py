@@ -81,12 +81,30 @@ class BackupResult:
     operation: str
     place: HomeRef
     written: Written
-    census: Mapping[str, object]
-    rotated: list[str]
-    report: str
-    kept_until: float = 0.0  # when what was rotated goes for good; 0: it is gone
-    #: What the journal has to remember of a sealed archive, which this host may be unable to read.
-    sealed: Mapping[str, object] = field(default_factory=dict)
+    facts: BackupFacts  # what the journal says of it, and every document
+    report: str = ""
+
+    @property
+    def rotated(self) -> tuple[str, ...]:
+        """Archives that went for it."""
+        return self.facts.rotated or ()
+
+    @property
+    def kept_until(self) -> float:
+        """When they go for good; 0: they are gone."""
+        return self.facts.rotated_until or 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """The archive by itself."""
+        written = self.written
+        return {
+            **self.facts.document("path", "files", "bytes", "stored_bytes", "damaged", "seconds"),
+            "complete": written.complete,
+            "directories": written.directories,
+            "links": written.links,
+            "sealed": written.seal.as_dict() if written.seal is not None else None,
+            "remarks": [remark.as_dict() for remark in written.remarks],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,26 +156,11 @@ def preview_backup(context: UserContext, request: BackupRequest, listener: Liste
 def backup(context: UserContext, request: BackupRequest, listener: Listener = silent) -> BackupResult:
     """Write one archive of a home, read it back, and account for everything."""
     operation = new_id()
-    work = BackupFacts(home=request.place.home)
-    with recording(context, operation, work, listener):
+    with recording(context, operation, BackupFacts(home=request.place.home), listener):
         size = expected_bytes(context, "backup", request.place.home) if listener is not silent else 0
         result = _backup(context, request, operation, expecting(listener, "store", size))
-    written = result.written
-    work = BackupFacts(
-        home=request.place.home,
-        layout=request.place.layout.name,
-        archive=written.path,
-        files=written.files,
-        bytes=written.bytes,
-        stored_bytes=written.stored_bytes,
-        damaged=tuple(written.damaged),
-        seconds=round(written.seconds, 3),
-        census=result.census,
-        rotated=tuple(result.rotated),
-        rotated_until=result.kept_until,
-    )
-    work.add(result.sealed)
-    record(context, work.line(operation, "done" if written.complete else "incomplete"), listener)
+    state = "done" if result.written.complete else "incomplete"
+    record(context, result.facts.line(operation, state), listener)
     return result
 
 
@@ -186,12 +189,12 @@ def _write(
     listener: Listener,
 ) -> BackupResult:
     directory = os.path.dirname(output)
+    work = BackupFacts(home=request.place.home, layout=request.place.layout.name)
     head: dict[str, object] = {
         "id": operation,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(request.now or None)),
         "tool": f"safekept {__version__}",
-        "layout": request.place.layout.name,
-        "home": request.place.home,
+        **work.document("layout", "home"),
         "host": socket.gethostname(),
         "user": _user(context),
         "scope": scope_of(request.selection),
@@ -210,11 +213,14 @@ def _write(
         seal=seal,
         listener=listener,
     )
-    sealed: dict[str, object] = {}
+    work.archive, work.files, work.bytes = written.path, written.files, written.bytes
+    work.stored_bytes, work.damaged = written.stored_bytes, tuple(written.damaged)
+    work.seconds, work.census = round(written.seconds, 3), source.census()
     if seal is not None:
+        # This host may be unable to read it: the journal remembers what it has to know of it.
         mark = fingerprint(written.path)
         sealed = {"sealed": {**seal.as_dict(), "fingerprint": mark}}
-        sealed |= {name: head[name] for name in ("scope", "created")}
+        work.add({**sealed, "scope": head["scope"], "created": head["created"]})
         known.remember(mark, {**head, **sealed, "complete": written.complete, "damaged": written.damaged})
     rotated = Rotated()
     if written.complete and request.keep:
@@ -223,17 +229,16 @@ def _write(
             directory, request.place, scope, request.keep, known=known, to=to, new=written.path
         )
         rotated = plan.carry_out(operation)
-    census = source.census()
-    report = ""
+    work.rotated, work.rotated_until = tuple(rotated.paths), rotated.until
+    result = BackupResult(operation, request.place, written, work)
     with contextlib.suppress(OSError):  # the manifest inside the archive has the same account
         report = write_report(
             os.path.join(context.places.data_directory, "reports"),
             operation,
-            {**head, **written.as_dict(), "census": census, "rotated": rotated.paths},
+            {**head, **result.as_dict(), **work.document("census", "rotated")},
         )
-    return BackupResult(
-        operation, request.place, written, census, rotated.paths, report, rotated.until, sealed
-    )
+        return replace(result, report=report)
+    return result
 
 
 def _scan(

@@ -82,6 +82,7 @@ class SnapshotResult:
     operation: str
     snapshot: Snapshot
     id: str  # the public id
+    facts: SnapshotFacts  # what the journal says of it, and every document
     place: HomeRef
     kind: str
     label: str
@@ -96,7 +97,6 @@ class SnapshotResult:
     remarks: list[Remark]
     complete: bool
     forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
-    lost_packs: int = 0  # packs of the vault that are missing or cut; what the home has was stored again
     alarm: Alarm | None = None  # what fell since the snapshot before, beyond the ordinary
     seen: FileStats = field(
         default_factory=FileStats, repr=False
@@ -113,26 +113,7 @@ def create_snapshot(
     with recording(context, operation, SnapshotFacts(home=home, kind=request.kind), listener):
         size = expected_bytes(context, "snapshot", home, request.partial) if listener is not silent else 0
         result = _create(context, request, operation, expecting(listener, "store", size))
-    work = SnapshotFacts(
-        home=home,
-        layout=request.place.layout.name,
-        snapshot=result.id,
-        kind=result.kind,
-        label=result.label,
-        files=result.files,
-        bytes=result.bytes,
-        added=result.added,
-        stored_bytes=result.stored,
-        seconds=round(result.seconds, 3),
-        census=result.census,
-        databases={path: facts["state"] for path, facts in result.databases.items()},
-        forgotten=result.forgotten,
-        lost_packs=result.lost_packs,
-        profile=request.selection.profile,
-        partial=request.partial,
-        gaps=tuple(one.as_dict() for one in result.remarks if one.outcome in _MISSING)[:_GAPS],
-    )
-    record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
+    record(context, result.facts.line(operation, "done" if result.complete else "incomplete"), listener)
     if result.alarm is not None:
         raise_alarm(context, result.alarm, listener)
     if result.complete and not request.partial:
@@ -144,10 +125,18 @@ def _create(
     context: UserContext, request: SnapshotRequest, operation: str, listener: Listener
 ) -> SnapshotResult:
     began = time.monotonic()
+    work = SnapshotFacts(
+        home=request.place.home,
+        layout=request.place.layout.name,
+        kind=request.kind,
+        label=request.label,
+        profile=request.selection.profile,
+        partial=request.partial,
+    )
     make_right(context, request.place.home, listener)
     with open_vault(context, create=True, homes=(request.place.home,), listener=listener) as repository:
         with repository.lock(wait=request.wait) as lock:
-            stored, source = _store(context, request, repository, lock, listener)
+            stored, source = _store(context, request, work, repository, lock, listener)
         account = stored.account
         if stored.lost_packs:
             listener(Event("store", text=lost_packs_step(stored.lost_packs)))
@@ -158,10 +147,19 @@ def _create(
         kept = alarm is None or bool(alarm.pinned)
         if account.complete and request.retention and kept:
             forgotten = _let_go(request, repository, listener)
+    seconds = time.monotonic() - began
+    databases = {path: one.as_dict() for path, one in account.databases.items()}
+    work.snapshot = stored.snapshot.id  # a new one: no rewriting has given it another
+    work.files, work.bytes = account.files, account.bytes
+    work.added, work.stored_bytes, work.lost_packs = stored.added, stored.stored, stored.lost_packs
+    work.seconds, work.census, work.forgotten = round(seconds, 3), census, forgotten
+    work.databases = {path: facts["state"] for path, facts in databases.items()}
+    work.gaps = tuple(one.as_dict() for one in account.remarks if one.outcome in _MISSING)[:_GAPS]
     return SnapshotResult(
         operation,
         stored.snapshot,
-        stored.snapshot.id,  # a new one: no rewriting has given it another
+        stored.snapshot.id,
+        work,
         request.place,
         request.kind,
         request.label,
@@ -170,13 +168,12 @@ def _create(
         stored.added,
         stored.stored,
         account.reused,
-        time.monotonic() - began,
+        seconds,
         census,
-        {path: one.as_dict() for path, one in account.databases.items()},
+        databases,
         account.remarks,
         account.complete,
         forgotten,
-        stored.lost_packs,
         alarm,
         FileStats(stored.records, {"": request.place.home, **source.external()}),
     )
@@ -216,6 +213,7 @@ def lost_packs_step(count: int) -> NextStep:
 def _store(
     context: UserContext,
     request: SnapshotRequest,
+    work: SnapshotFacts,
     repository: Repository,
     lock: Lock,
     listener: Listener,
@@ -257,10 +255,7 @@ def _store(
         manifest = {
             "format": "safekept-snapshot",
             "version": 1,
-            "kind": request.kind,
-            "label": request.label,
-            "layout": place.layout.name,
-            "home": place.home,
+            **work.document("kind", "label", "layout", "home"),
             "external": external,
             "host": os.uname().nodename,
             "user": os.path.basename(context.places.user_home.rstrip("/")),

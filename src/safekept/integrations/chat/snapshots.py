@@ -51,10 +51,7 @@ def create(conversation: Conversation, words: list[str]) -> Answer:
     request = SnapshotRequest(place, "quick", " ".join(words), Selection(quick=True), isolated=True)
     result = create_snapshot(conversation.context, request, conversation.listener)
     data: dict[str, object] = {
-        "id": result.id,
-        "label": result.label,
-        "files": result.files,
-        "bytes": result.bytes,
+        **result.facts.document("id", "label", "files", "bytes"),
         "complete": result.complete,
         "remarks": [remark.as_dict() for remark in result.remarks],
     }

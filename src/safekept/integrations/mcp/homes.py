@@ -42,16 +42,9 @@ def snapshot(caller: Caller, home: str, quick: bool, label: str) -> ToolAnswer:
     answer = ToolAnswer(
         data={
             "operation": done.operation,
-            "id": done.id,
-            "home": done.place.home,
-            "kind": done.kind,
-            "label": done.label,
-            "files": done.files,
-            "bytes": done.bytes,
-            "added_bytes": done.added,
+            **done.facts.document("id", "home", "kind", "label", "files", "bytes", "added_bytes", "census"),
             "complete": done.complete,
             "remarks": [remark.as_dict() for remark in done.remarks],
-            "census": {name: dict(counts) for name, counts in done.census.items()},
             "alarm": done.alarm.as_dict() if done.alarm else None,
         }
     )

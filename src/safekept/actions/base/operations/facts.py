@@ -4,16 +4,24 @@ Whoever writes a line of the journal fills the fields; whoever reads one gets th
 may be older or newer than this code, or foreign: what is missing or of another kind than its field reads as
 not there, and nothing raises. Lines have had one shape so far, version 1. When that changes, an older line
 gets today's names in `_as_of_today`, so that everything that was ever written still reads.
+
+The same object goes on with the result of its action: `--json`, the tools of an agent and the values of
+Python take from `document()` what the line says too, so that no two of them can differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 from safekept.core.journal import Record
 from safekept.core.next_step import Step, read_step
+
+
+def told(name: str = "") -> Any:
+    """A fact that documents for programs have, too; `name`: where it is called otherwise there."""
+    return field(default=None, metadata={"document": name})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -25,13 +33,29 @@ class Facts:
     actor: str | None = None  # who acted: added when the line is written, and so are the next two
     process: int | None = None  # of a line that begins: who is at work
     error: Mapping[str, object] | None = None
-    home: str | None = None
-    seconds: float | None = None
+    home: str | None = told()
+    seconds: float | None = told()
 
     def facts(self) -> dict[str, object]:
         """The facts of the line."""
         values = ((_written(one.name), getattr(self, one.name)) for one in fields(self))
         return {name: _plain(value) for name, value in values if value is not None}
+
+    def document(self, *names: str) -> dict[str, Any]:
+        """What documents for programs say of it, as it is called there: what is known, or just `names`."""
+        found = {name: _plain(getattr(self, one)) for one, name in self.names().items()}
+        if names:
+            return {name: found[name] for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def names(cls) -> dict[str, str]:
+        """The fields that documents have, and what each is called there."""
+        return {
+            one.name: one.metadata["document"] or _written(one.name)
+            for one in fields(cls)
+            if "document" in one.metadata
+        }
 
     def add(self, facts: Mapping[str, object]) -> None:
         """Take over facts that somebody else found out; each has its field here."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts
+from .facts import Facts, told
 
 
 @dataclass(kw_only=True, slots=True)
@@ -15,18 +15,18 @@ class SnapshotFacts(Facts):
 
     verb: ClassVar[str] = "snapshot"
 
-    layout: str | None = None
-    snapshot: str | None = None  # its id
-    kind: str | None = None
-    label: str | None = None
-    files: int | None = None
-    bytes: int | None = None
-    added: int | None = None  # plain bytes that were new to the vault
-    stored_bytes: int | None = None  # what they take there
-    census: Mapping[str, object] | None = None
-    databases: Mapping[str, object] | None = None  # path: sound, unverified or damaged
-    forgotten: tuple[str, ...] | None = None  # by retention, afterwards
-    lost_packs: int | None = None
+    layout: str | None = told()
+    snapshot: str | None = told("id")
+    kind: str | None = told()
+    label: str | None = told()
+    files: int | None = told()
+    bytes: int | None = told()
+    added: int | None = told("added_bytes")  # plain bytes that were new to the vault
+    stored_bytes: int | None = told()  # what they take there
+    census: Mapping[str, object] | None = told()
+    databases: Mapping[str, object] | None = None  # path: sound, unverified or damaged; documents say more
+    forgotten: tuple[str, ...] | None = told()  # by retention, afterwards
+    lost_packs: int | None = told()  # missing or cut; what the home has was stored again
     profile: str | None = None  # where only one was taken
     partial: bool | None = None  # it holds less than the settings select
     gaps: tuple[Mapping[str, object], ...] | None = None  # what was selected and could not be stored right

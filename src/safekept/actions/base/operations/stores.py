@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts
+from .facts import Facts, told
 
 
 @dataclass(kw_only=True, slots=True)
@@ -15,15 +15,15 @@ class BackupFacts(Facts):
 
     verb: ClassVar[str] = "backup"
 
-    layout: str | None = None
-    archive: str | None = None
-    files: int | None = None
-    bytes: int | None = None
-    stored_bytes: int | None = None
-    damaged: tuple[str, ...] | None = None
-    census: Mapping[str, object] | None = None
-    rotated: tuple[str, ...] | None = None
-    rotated_until: float | None = None
+    layout: str | None = told()
+    archive: str | None = told("path")
+    files: int | None = told()
+    bytes: int | None = told()  # of content
+    stored_bytes: int | None = told()  # of the archive
+    damaged: tuple[str, ...] | None = told()
+    census: Mapping[str, object] | None = told()
+    rotated: tuple[str, ...] | None = told()
+    rotated_until: float | None = told()  # when what was rotated goes for good; 0: it is gone
     sealed: Mapping[str, object] | None = (
         None  # to whom, and the fingerprint by which the file is known again
     )

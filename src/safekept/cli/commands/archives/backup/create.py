@@ -218,11 +218,8 @@ def _show_result(console: Console, result: BackupResult, named: list[str]) -> in
     console.document(
         {
             "operation": result.operation,
-            "home": result.place.home,
-            "layout": result.place.layout.name,
-            **written.as_dict(),
-            "census": result.census,
-            "rotated": result.rotated,
+            **result.as_dict(),
+            **result.facts.document(),
             "rotated_until": result.kept_until or None,
             "report": result.report,
             "restore": restore,
@@ -239,7 +236,7 @@ def _show_result(console: Console, result: BackupResult, named: list[str]) -> in
     if written.seal is not None:
         _show_seal(console, written.seal, opens)
     console.fact("Time", time_text(written.seconds))
-    for line in census_lines(result.census):
+    for line in census_lines(result.facts.census or {}):
         console.fact("Holds", line)
     for path in result.rotated:
         console.fact("Removed", f"{path_text(path)} (--keep)")

@@ -99,7 +99,7 @@ def _document(console: Console, protection: Protection, named: list[str]) -> dic
         "complete": protection.complete,
         "home": protection.place.home,
         "snapshot": result_document(console, taken, named) if taken else None,
-        "zip": zipped.written.as_dict() if zipped else None,
+        "zip": zipped.as_dict() if zipped else None,
         "rotated": list(protection.rotated),
         "problems": list(protection.problems),
     }

@@ -1,0 +1,118 @@
+"""One dataclass per verb: what its line says is what its `--json` and its Python value say.
+
+Every verb is done once for real. A fact that stands in the line and in the document comes from the one
+object that both are made of; a name that both have by chance, and that means something else, is listed here.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+import safekept
+from checkpoint_support import put
+from homes import make_hermes_home
+from in_process import spoken
+from safekept.actions.base.operations.every import every_verb
+from safekept.core.journal import Journal, Record
+
+#: What is done, in this order: the verb of the line, the words, and where in the document its facts stand.
+COMMANDS = (
+    ("snapshot", "snapshot create --label first", ""),
+    ("backup", "backup create -o home.zip", ""),
+)
+
+#: The same from Python.
+CALLS: dict[str, Callable[[], object]] = {
+    "snapshot": lambda: safekept.snapshot(quick=True, label="second"),
+    "backup": lambda: safekept.backup("again.zip"),
+}
+
+#: Names that line and document share, and why they may differ.
+OTHERWISE = {
+    ("snapshot", "databases"): "the line has the state of each, the document all that is known of it",
+    ("backup", "rotated_until"): "a time in the line; nothing where nothing was rotated",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """One run: its line of the journal, and what the caller got."""
+
+    line: Record
+    answer: dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> dict[tuple[str, str], Told]:
+    """Every run, by its verb and its face."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = tmp_path_factory.mktemp("told") / "user"
+        make_hermes_home(str(place / ".hermes"), profiles=(), awkward=False)
+        put(str(place / "project" / "pyproject.toml"), "[project]\n")
+        say, found = spoken(patch, str(place)), {}
+        for verb, words, where in COMMANDS:
+            _change(place)
+            said = say(*words.split(), "--json")
+            assert said.code == 0, (words, said.out, said.err)
+            found[verb, "json"] = Told(_line(place, verb), _part(json.loads(said.out), where))
+        for verb, call in CALLS.items():
+            _change(place)
+            value = call()
+            answer = {name: getattr(value, name) for name in _attributes(value)}
+            found[verb, "python"] = Told(_line(place, verb), answer)
+    return found
+
+
+def _change(place: pathlib.Path) -> None:
+    """So that each finds something to do."""
+    for path in (place / ".hermes" / "SOUL.md", place / "project" / "pyproject.toml"):
+        with path.open("a") as file:
+            file.write("# more\n")
+
+
+def _line(place: pathlib.Path, verb: str) -> Record:
+    journal = Journal(str(place / ".local" / "share" / "safekept" / "journal.jsonl"))
+    return next(iter(journal.backwards(verb)))
+
+
+def _part(document: dict[str, object], where: str) -> dict[str, object]:
+    for name in where.split():
+        found = document[name]
+        document = found[0] if isinstance(found, list) else found  # type: ignore[assignment]
+    return document
+
+
+def _attributes(value: object) -> list[str]:
+    return [name for name in dir(value) if not name.startswith("_")]
+
+
+def _plain(value: object) -> object:
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("verb", [verb for verb, *_ in COMMANDS])
+def test_the_document_says_what_the_line_says(verb, told):
+    one = told[verb, "json"]
+    names = every_verb()[verb].names()
+    shared = {field: name for field, name in names.items() if field in one.line.facts}
+    assert shared
+    for field, name in shared.items():
+        if (verb, name) not in OTHERWISE:
+            assert _plain(one.answer[name]) == one.line.facts[field], name
+    by_chance = one.answer.keys() & (one.line.facts.keys() - shared.keys())
+    assert {(verb, name) for name in by_chance} <= OTHERWISE.keys(), "told by two, so from one object"
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_the_value_of_python_says_what_the_line_says(verb, told):
+    one = told[verb, "python"]
+    names = every_verb()[verb].names()
+    shared = {field: name for field, name in names.items() if field in one.line.facts and name in one.answer}
+    assert shared
+    for field, name in shared.items():
+        assert _plain(one.answer[name]) == one.line.facts[field], name
