@@ -19,11 +19,14 @@ def run(launcher_environment: dict[str, str]) -> Callable[..., Bounded]:
         extra = options.pop("env", {})
         assert isinstance(extra, dict)
         options.setdefault("cwd", environment["HOME"])
-        return bounded_safekept(
+        done = bounded_safekept(
             *(os.fspath(word) for word in words),  # type: ignore[call-overload]
             environment={**environment, **extra},
             **options,
         )
+        # Whatever was put in its way has an error of its own.
+        assert "error: unexpected" not in done.err and '"unexpected"' not in done.out, (words, done)
+        return done
 
     return call
 
