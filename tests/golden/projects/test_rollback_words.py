@@ -170,15 +170,38 @@ def test_a_rollback_of_modes_alone_says_what_it_did(run, project):
     assert os.stat(os.path.join(project, "main.py")).st_mode & 0o777 == 0o644
 
 
-def test_looking_leaves_no_point_and_trying_one_that_says_so(run, project, data):
+def test_neither_looking_nor_trying_leaves_anything_behind(run, project, data):
     run("checkpoint")
+    put(os.path.join(project, "main.py"), "two\n")
+    gone_back = json.loads(run("rollback", "1", "--json").stdout)["operation"]
+    was = _stored(data)
     for number, words in enumerate(
-        (["rollback"], ["rollback", "1", "--diff"], ["rollback", "1", "--dry-run"])
+        (
+            ["rollback"],
+            ["rollback", "1", "--diff"],
+            ["rollback", "1", "--dry-run"],
+            ["rollback", "--undo", "--dry-run", "--overwrite-mine"],
+            ["undo", gone_back, "--dry-run"],
+        )
     ):
         put(os.path.join(project, "main.py"), f"{number}\n")
-        run(*words)
-    rows = json.loads(run("rollback", "--all", "--json").stdout)["checkpoints"]
-    assert [row["reason"] for row in rows if row["kind"] == "undo"] == ["looked at"]
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+        assert _stored(data) == was, words
+    planned = json.loads(run("rollback", "1", "--dry-run", "--json").stdout)
+    assert planned["plan"]["undo"] is None, "there is no such point"
+
+
+def _stored(data: str) -> dict[str, bytes]:
+    """Every point and every object of the store."""
+    found = {}
+    for place in ("store/refs", "store/objects", "projects"):
+        for folder, _, names in os.walk(os.path.join(data, place)):
+            for name in names:
+                if not name.endswith(".lock"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        found[os.path.join(folder, name)] = file.read()
+    return found
 
 
 def test_at_a_terminal_of_80_columns_nothing_wraps(project, launcher_environment, data):

@@ -11,7 +11,7 @@ from typing import Any
 
 from safekept.core.files import durable_write, private_directory, write_all
 
-from ..checkpoint import REASONS, Checkpoint, FileState, Skipped
+from ..checkpoint import LOOKED_AT, REASONS, Checkpoint, FileState, Skipped
 
 # The record of a project's rollbacks: what lets a killed one be finished or taken back.
 # `projects/<id>/rollback.jsonl`, one object per line: `begun` (names of ours that may be lying about),
@@ -163,7 +163,10 @@ class Left:
 
 @dataclass(slots=True)
 class RollbackPlan:
-    """The whole of it. `undo` is the point that was taken just now, and holds the project as it is."""
+    """The whole of it. `undo` is the point that was taken just now, and holds the project as it is.
+
+    Of a plan that is only shown, no such point was kept.
+    """
 
     project: str
     target: Checkpoint
@@ -202,7 +205,7 @@ class RollbackPlan:
         return {
             "project": self.project,
             "target": self.target.as_dict(),
-            "undo": self.undo.id,
+            "undo": None if self.undo.reason == LOOKED_AT else self.undo.id,
             "files": list(self.files),
             "counts": self.counts(),
             "steps": [{"path": step.path, "action": step.action} for step in self.steps],

@@ -25,7 +25,7 @@ from ..take.taking import ProjectGone, TakeSettings
 from .deciding import Sides, plan_steps
 from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
-from .undo_point import Undoing, UndoPoint, undoing, unheld
+from .undo_point import Undoing, UndoPoint, store_to_plan_in, undoing, unheld
 
 _KEPT = "Nothing was changed"
 
@@ -53,34 +53,43 @@ def plan_rollback(
 
     `checkpoint` is one, or the number or id a person gave. With `recreate` a project that is gone is made
     again, as an empty directory. `undone`: this undoes a rollback, which went back to that id.
-    `looking`: the plan is only shown.
+    `looking`: the plan is only shown, and nothing is stored for it.
     Raises the typed errors of `addressing`, `project_tree` and `proving`.
     """
     with rollback_lock(store, project):
         recover_locked(store, project, settings, listener)
         made = _see_to_project(store, project, checkpoint, recreate)
         try:
-            keeping = UndoPoint(store, project, settings, session, listener, looking=looking)
-            undo = keeping.take()
-            target = (
-                find_checkpoint(store, project, checkpoint, undo)
-                if isinstance(checkpoint, str)
-                else checkpoint
-            )
-            if target.project != project:
-                raise NoSuchCheckpoint(
-                    f"checkpoint {target.id} belongs to another project, `{target.project}`",
-                    kept=_KEPT,
-                    next_steps=(NextStep("rollback", before="See what there is here:"),),
-                    project=project,
-                    other=target.project,
-                )
-            plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
-            _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+            with store_to_plan_in(store, project, looking) as planning:
+                keeping = UndoPoint(planning, project, settings, session, listener, looking=looking)
+                return _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made)
         except BaseException:
             unmake(made)
             raise
-        return plan
+
+
+def _planned(
+    keeping: UndoPoint,
+    checkpoint: Checkpoint | str,
+    files: Sequence[str],
+    overwrite_mine: bool,
+    cwd: str,
+    undone: str | None,
+    made: tuple[str, ...],
+) -> RollbackPlan:
+    store, project, undo = keeping.store, keeping.project, keeping.take()
+    target = find_checkpoint(store, project, checkpoint, undo) if isinstance(checkpoint, str) else checkpoint
+    if target.project != project:
+        raise NoSuchCheckpoint(
+            f"checkpoint {target.id} belongs to another project, `{target.project}`",
+            kept=_KEPT,
+            next_steps=(NextStep("rollback", before="See what there is here:"),),
+            project=project,
+            other=target.project,
+        )
+    plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
+    _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+    return plan
 
 
 def unmake(made: Sequence[str]) -> None:

@@ -106,7 +106,9 @@ class UndoPoint:
         looking: bool = False,
     ) -> None:
         self.store, self.project = store, project
-        self._settings = settings or TakeSettings()
+        self._settings = (
+            replace(settings or TakeSettings(), durable=False) if looking else settings or TakeSettings()
+        )
         self._session, self._listener, self._reason = (
             session,
             listener,
@@ -178,13 +180,24 @@ def as_it_is(
 
     Nothing of it is kept. The point is None where it cannot be had; numbers then count from the last known.
     """
-    settings = replace(settings or TakeSettings(), durable=False)
     with contextlib.ExitStack() as stack:
         reading, live = store, None
         with contextlib.suppress(SafekeptError, OSError):
             reading = stack.enter_context(borrowed(store, project))
             live = UndoPoint(reading, project, settings, looking=True).take()
         yield reading, live
+
+
+@contextlib.contextmanager
+def store_to_plan_in(store: Store, project: str, looking: bool) -> Iterator[Store]:
+    """The store itself; for a plan that is only shown, a view of it that keeps nothing."""
+    with contextlib.ExitStack() as stack:
+        if looking:
+            try:
+                store = stack.enter_context(borrowed(store, project))
+            except OSError as error:
+                raise no_undo_point(project, error.strerror or str(error), room(error)) from error
+        yield store
 
 
 def unheld(
