@@ -177,6 +177,16 @@ def vault_deleted(directory) -> State:
     return state
 
 
+def vault_deleted_alone(directory) -> State:
+    """What is remembered of it stays: that it was here, and its key."""
+    state = made("fresh", directory)
+    settings(state, "nas")
+    with pytest.MonkeyPatch.context() as patch:
+        assert spoken(patch, state.user)("push", "nas").code == 0
+    shutil.rmtree(state.context.places.vault)
+    return state
+
+
 def vault_damaged(directory) -> State:
     state = made("fresh", directory)
     oldest = min(glob.glob(os.path.join(state.context.places.vault, "snapshots", "*")), key=os.path.getmtime)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sqlite3
@@ -87,7 +88,7 @@ def test_from_a_destination_with_nothing_but_its_url_and_the_key(gone, bare, say
     assert os.path.isfile(done["receipt"])
     log = json.loads(say("log", "--json").out)
     assert [one["verb"] for one in log["operations"]] == ["rebuild", "drill"]
-    assert say("undo").code == 0
+    assert say("undo", done["outside_operation"]).code == 0
     assert not os.path.exists(os.path.join(bare, ".honcho")), "what was written outside is taken back"
     equal(gone.home, home)
 
@@ -130,6 +131,16 @@ def test_from_a_sealed_archive_with_its_identity(gone, bare, say):
     done = green(say("rebuild", gone.sealed, "--identity", gone.identity, "--json"))
     equal(gone.home, os.path.join(bare, ".hermes"))
     assert done["from"]["kind"] == "archive" and done["outside_files"] == 1
+
+
+def test_the_printed_command_takes_back_what_was_written_outside_of_a_home_elsewhere(gone, bare, say):
+    home = os.path.join(bare, "agents", "second")
+    done = say("rebuild", gone.sealed, "--identity", gone.identity, "--home", home)
+    assert done.code == 0, done.err
+    [operation] = re.findall(r"1 file \(take back: `safekept undo (\S+)`\)", done.out)
+    assert os.path.exists(os.path.join(bare, ".honcho"))
+    assert say("undo", operation).code == 0
+    assert not os.path.exists(os.path.join(bare, ".honcho")) and os.path.exists(home)
 
 
 def test_from_the_archive_that_lies_at_a_destination(gone, bare, say):

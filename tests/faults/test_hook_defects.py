@@ -16,6 +16,7 @@ from contexts import throwaway
 from hook_support import User, new_user
 from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest, rollback
+from safekept.checkpoints.store import Store
 from safekept.checkpoints.take.taking import ProjectGone
 from safekept.integrations import marks
 from safekept.integrations.connecting.hosts import HOSTS
@@ -82,6 +83,8 @@ def test_where_the_disk_may_be_unmounted_the_way_on_is_another_than_the_command_
     work = os.path.join(user.home, "work")
     project = project_at(os.path.join(work, "p"), a="old")
     event(user, "PreToolUse", "Bash", {"command": "rm"}, cwd=project)
+    with Store.open(os.path.join(user.data, "checkpoints")) as store:
+        [point] = store.checkpoints(project)
     [record] = [
         os.path.join(above, "place.json")
         for above, _, names in os.walk(os.path.join(user.data, "checkpoints", "projects"))
@@ -94,7 +97,10 @@ def test_where_the_disk_may_be_unmounted_the_way_on_is_another_than_the_command_
     with pytest.raises(ProjectGone) as refused:
         go_back(user, project=project)
     assert not os.path.lexists(work)
-    assert f"make `{work}` again, then `safekept rollback 1 --dir {project}`" in refused.value.advice()[1]
+    assert (
+        f"make `{work}` again, then `safekept rollback {point.id} --dir {project}`"
+        in refused.value.advice()[1]
+    )
 
 
 # What a tool names is kept, in whichever project it lies

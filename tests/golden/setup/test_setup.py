@@ -255,14 +255,16 @@ def test_where_nothing_can_wake_it_that_is_said_and_what_then(new):
     assert refused.returncode == 1 and "no-schedule-host" in refused.stderr
 
 
-def test_a_vault_that_is_gone_from_here_and_kept_elsewhere_is_not_replaced(ready):
+@pytest.mark.parametrize("what", ["", "vault"])
+def test_a_vault_that_is_gone_from_here_and_kept_elsewhere_is_not_replaced(ready, what):
     machine, _ = ready
-    data = os.path.join(machine.user, ".local", "share", "safekept")
+    data = os.path.join(machine.user, ".local", "share", "safekept", what).rstrip("/")
+    vault = data if what else os.path.join(data, "vault")
     os.rename(data, data + "-gone")
     try:
         refused = machine.run("setup", "--yes", "--passphrase-file", machine.secret)
         assert refused.returncode == 1 and "error: vault-elsewhere" in refused.stderr
-        assert "safekept pull usb" in refused.stderr and not os.path.exists(os.path.join(data, "vault"))
+        assert "safekept pull usb" in refused.stderr and not os.path.exists(vault)
     finally:
         shutil.rmtree(data, ignore_errors=True)
         os.rename(data + "-gone", data)

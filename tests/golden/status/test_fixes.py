@@ -49,6 +49,7 @@ from troubles import (
     used_for_a_while,
     vault_damaged,
     vault_deleted,
+    vault_deleted_alone,
 )
 
 
@@ -81,6 +82,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "gone": (gone, {"home-gone"}),
     "elsewhere": (elsewhere, {"no-home"}),
     "vault deleted": (vault_deleted, {"vault-lost"}),
+    "vault deleted alone": (vault_deleted_alone, {"vault-lost"}),
     "vault damaged": (vault_damaged, {"vault-damaged"}),
     "partly connected": (
         partly_connected,

@@ -300,6 +300,7 @@ def test_a_deleted_project_comes_back_whole(project):
     with pytest.raises(ProjectGone) as caught:
         project.back(point)
     assert "not there any more" in caught.value.what and "still in the store" in caught.value.kept
+    assert f"`safekept rollback {point.id} --dir {project.path}`" in caught.value.advice()[1]
     assert not os.path.exists(project.path)
     project.back(point, recreate=True)
     assert project.tree() == was

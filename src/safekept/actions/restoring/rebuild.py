@@ -66,6 +66,7 @@ class Rebuilt:
     left_out: list[str] = field(default_factory=list)  # bound to the machine that is gone
     wrappers: list[Wrapper] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    outside_operation: str = ""  # takes back what was written outside the home
 
     @property
     def complete(self) -> bool:
@@ -143,7 +144,7 @@ class PreparedRebuild:
             listener(Event("swap"))
             put_in_place(ground)
         work.receipt = path
-        outside, lost = self._outside(operation, listener)
+        outside, lost = self._outside(work, listener)
         lost = [*self.losses, *sorted(built.restored.lost.items()), *lost]
         wrappers = self._wrappers()
         seconds = time.monotonic() - began
@@ -165,6 +166,7 @@ class PreparedRebuild:
             self.left_out,
             wrappers,
             starting_hints(self.place),
+            work.outside_operation or "",
         )
 
     def _receipt(self, operation: str, started: float, built: Built, findings: Findings) -> Receipt:
@@ -203,10 +205,11 @@ class PreparedRebuild:
             rows=[row.as_dict() for row in receipt.rows],
         )
 
-    def _outside(self, operation: str, listener: Listener) -> tuple[int, list[tuple[str, str]]]:
+    def _outside(self, work: RebuildFacts, listener: Listener) -> tuple[int, list[tuple[str, str]]]:
         """What lay outside the home goes to its places by a landing of its own, which `undo` takes back."""
         if not self.outside:
             return 0, []
+        operation = new_id()
         try:
             plan = plan_landing(
                 self.subject.source,
@@ -217,13 +220,14 @@ class PreparedRebuild:
             landed = land(
                 self.subject.source,
                 plan,
-                operation=new_id(),
+                operation=operation,
                 deadline=self.request.deadline,
                 leave_lost=True,
                 listener=listener,
             )
         except SafekeptError as error:
             return 0, [(", ".join(self.outside.values()), error.what)]
+        work.outside_operation = operation
         return landed.created + landed.replaced, []
 
     def _wrappers(self) -> list[Wrapper]:

@@ -144,7 +144,7 @@ def look(
     unkept = () if home else _unkept(context, dict(places))
     projects = kept_projects(context)
     destinations = destination_statuses(context, found)
-    if vault.state == NONE:
+    if vault.absent:
         destinations = with_copies(context, destinations)
     plan = context.choices.schedule
     push_hours = plan.push_overdue_days * 24 if plan is not None else PUSH_STALE_HOURS

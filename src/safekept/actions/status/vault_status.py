@@ -31,6 +31,8 @@ from .growth import Growth, growth_of
 from .recent import Recent
 
 OPEN, NONE, SHUT = "open", "none", "shut"
+#: What an error says of a vault that is not there any more.
+_GONE = ("vault-gone", "no-such-vault")
 #: It is there, and was not opened: the journal says what is in it.
 UNOPENED = "unopened"
 
@@ -74,6 +76,12 @@ class VaultStatus:
     kit: float = 0.0  # when the kit was last written; 0: never
     second_way: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
     growth: Growth = field(default_factory=Growth)
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is no vault here: none yet, or the one that was here is gone."""
+        gone = self.state == SHUT and self.error is not None and self.error.get("code") in _GONE
+        return self.state == NONE or gone
 
     @property
     def off_host(self) -> bool:

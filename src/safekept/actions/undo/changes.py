@@ -27,7 +27,9 @@ from ..projects.project import checkpoint_directory
 LANDING, ROLLBACK, SESSION = "landing", "rollback", "session"
 FINISHED = ("done", "incomplete")
 _LANDED = ("import", "restore", "undo")
-_CHANGING = (*_LANDED, "rollback", "rollback-undo", "restore-session", "undo-session")
+#: Something lands outside of a home that is rebuilt, too: by an operation of its own.
+_AT_HOMES = (*_LANDED, "rebuild")
+_CHANGING = (*_AT_HOMES, "rollback", "rollback-undo", "restore-session", "undo-session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +118,11 @@ def journal_mentioning(context: UserContext, word: str) -> list[Record]:
 
 def known_landings(context: UserContext) -> list[str]:
     """Every home and directory that something ever landed in."""
-    return _homes(context, journal_of(context, *_LANDED))
+    return _homes(context, journal_of(context, *_AT_HOMES))
 
 
 def _homes(context: UserContext, records: Iterable[Record]) -> list[str]:
-    found = dict.fromkeys(LandingFacts.read(one).home or "" for one in records if one.verb in _LANDED)
+    found = dict.fromkeys(LandingFacts.read(one).home or "" for one in records if one.verb in _AT_HOMES)
     with contextlib.suppress(SafekeptError):
         found[context.locate(existing=False).home] = None
     return [home for home in found if home]

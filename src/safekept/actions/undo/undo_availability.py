@@ -43,7 +43,7 @@ def way_back(context: UserContext, operation: Operation) -> WayBack:
             return WayBack(
                 False,
                 text="a landing in this home was cut off and has to be made right first",
-                next_steps=(NextStep("undo", ("--dry-run",), before="Take it back:"),),
+                next_steps=(NextStep("doctor", ("--fix", "--home", home), before="Take it back:"),),
             )
         take_back(context, UndoRequest(operation=operation.id, dry_run=True))
     except SafekeptError as error:

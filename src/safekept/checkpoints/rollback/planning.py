@@ -233,13 +233,14 @@ def _see_to_project(
     try:
         check_project(project)
     except ProjectGone:
-        if not recreate or not store.checkpoints(project):
+        if not store.checkpoints(project):
             raise
-        place = store.project_directory(project)
-        if not os.path.isdir(os.path.dirname(project)) and not on_the_same_filesystem(place, project):
-            raise  # it may only be unmounted
         if isinstance(checkpoint, str):
-            find_checkpoint(store, project, checkpoint, None)  # before anything is made
+            checkpoint = find_checkpoint(store, project, checkpoint, None)  # before anything is made
+        place, around = store.project_directory(project), os.path.dirname(project)
+        # Where nothing is around it, either, it may only be unmounted.
+        if not recreate or not (os.path.isdir(around) or on_the_same_filesystem(place, project)):
+            check_project(project, checkpoint.id)
         made = _missing_directories(project)
         for path in made[:-1]:
             os.mkdir(path)

@@ -100,8 +100,11 @@ class ProjectReplaced(SafekeptError):
     code = "project-replaced"
 
 
-def check_project(project: str) -> None:
-    """See that the project is the real directory that was recorded. Raises ProjectGone, ProjectReplaced."""
+def check_project(project: str, target: str = "") -> None:
+    """See that the project is the real directory that was recorded. Raises ProjectGone, ProjectReplaced.
+
+    `target`: the id of the point that was to be gone back to, for the advice.
+    """
     try:
         facts = os.lstat(project)
     except (FileNotFoundError, NotADirectoryError):
@@ -114,7 +117,9 @@ def check_project(project: str) -> None:
             kept="Its checkpoints are all still in the store; nothing was changed",
             next_steps=(
                 "If it was moved, or its disk is not mounted, bring it back to that place",
-                NextStep("rollback", ("1", "--dir", project), before),
+                NextStep("rollback", (target, "--dir", project), before)
+                if target
+                else NextStep("rollback", ("--dir", project), before="See what is kept of it:"),
             ),
             project=project,
         ) from None

@@ -90,7 +90,7 @@ def recover_locked(
     opened = {str(path): int(mode) for path, mode in _pairs(begun.get("opened"))}
     changes, outsides = _changes(committed.get("changes")), _changes(committed.get("outsides"))
     target, undo = str(begun.get("target", "")), str(begun.get("undo", ""))
-    check_project(project)
+    check_project(project, target)
     remarks: list[str] = []
     with ProjectTree(project) as ground:
         if committed and "taking-back" not in by_state:
@@ -100,7 +100,7 @@ def recover_locked(
                 journal.write("taking-back", operation)
                 go_back(ground, changes, outsides, opened)
             else:
-                remarks, not_set = finish(ground, changes, outsides, opened)
+                remarks, not_set = finish(ground, changes, outsides, opened, undo)
                 journal.close(
                     "done",
                     operation,

@@ -104,7 +104,7 @@ def roll_back(
     result = RolledBack(plan, left=list(plan.left), remarks=list(plan.remarks))
     with rollback_lock(store, plan.project):
         recover_locked(store, plan.project, settings, listener)
-        check_project(plan.project)
+        check_project(plan.project, plan.target.id)
         if plan.steps:
             _carry_out(store, plan, result, listener)
         if result.done:
@@ -201,7 +201,7 @@ def _swap(
         if isinstance(error, OSError):
             raise _failed(plan, error) from error
         raise
-    remarks, not_set = finish(ground, changes, outsides, opened)
+    remarks, not_set = finish(ground, changes, outsides, opened, plan.undo.id)
     result.remarks += remarks
     result.left += outcome.left + not_set
     not_made = {left.path for left in outcome.left}

@@ -149,10 +149,11 @@ def _with_logs_back(ground: ProjectTree, database: str, made: list[Change]) -> l
 
 
 def finish(
-    ground: ProjectTree, changes: list[Change], outsides: list[Change], opened: dict[str, int]
+    ground: ProjectTree, changes: list[Change], outsides: list[Change], opened: dict[str, int], undo: str
 ) -> tuple[list[str], list[Left]]:
     """After all changes: remove our names, set the outside of directories, make it durable.
 
+    `undo`: the point that takes it back.
     Returns remarks, and what could not be put back. Raises RollbackUnfinished: the next command goes on.
     """
     remarks, left = [], []
@@ -166,7 +167,7 @@ def finish(
                 )
     except OSError as error:
         kept = "Every file was put back, and what was replaced is kept"
-        back = NextStep("rollback", ("--undo",), before="To have back what was replaced:")
+        back = NextStep("rollback", ("--undo", undo), before="To have back what was replaced:")
         raise _unfinished(ground, "as it was then", kept, error, back) from error
     for change in outsides:
         try:

@@ -72,6 +72,7 @@ def rebuilt_document(prepared: PreparedRebuild, rebuilt: Rebuilt) -> dict[str, o
         "files": rebuilt.files,
         "bytes": rebuilt.bytes,
         "outside_files": rebuilt.outside,
+        "outside_operation": rebuilt.outside_operation or None,
         "lost": [{"path": path, "reason": reason} for path, reason in rebuilt.lost],
         "proven": receipt.ok,
         "rows": [row.as_dict() for row in receipt.rows],
@@ -96,7 +97,12 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
     if rebuilt.outside:
         console.fact(
             "Outside",
-            NextStep("undo", before=f"{count_text(rebuilt.outside, 'file')} (take back:", after=")"),
+            NextStep(
+                "undo",
+                (rebuilt.outside_operation,),
+                before=f"{count_text(rebuilt.outside, 'file')} (take back:",
+                after=")",
+            ),
         )
     console.fact("Time", time_text(rebuilt.seconds))
     for path, reason in rebuilt.lost[:SHOWN]:

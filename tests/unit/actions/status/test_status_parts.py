@@ -226,8 +226,12 @@ def test_looking_at_an_operation_mends_nothing(user):
     assert say("snapshot", "restore", "latest", "SOUL.md", "--yes").code == 0
     half = os.path.join(state.home + ".safekept", "landings", "29990101-000000-abcdef")
     os.makedirs(half, 0o700)
-    assert newest("restore")["undo"]["text"].startswith("a landing in this home was cut off")  # type: ignore[index]
+    told = newest("restore")["undo"]
+    assert told["text"].startswith("a landing in this home was cut off")  # type: ignore[index]
     assert os.path.isdir(half)
+    [command] = told["commands"]  # type: ignore[index]
+    assert say(command["verb"], *command["arguments"]).code in (0, 3)
+    assert newest("restore")["undo"]["possible"] is True and not os.path.isdir(half)  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

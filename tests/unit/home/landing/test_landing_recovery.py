@@ -168,6 +168,7 @@ def test_a_recovery_that_cannot_finish_says_what_is_kept_and_goes_on_later(home,
     assert "`memories/MEMORY.md`: [Errno 5] Input/output error" in error.what
     kept = f"{home}.safekept/landings/op-1/replaced"
     assert error.kept == f"Everything it replaced is kept in `{kept}`"
+    assert error.advice()[1] == f"Then take the rest back: `safekept doctor --fix --home {home}`"
     assert read(f"{home}/config.yaml") == b"old: 1\n", "it stopped at the first failure"
     assert read(f"{kept}/home/.hermes/memories/MEMORY.md") == b"old memory"
     assert recover(home)[0].outcome == "taken-back"

@@ -205,5 +205,6 @@ class RebuildFacts(Facts):
     files: int | None = None
     bytes: int | None = None
     outside: int | None = None
+    outside_operation: str | None = None  # the landing of what lies outside, which `undo` takes back
     ok: bool | None = None
     wrappers: tuple[Mapping[str, object], ...] | None = None

@@ -57,12 +57,14 @@ def of_journal(problem: str, path: str) -> Iterator[Finding]:
 def of_lost_vault(vault: VaultStatus, copies: Iterable[DestinationStatus]) -> Iterator[Finding]:
     """No vault here, and a copy of one elsewhere: it was here, or belongs to the machine before this one."""
     for one in copies:
-        if vault.state == NONE and one.holds:
+        if vault.absent and one.holds:
             count = "1 snapshot" if one.holds == 1 else f"{one.holds:,} snapshots"
-            fix = (
+            fix: tuple[Step, ...] = (
                 NextStep("pull", (one.name,), before="Bring the vault back:"),
                 NextStep("rebuild", (one.name,), before="Or the vault and the home, on a new machine:"),
             )
+            if vault.state != NONE:  # remembered: it may have moved, or its disk may be away
+                fix += ("If it lies on a drive or share that is away, mount that instead",)
             text = f"there is no vault here any more; {one.name} holds a copy with {count}"
             yield Finding(
                 "vault-lost", NOT_PROTECTED, text, (f"{vault.place} is not there",), fix, alarm=True
@@ -70,7 +72,8 @@ def of_lost_vault(vault: VaultStatus, copies: Iterable[DestinationStatus]) -> It
 
 
 def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterator[Finding]:
-    if vault.state == SHUT and vault.error:
+    lost = vault.absent and any(one.holds for one in copies)  # said already, with the way back
+    if vault.state == SHUT and vault.error and not lost:
         yield Finding("vault-shut", NOT_PROTECTED, str(vault.error.get("what")), (), vault.advice, alarm=True)
     if vault.damaged:
         count = len(vault.damaged)

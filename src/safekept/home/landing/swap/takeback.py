@@ -60,7 +60,9 @@ def take_back(directory: LandingDirectory, deadline: float = 30.0) -> list[str]:
             except (OSError, SafekeptError) as error:
                 failures.append(f"`{before.path}`: {error}")
         if failures:
-            raise _not_taken_back(directory, failures)
+            raise _not_taken_back(
+                directory, os.path.join(record.roots[0].base, record.roots[0].name), failures
+            )
         for place in {directory.path, *(root.base for root in record.roots)}:
             sync_filesystem(place)
     directory.mark(TAKEN_BACK)
@@ -315,14 +317,14 @@ class _Back:
             os.mkdir(name, 0o700, dir_fd=parent)
 
 
-def _not_taken_back(directory: LandingDirectory, failures: list[str]) -> LandingNotTakenBack:
+def _not_taken_back(directory: LandingDirectory, home: str, failures: list[str]) -> LandingNotTakenBack:
     named = "; ".join(failures[:3]) + (" …" if len(failures) > 3 else "")
     return LandingNotTakenBack(
         f"an interrupted landing could not be taken back completely: {named}",
         kept=f"Everything it replaced is kept in `{directory.replaced}`",
         next_steps=(
             "Remove the cause (stop the program that holds the file, or make room on the disk)",
-            NextStep("undo", ("--dry-run",), before="Then run any command again, for example:"),
+            NextStep("doctor", ("--fix", "--home", home), before="Then take the rest back:"),
         ),
         landing=directory.path,
         failures=failures,

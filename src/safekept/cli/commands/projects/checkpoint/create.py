@@ -55,8 +55,8 @@ def command(
     )
     console.finish()
     taken, point = result.taken, result.taken.checkpoint
-    moved = place != os.getcwd()
-    back = console.command("rollback", point.id if point else "1", *(("--dir", place) if moved else ()))
+    moved, latest = place != os.getcwd(), point or taken.latest
+    back = console.command("rollback", *([latest.id] if latest else []), *(("--dir", place) if moved else ()))
     console.document(
         {
             "operation": result.operation,
