@@ -27,6 +27,7 @@ WITH_DOORS = (
     "checkpoints",
     "home",
     "archive",
+    os.path.join("core", "files"),
     os.path.join("core", "objects"),
     os.path.join("core", "sqlite"),
 )

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
+from safekept.core.files.small import read_document
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
-from safekept.core.small_files import read_document
 
 MARKERS = (
     ".git pyproject.toml setup.py package.json Cargo.toml go.mod Makefile CMakeLists.txt pom.xml "

@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass, field
 
 from safekept.core.files import quick_write
-from safekept.core.small_files import read_document
+from safekept.core.files.small import read_document
 
 NAME = "state.json"
 #: Turns of other sessions that are remembered; those that never ended must not pile up.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .errors import SafekeptError
-from .small_files import read_regular
+from .files.small import read_regular
 
 # What every floor may know of an agent: where its home is, and how its settings are read.
 

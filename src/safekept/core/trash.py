@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from .files import free_bytes, fsync_directory, numbered_name, private_directory, rename_to_free_name
-from .small_files import read_document, write_document
+from .files.small import read_document, write_document
 
 NAME = ".safekept-trash"
 #: Seconds for which what was dropped can be brought back.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from safekept.core.agents import compose, members
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.events import Listener, silent
-from safekept.core.small_files import read_regular, read_start
+from safekept.core.files.small import read_regular, read_start
 
 from .census import Census
 from .layout.layout import Layout

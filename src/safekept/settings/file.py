@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, private_directory
+from safekept.core.files.small import read_regular
 from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
-from safekept.core.small_files import read_regular
 
 from .table import BY_NAME, bad, checked, parsed
 

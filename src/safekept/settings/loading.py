@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_regular
 from safekept.core.owner import foreign_owner
-from safekept.core.small_files import read_regular
 
 from .table import SETTINGS, bad, checked, parsed
 

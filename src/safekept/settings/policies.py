@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_regular
 from safekept.core.owner import foreign_owner
-from safekept.core.small_files import read_regular
 
 from .loading import SYSTEM_USER, Settings
 from .table import BY_NAME, BadSetting, is_kind, parsed

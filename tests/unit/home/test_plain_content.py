@@ -22,15 +22,15 @@ def opened(home: str, name: str = "f") -> Any:
 
 def after_read(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
     """Let something happen right after each read of a file."""
-    real, count = os.read, [0]
+    real, count = os.pread, [0]
 
-    def reading(descriptor: int, length: int) -> bytes:
-        data = real(descriptor, length)
+    def reading(descriptor: int, length: int, offset: int) -> bytes:
+        data = real(descriptor, length, offset)
         count[0] += 1
         act(count[0])
         return data
 
-    monkeypatch.setattr(module.os, "read", reading)
+    monkeypatch.setattr(module.os, "pread", reading)
 
 
 def write(path: str, data: bytes, flags: int = os.O_WRONLY | os.O_TRUNC) -> None:

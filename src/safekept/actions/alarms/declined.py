@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable
 
 from safekept.core.events import silent
+from safekept.core.files.small import read_document, write_document
 from safekept.core.journal import new_id
-from safekept.core.small_files import read_document, write_document
 
 from ..base.context import UserContext
 from ..base.record import record

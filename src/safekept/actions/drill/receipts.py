@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.small_files import read_document, write_document
+from safekept.core.files.small import read_document, write_document
 
 from ..base.context import UserContext
 

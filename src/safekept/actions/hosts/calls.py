@@ -13,7 +13,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from safekept.core.small_files import read_fields, write_document
+from safekept.core.files.small import read_fields, write_document
 
 from ..base.context import UserContext
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from safekept.core.ages import moment
 from safekept.core.files import durable_write, private_directory
-from safekept.core.small_files import read_document, write_document
+from safekept.core.files.small import read_document, write_document
 
 from ..base.context import UserContext
 from .calls import integrations_directory

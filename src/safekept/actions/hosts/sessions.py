@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from safekept.core.small_files import read_fields, write_document
+from safekept.core.files.small import read_fields, write_document
 from safekept.core.spelling import FLAGS
 
 from .calls import integrations_directory

@@ -14,11 +14,11 @@ import time
 from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_document, write_document
 from safekept.core.objects.address import Options, is_address, open_objects
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.objects.errors import PlaceMissing
 from safekept.core.objects.local import LocalObjects
-from safekept.core.small_files import read_document, write_document
 from safekept.core.worker import Worker
 
 from ..base.context import UserContext

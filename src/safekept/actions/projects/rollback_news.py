@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from safekept.core.files import temporary_name
-from safekept.core.small_files import read_fields, write_document
+from safekept.core.files.small import read_fields, write_document
 from safekept.core.spelling import shown
 
 from ..base.context import UserContext

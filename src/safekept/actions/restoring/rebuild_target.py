@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, fsync_directory
+from safekept.core.files.small import read_fields
 from safekept.core.locks import process_lock
-from safekept.core.small_files import read_fields
 from safekept.home.landing import (
     HeldDatabase,
     LandingNotPermitted,

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from safekept.core.files.small import read_start
 from safekept.core.owner import foreign_owner
-from safekept.core.small_files import read_start
 
 from ..base.context import HomeRef, UserContext
 

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write, private_directory
+from safekept.core.files.small import read_document
 from safekept.core.journal import new_id
 from safekept.core.next_step import Step
-from safekept.core.small_files import read_document
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from safekept.core.entries import Content, Entry, EntryLost, Kind
 from safekept.core.files import write_all
-from safekept.core.small_files import read_start
+from safekept.core.files.small import read_start
 from safekept.core.sqlite import SIDECARS, CaptureOptions, is_database
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.fold import fold

@@ -11,9 +11,9 @@ import os
 import re
 
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_document, write_document
 from safekept.core.objects.address import is_address
 from safekept.core.objects.base import ObjectStore
-from safekept.core.small_files import read_document, write_document
 from safekept.vault.storage import LocalStorage, Storage
 
 from ..base.context import UserContext

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from safekept.core.files import private_directory, quick_write
+from safekept.core.files.small import read_regular
 from safekept.core.owner import Owner, child_of, foreign_owner, own_place
-from safekept.core.small_files import read_regular
 
 from ..take.taking import Protection, failure_of
 from .wire import protection_in

@@ -16,7 +16,7 @@ from typing import Any
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, fsync_directory, private_directory
-from safekept.core.small_files import read_document
+from safekept.core.files.small import read_document
 
 from .store import Foreign, older_repositories, older_workdir
 

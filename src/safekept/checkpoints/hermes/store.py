@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from safekept.core.small_files import read_document
+from safekept.core.files.small import read_document
 
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject

@@ -1,9 +1,4 @@
-"""The project as a place to work in: reached by descriptors, so that a link is never followed.
-
-Every name is reached from the project's own directory one component at a time with O_NOFOLLOW, and
-all work is done relative to the parent's descriptor. A link that stands in the way, or is put there
-while a rollback runs, is met as "not a directory" and never written through.
-"""
+"""The project as a place to work in: a link-safe tree, and the renames that a rollback needs in it."""
 
 from __future__ import annotations
 
@@ -13,13 +8,11 @@ import itertools
 import os
 import stat
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Self
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import temporary_name
+from safekept.core.files.tree import LinkSafeTree
 from safekept.core.next_step import NextStep
 
 from ..checkpoint import FileState
@@ -90,8 +83,6 @@ def folds_case(ground: ProjectTree, path: str) -> bool:
         ground.unlink(probe)
 
 
-_WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_AT_ONCE = 64
 _NOREPLACE, _EXCHANGE = 1, 2
 _NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
@@ -145,84 +136,14 @@ def _closed(project: str, error: OSError) -> ProjectGone:
     )
 
 
-class ProjectTree:
-    """Access below the project. Paths are relative and `/`-separated; not for several threads."""
+class ProjectTree(LinkSafeTree):
+    """Access below the project. A link in the way is "not a directory": the place is left, and listed."""
 
     def __init__(self, project: str) -> None:
-        self.project = project
         try:
-            self._root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            super().__init__(project)
         except OSError as error:
             raise _closed(project, error) from error
-        self._open: OrderedDict[str, int] = OrderedDict()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.forget("")
-        os.close(self._root)
-
-    def full(self, path: str) -> str:
-        return f"{self.project.rstrip('/')}/{path}" if path else self.project
-
-    def directory(self, path: str) -> int:
-        """The open directory; it stays ours. Raises FileNotFoundError, NotADirectoryError (a link too)."""
-        if not path:
-            return self._root
-        found = self._open.get(path)
-        if found is not None:
-            self._open.move_to_end(path)
-            return found
-        head, _, name = path.rpartition("/")
-        above = self.directory(head)
-        try:
-            descriptor = os.open(name, _WALK, dir_fd=above)
-        except OSError as error:
-            if error.errno == errno.ELOOP:  # how some kernels say that it is a link
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
-            raise
-        self._open[path] = descriptor
-        if len(self._open) > _OPEN_AT_ONCE:
-            os.close(self._open.popitem(last=False)[1])
-        return descriptor
-
-    def parent(self, path: str) -> tuple[int, str]:
-        head, _, name = path.rpartition("/")
-        return self.directory(head), name
-
-    def look(self, path: str) -> os.stat_result | None:
-        """What is under this name, no link followed; None where there is nothing of the project's."""
-        if not path:
-            return os.fstat(self._root)
-        try:
-            parent, name = self.parent(path)
-            return os.stat(name, dir_fd=parent, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def open(self, path: str) -> int:
-        """A file for reading, never through a link, never waiting for a pipe."""
-        parent, name = self.parent(path)
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
-
-    def link_text(self, path: str) -> bytes:
-        parent, name = self.parent(path)
-        return os.fsencode(os.readlink(name, dir_fd=parent))
-
-    def unlink(self, path: str) -> None:
-        """Remove a name, if it is there; only ever one of ours."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            parent, name = self.parent(path)
-            os.unlink(name, dir_fd=parent)
-
-    def forget(self, path: str) -> None:
-        """Let go of a directory that is moved or removed, and of all below it; "" for all."""
-        below = path + "/"
-        for known in [known for known in self._open if not path or known == path or known.startswith(below)]:
-            os.close(self._open.pop(known))
 
     def set_outside(self, path: str, mode: int | None, mtime_ns: int | None) -> None:
         """Set mode and time of whatever is under this name, itself and not what a link points to."""
@@ -247,7 +168,7 @@ class ProjectTree:
 
     def move(self, source: str, target: str) -> None:
         """Rename; FileExistsError where the new name is taken."""
-        old, new = self.parent(source), self.parent(target)
+        old, new = self.both_parents(source, target)
         if _rename_flags(old, new, _NOREPLACE):
             return
         with contextlib.suppress(FileNotFoundError):
@@ -261,7 +182,7 @@ class ProjectTree:
         Where the filesystem has no such call, `other` is replaced atomically and what it was lies under
         `one` a moment later; a kill in between leaves it under `one` + "-old".
         """
-        first, second = self.parent(one), self.parent(other)
+        first, second = self.both_parents(one, other)
         if _rename_flags(first, second, _EXCHANGE):
             return
         between = first[1] + "-old"

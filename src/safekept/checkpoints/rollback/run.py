@@ -185,7 +185,7 @@ def _unfinished(
 ) -> RollbackUnfinished:
     where = error.filename if isinstance(error.filename, str) else ""
     return RollbackUnfinished(
-        f"`{ground.project}` is {state}, and tidying up failed: {error.strerror or error}"
+        f"`{ground.base}` is {state}, and tidying up failed: {error.strerror or error}"
         + (f" (`{where}`)" if where else ""),
         kept=kept,
         next_steps=(
@@ -193,7 +193,7 @@ def _unfinished(
             "It finishes the rest",
             *more,
         ),
-        project=ground.project,
+        project=ground.base,
     )
 
 
@@ -218,7 +218,7 @@ def go_back(
                 ),
                 "It goes on where this one stopped",
             ),
-            project=ground.project,
+            project=ground.base,
             paths=[path for path, _ in stuck],
         )
     try:
@@ -264,7 +264,7 @@ def make_durable(ground: ProjectTree, changes: list[Change]) -> None:
     gone = contextlib.suppress(FileNotFoundError, NotADirectoryError)
     if len(places) > _FEW:
         with gone:
-            sync_filesystem(ground.project)
+            sync_filesystem(ground.base)
         return
     for place in places:
         with gone:

@@ -16,16 +16,14 @@ from dataclasses import dataclass
 
 from safekept.core.entries import EntryLost
 from safekept.core.events import Listener
+from safekept.core.files.stable import READ, TICK_NS, read_once
 from safekept.core.sqlite.format import HEADER
 
 from ..store.pack_writer import PackWriter
 
-FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Up to this size a file is read into memory; beyond it, it is streamed.
 WHOLE = 32 << 20
 _ATTEMPTS = 3
-#: Two changes within one tick of a filesystem's clock look like one. Most tick every 4 to 10 ms.
-_TICK_NS = 20_000_000
 #: Filesystems whose times are whole milliseconds or seconds are not trusted with less than this.
 _COARSE_NS = 2_100_000_000
 _SHORT_SIDECARS = (b"-wal", b"-shm")
@@ -53,7 +51,7 @@ class Read:
 
 def settled(ctime_ns: int, read_at: int) -> bool:
     """Whether a change after `read_at` would look different from what was seen."""
-    slack = _COARSE_NS if ctime_ns % 1_000_000 == 0 else _TICK_NS
+    slack = _COARSE_NS if ctime_ns % 1_000_000 == 0 else TICK_NS
     return ctime_ns < read_at - slack
 
 
@@ -104,7 +102,7 @@ class Reader:
         if known_database or self._is_held_database(directory, name, inode):
             return self._database(directory, name, where)
         try:
-            descriptor = os.open(name, FLAGS, dir_fd=directory)
+            descriptor = os.open(name, READ, dir_fd=directory)
         except FileNotFoundError:
             raise Unreadable("gone", "vanished while it was read") from None
         except OSError as error:
@@ -119,7 +117,7 @@ class Reader:
 
     def _whole(self, descriptor: int, limit: int) -> Read | None:
         """The file as it lies; None for a database."""
-        for attempt in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             before = time.time_ns()
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -135,11 +133,9 @@ class Reader:
                 if found is not None:
                     return found
                 continue
-            data = _read_all(descriptor, status.st_size, attempt > 0)
+            data, after, same = read_once(descriptor, status)
             if data.startswith(HEADER):
                 return None
-            after = os.fstat(descriptor)
-            same = after.st_size == len(data) and after.st_mtime_ns == status.st_mtime_ns
             if same and after.st_ctime_ns == status.st_ctime_ns:
                 oid = self._writer.add(b"blob", data)
                 return Read(oid, len(data), after, not settled(after.st_ctime_ns, before))
@@ -223,19 +219,6 @@ def log_mark(directory: int, name: bytes) -> tuple[int, ...]:
             status = os.lstat(name + suffix, dir_fd=directory)
             mark += (status.st_ctime_ns, status.st_size, status.st_ino)
     return tuple(mark)
-
-
-def _read_all(descriptor: int, size: int, again: bool) -> bytes:
-    if again:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    data = os.read(descriptor, size + 1)
-    if len(data) == size:
-        return data
-    pieces, length = [data], len(data)
-    while length <= size and (piece := os.read(descriptor, size + 1 - length)):
-        pieces.append(piece)
-        length += len(piece)
-    return b"".join(pieces)
 
 
 def _chunks(descriptor: int, size: int) -> Iterator[bytes]:

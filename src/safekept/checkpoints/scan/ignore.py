@@ -16,7 +16,7 @@ import select
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.core.small_files import is_short, read_regular, read_start
+from safekept.core.files.small import is_short, read_regular, read_start
 
 from ..store.git import bound_memory, find_git, git_command, git_environment
 

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.small_files import read_document, write_document
+from safekept.core.files.small import read_document, write_document
 
 NAME = "damage.json"
 _CHUNK = 1 << 20

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from safekept.core.small_files import read_start
+from safekept.core.files.small import read_start
 
 from ..checkpoint import Checkpoint
 from .objects import BadObject

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from safekept.core.small_files import read_document, write_document
+from safekept.core.files.small import read_document, write_document
 
 _STATE = "maintenance.json"
 

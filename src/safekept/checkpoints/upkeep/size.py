@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from safekept.core.files import durable_write
-from safekept.core.small_files import read_document
+from safekept.core.files.small import read_document
 
 _TALLY, _RUNNING = "size.json", "size"
 _UNSURE_NS = 2_000_000_000

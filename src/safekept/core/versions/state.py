@@ -13,7 +13,7 @@ import os
 
 from ..errors import BAD_SHAPE, SafekeptError
 from ..files import quick_write
-from ..small_files import read_regular
+from ..files.small import read_regular
 
 VERSION = 1
 STATE_FILE = "state.json"

@@ -12,9 +12,10 @@ import stat
 from dataclasses import replace
 
 from safekept.core.entries import DatabaseFacts, EntryLost, Outcome
+from safekept.core.files.stable import READ
 from safekept.core.sqlite.format import HEADER
 
-from ..scan.content import FLAGS, amount
+from ..scan.content import amount
 from ..scan.databases import HeaderReader
 from .home_loss import Examination, HomeLoss, Shrinkage
 
@@ -78,7 +79,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | HomeLoss | str
 def _beginning(full: str, isolated: bool) -> tuple[int, bytes]:
     """How large a file is, and its first bytes. `isolated`: by another process, for our locks."""
     if not isolated:
-        descriptor = os.open(full, FLAGS)
+        descriptor = os.open(full, READ)
         try:
             return os.fstat(descriptor).st_size, os.read(descriptor, len(HEADER))
         finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.agents import compose, members
-from safekept.core.small_files import read_start
+from safekept.core.files.small import read_start
 
 from ..census import LARGEST, count_document
 from ..layout.rules import Count

@@ -10,9 +10,11 @@ import os
 import stat
 from collections import Counter
 
+from safekept.core.files.stable import READ
+
 from ..layout.patterns import Matcher
 from ..layout.rules import Count
-from ..scan.content import FLAGS, amount
+from ..scan.content import amount
 from .home_loss import Examination, HomeLoss, Shrinkage, of_them, some
 
 #: More paths than this become the directory that they are all in.
@@ -153,7 +155,7 @@ def _emptied(examination: Examination, path: str) -> None:
 
 def _zeros(full: str) -> bool:
     try:
-        descriptor = os.open(full, FLAGS)
+        descriptor = os.open(full, READ)
     except OSError:
         return False
     try:

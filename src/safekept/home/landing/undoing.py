@@ -142,8 +142,7 @@ class _Reverse:
 
 
 def _header(tree: Tree, path: str) -> bool:
-    parent, name = tree.parent(path)
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    descriptor = tree.open(path)
     try:
         return is_database(os.pread(descriptor, 16, 0))
     finally:

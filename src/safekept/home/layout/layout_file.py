@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from safekept.core.errors import SafekeptError
-from safekept.core.small_files import read_regular
+from safekept.core.files.small import read_regular
 from safekept.core.sqlite.lean import Recipe
 
 from .patterns import Pattern, parse_pattern

@@ -8,7 +8,6 @@ rewritten under our eyes is stored and marked. Links are never followed, also no
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -16,13 +15,12 @@ import time
 from collections.abc import Iterator
 
 from safekept.core.entries import CHUNK, ZEROS, Content, EntryLost, Outcome, Remark
+from safekept.core.files.stable import READ, TICK_NS, read_once
+from safekept.core.files.tree import LinkSafeTree
 
-FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Up to this size a file is read whole, so that a change while reading can be mended by reading again.
 WHOLE = 8 << 20
 _ATTEMPTS = 3
-#: Clocks of filesystems tick every few milliseconds: two writes within one tick look like one.
-_TICK_NS = 20_000_000
 #: A file beyond this that takes much less room on disk is worth a line: it may fill the disk it lands on.
 #: A list of the pieces of a file must fit into memory: no more holes than this are kept of one.
 MOST_HOLES = 4 << 40
@@ -154,7 +152,7 @@ def open_plain(base: str, relative: str, path: str, inode: int, expected: bool =
         return nothing
     for _ in range(_ATTEMPTS):
         try:
-            descriptor = os.open(full, FLAGS)
+            descriptor = os.open(full, READ)
         except OSError as error:
             descriptor = _open_otherwise(base, relative, path, error)
         try:
@@ -197,18 +195,11 @@ def open_plain(base: str, relative: str, path: str, inode: int, expected: bool =
 
 def _read_whole(descriptor: int, before: os.stat_result) -> tuple[bytes, bool]:
     """The bytes up to the size first seen, and whether nothing changed meanwhile."""
-    size = before.st_size
-    data = os.read(descriptor, size + 1)
-    while len(data) < size:
-        more = os.read(descriptor, size + 1 - len(data))
-        if not more:
-            return data, False
-        data += more
-    after = os.fstat(descriptor)
-    if after.st_mtime_ns != before.st_mtime_ns or after.st_size != size or len(data) != size:
-        return data[:size], False
-    if size and time.time_ns() - before.st_mtime_ns < _TICK_NS:
-        return data, os.pread(descriptor, size + 1, 0) == data
+    data, _, same = read_once(descriptor, before)
+    if not same:
+        return data[: before.st_size], False
+    if data and time.time_ns() - before.st_mtime_ns < TICK_NS:
+        return data, os.pread(descriptor, len(data) + 1, 0) == data
     return data, True
 
 
@@ -232,20 +223,9 @@ def _open_otherwise(base: str, relative: str, path: str, error: OSError) -> int:
 
 def open_beneath(base: str, relative: str, path: str) -> int:
     """Open a file going down one directory at a time, so that no link can lead elsewhere."""
-    *parents, name = relative.split("/")
     try:
-        directory = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for parent in parents:
-                below = os.open(
-                    parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory
-                )
-                os.close(directory)
-                directory = below
-            return os.open(name, FLAGS, dir_fd=directory)
-        finally:
-            with contextlib.suppress(OSError):
-                os.close(directory)
+        with LinkSafeTree(base, follow=True) as tree:
+            return tree.open(relative)
     except OSError as error:
         if error.errno in _REPLACED:
             raise EntryLost(Remark(path, Outcome.GONE, "vanished between the scan and the read")) from error

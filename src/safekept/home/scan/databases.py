@@ -14,6 +14,7 @@ import struct
 import sys
 from typing import IO, TYPE_CHECKING
 
+from safekept.core.files.stable import READ
 from safekept.core.sqlite.format import HEADER
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ def sidecars_of(directory: int, name: str) -> tuple[os.stat_result | None, ...]:
 def is_sidecar(directory: int, name: str) -> bool:
     """Whether a file in an open directory begins as SQLite's own sidecars do."""
     try:
-        descriptor = os.open(
-            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
-        )
+        descriptor = os.open(name, READ, dir_fd=directory)
     except OSError:
         return False
     try:
@@ -75,7 +74,6 @@ def is_sidecar(directory: int, name: str) -> bool:
 LENGTH = 16
 #: Seconds for sixteen bytes, and once they did not come in that time.
 _PATIENCE, _IMPATIENCE = 30.0, 2.0
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 #: The helper: a length and a path in, sixteen bytes (or fewer, padded with `?`) out.
 _HELPER = """
@@ -108,7 +106,7 @@ class HeaderReader:
         if self.isolated:
             return self._ask(os.fsencode(path))
         try:
-            descriptor = os.open(name, _FLAGS, dir_fd=directory)
+            descriptor = os.open(name, READ, dir_fd=directory)
         except OSError:
             return b""  # reading it for real will say why
         try:

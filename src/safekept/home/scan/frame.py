@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
+from safekept.core.files.stable import READ
 
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher, Node
@@ -16,8 +17,6 @@ from ..layout.rules import Proven
 from .selection import Standing, Verdict
 
 # Whether a tree proves to be one that can be rebuilt: the looks on disk behind a rule.
-
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def holds(proven: Proven, layout: Layout, path: str, directory: int) -> bool:
@@ -36,7 +35,7 @@ def stands(full: str, proof: tuple[str, ...]) -> bool:
 
 def _begins(directory: int, name: str, signature: bytes) -> bool:
     try:
-        descriptor = os.open(name, _FLAGS, dir_fd=directory)
+        descriptor = os.open(name, READ, dir_fd=directory)
     except OSError:
         return False
     try:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from safekept.core.agents import compose, text_at
 from safekept.core.entries import Outcome, Remark
-from safekept.core.small_files import read_regular
+from safekept.core.files.small import read_regular
 
 from ..layout.layout import Layout
 from ..layout.rules import External

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_file, fsync_directory, write_all
+from safekept.core.files.small import read_start
 from safekept.core.owner import foreign_owner
-from safekept.core.small_files import read_start
 
 #: No settings file is this large; something else lies there.
 LARGEST = 1 << 20

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from safekept import __version__
-from safekept.core.small_files import read_start
+from safekept.core.files.small import read_start
 
 from ..connecting.program import Program
 from ..connecting.settings_file import Unfit

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
+from safekept.core.files.small import read_start
 from safekept.core.next_step import NextStep
-from safekept.core.small_files import read_start
 
 NAME = "hermes"
 _MARK = b"# Written by safekept:"

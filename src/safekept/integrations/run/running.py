@@ -20,10 +20,10 @@ from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.actions.projects.run_account import RunAccount, account_of_run, mark_end_of_run
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.files.small import read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
 from safekept.core.processes.foreground import Ended, find_program, run_in_foreground, terminal_kept
-from safekept.core.small_files import read_regular
 
 from .watcher_process import WatcherLost, WatcherProcess
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
-from safekept.core.small_files import read_start
+from safekept.core.files.small import read_start
 from safekept.core.sqlite import HEADER, SIDECARS, is_database
 from safekept.home.landing import is_area
 from safekept.home.layout import Layout

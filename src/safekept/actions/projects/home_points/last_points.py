@@ -12,8 +12,8 @@ import os
 import time
 from collections.abc import Sequence
 
+from safekept.core.files.small import read_fields, write_document
 from safekept.core.objects.address import is_address
-from safekept.core.small_files import read_fields, write_document
 from safekept.vault.write import RACY_NS
 
 from ...base.context import UserContext

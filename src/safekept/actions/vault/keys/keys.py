@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.files.small import read_document, write_document
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
-from safekept.core.small_files import read_document, write_document
 from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 

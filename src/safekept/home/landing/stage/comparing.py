@@ -17,11 +17,9 @@ from ..tree import Tree
 
 def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.stat_result) -> bool:
     """Whether two files have the same bytes, or two links the same target."""
-    one, name = first.parent(path)
-    two, last = second.parent(other)
     if stat.S_ISLNK(facts.st_mode):
-        return os.readlink(name, dir_fd=one) == os.readlink(last, dir_fd=two)
-    with _opened(one, name) as ours, _opened(two, last) as theirs:
+        return first.link_text(path) == second.link_text(other)
+    with _opened(first, path) as ours, _opened(second, other) as theirs:
         while True:
             data = os.read(ours, CHUNK)
             if data != os.read(theirs, CHUNK):
@@ -39,8 +37,7 @@ def already_there(tree: Tree, item: Item) -> os.stat_result | None:
     if now is None or not stat.S_ISREG(now.st_mode) or not item.looks_like(now):
         return None
     try:
-        parent, name = tree.parent(item.place)
-        with _opened(parent, name) as descriptor:
+        with _opened(tree, item.place) as descriptor:
             facts = os.fstat(descriptor)
             head = os.pread(descriptor, 16, 0)
             same = item.equals(descriptor) if item.equals is not None else _has_hash(descriptor, item.sha256)
@@ -70,8 +67,8 @@ def untouched(now: os.stat_result | None, then: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(parent: int, name: str) -> Iterator[int]:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+def _opened(tree: Tree, path: str) -> Iterator[int]:
+    descriptor = tree.open(path)
     try:
         yield descriptor
     finally:

@@ -13,8 +13,8 @@ import stat
 
 from safekept.core.entries import CHUNK
 from safekept.core.files import write_all
+from safekept.core.files.tree import WALK
 
-from ..tree import WALK as _WALK
 from ..tree import Tree
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -173,7 +173,7 @@ def _discard(parent: int, name: str) -> bool:
 def _open_to_empty(parent: int, name: str) -> int:
     """A directory, open, with the rights that emptying it needs; never a link that took its place."""
     if os.geteuid() != 0:
-        walking = os.open(name, _WALK, dir_fd=parent)
+        walking = os.open(name, WALK, dir_fd=parent)
         try:
             if os.fstat(walking).st_mode & 0o700 != 0o700:
                 os.chmod(f"/proc/self/fd/{walking}" if os.path.isdir("/proc/self/fd") else name, 0o700)

@@ -73,8 +73,7 @@ def is_database_file(tree: Tree, path: str, facts: os.stat_result) -> bool:
     if not stat.S_ISREG(facts.st_mode) or facts.st_size < 512 or facts.st_size % 512:
         return False
     try:
-        parent, name = tree.parent(path)
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        descriptor = tree.open(path)
     except OSError:
         return False
     try:

@@ -17,8 +17,8 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from .errors import BAD_SHAPE
-from .files import NOT_THERE, durable_write, private_directory, quick_write
+from ..errors import BAD_SHAPE
+from .durable import NOT_THERE, durable_write, private_directory, quick_write
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from safekept.core.small_files import read_document, read_fields, write_document
+from safekept.core.files.small import read_document, read_fields, write_document
 
 
 def counts(document):

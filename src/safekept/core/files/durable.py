@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from .errors import SafekeptError
-from .processes.process import left_behind, owner_mark
+from ..errors import SafekeptError
+from ..processes.process import left_behind, owner_mark
 
 if TYPE_CHECKING:
     import ctypes
