@@ -24,8 +24,8 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
 from datasets import Home, kept_home  # noqa: E402
-from homes import LiveWriter  # noqa: E402
 from measure import Run, measured  # noqa: E402
+from support.home.homes import LiveWriter  # noqa: E402
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
 HERMES_PYTHON = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "python")

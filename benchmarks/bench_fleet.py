@@ -22,10 +22,8 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
 from bench_archive import HERMES_PYTHON, machine  # noqa: E402
-from contexts import throwaway  # noqa: E402
 from datasets import Language, make_home  # noqa: E402
 from days import live_one_day  # noqa: E402
-from fault_proxy import FaultProxy, Request  # noqa: E402
 from safekept.actions.base.context import UserContext  # noqa: E402
 from safekept.actions.offsite.destination import DestinationSetting  # noqa: E402
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet  # noqa: E402
@@ -36,8 +34,10 @@ from safekept.actions.vault.opening import open_vault  # noqa: E402
 from safekept.vault.care.forgetting import forget  # noqa: E402
 from safekept.vault.repo.index import RECORD  # noqa: E402
 from safekept.vault.storage.base import FileKind  # noqa: E402
-from servers import Place, S3Server  # noqa: E402
-from snapshots import take  # noqa: E402
+from support.offsite.fault_proxy import FaultProxy, Request  # noqa: E402
+from support.offsite.servers import Place, S3Server  # noqa: E402
+from support.users.contexts import throwaway  # noqa: E402
+from support.vault.snapshots import take  # noqa: E402
 
 DAY = 86_400 * 10**9
 #: What a billed request is called: the first three cost about ten times as much as the others.

@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "te
 
 from bench_archive import SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
 from measure import measured  # noqa: E402
-from servers import KEY, SECRET, Place, S3Server, SshServer, find_program  # noqa: E402
+from support.offsite.servers import KEY, SECRET, Place, S3Server, SshServer, find_program  # noqa: E402
 
 MEGABYTE = 1_000_000
 PASSWORD = "not-a-secret"

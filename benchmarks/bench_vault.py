@@ -23,8 +23,8 @@ sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "te
 from bench_archive import HERMES, HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
 from datasets import Home, Language, kept_home  # noqa: E402
 from days import live_one_day  # noqa: E402
-from homes import LiveWriter  # noqa: E402
 from measure import Run, measured  # noqa: E402
+from support.home.homes import LiveWriter  # noqa: E402
 
 MEGABYTE = 1_000_000
 DAYS = 14
@@ -205,7 +205,7 @@ def verdicts(results: dict[str, Result], peak: int) -> list[Verdict]:
 
 def many_snapshots(place: str, counts: list[int], say: Callable[[str], None]) -> dict[int, dict[str, float]]:
     """Whole-process seconds of `list` and of an unchanged snapshot as history grows."""
-    from homes import make_hermes_home
+    from support.home.homes import make_hermes_home
 
     user = os.path.join(place, "user")
     home = make_hermes_home(os.path.join(place, "agent", ".hermes"), awkward=False)

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 
-from homes import LiveWriter, make_hermes_home
-from in_process import run_here
-from servers import rclone_remotes, s3_server, server_root, sftp_server  # noqa: F401 - fixtures for every test
+from support.commands.in_process import run_here
+from support.home.homes import LiveWriter, make_hermes_home
+from support.offsite.servers import rclone_remotes, s3_server, server_root, sftp_server  # noqa: F401 - fixtures for every test
+from support.places import CHECKOUT
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
 MISSING = "MISSING REAL PART: "
 OF_THE_USER = ("HERMES_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")

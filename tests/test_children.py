@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from conftest import CHECKOUT
 from safekept.archive.sealing.gpg import program
 from safekept.home.scan import databases
+from support.places import CHECKOUT
 
 SOURCE = os.path.join(CHECKOUT, "src", "safekept")
 STARTS = {

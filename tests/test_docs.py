@@ -16,8 +16,8 @@ import pytest
 from safekept.cli.main import cli
 from safekept.core.errors import ERROR_CODES
 from safekept.settings import SETTINGS
+from support.places import CHECKOUT
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = os.path.join(CHECKOUT, "src", "safekept")
 EVERYWHERE = {"-h", "--help", "-V", "--version"}
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from fair_time import communicate, kept_waiting
+from support.commands.fair_time import communicate, kept_waiting
 
 
 def started(code):

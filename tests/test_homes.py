@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from homes import LiveWriter, check_copy, differences, is_sqlite, make_hermes_home, tree_facts
+from support.home.homes import LiveWriter, check_copy, differences, is_sqlite, make_hermes_home, tree_facts
 
 
 def test_the_same_seed_makes_the_same_home(tmp_path):

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "safekept")
+TESTS = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.join(os.path.dirname(TESTS), "src", "safekept")
 FLOORS = [  # top to bottom
     {"cli", "ui"},
     {"integrations", "api"},
@@ -170,8 +171,21 @@ def shown_names(path: str) -> tuple[set[str], set[str]]:
     return for_types, table
 
 
-def test_no_folder_is_a_hall():
-    assert {folder: len(names) for folder, names in packages() if len(names) > MOST_MODULES} == {}
+@pytest.mark.parametrize("root", [SOURCE, TESTS], ids=["src", "tests"])
+def test_no_folder_is_a_hall(root):
+    assert {folder: len(names) for folder, names in packages(root) if len(names) > MOST_MODULES} == {}
+
+
+def test_every_group_of_tests_is_called_as_a_room_or_a_group_of_commands():
+    """So that one word leads from a command to its code and to its tests."""
+    known = LEVEL.keys() | set(os.listdir(os.path.join(SOURCE, "actions"))) | {"transcripts"}
+    folders = {
+        f"{kind}/{name}"
+        for kind in ("faults", "compat", "golden", "unit", "unit/actions")
+        for name in os.listdir(os.path.join(TESTS, kind))
+        if os.path.isdir(os.path.join(TESTS, kind, name)) and not name.startswith("__")
+    }
+    assert {one for one in folders if os.path.basename(one) not in known} == set()
 
 
 @pytest.mark.parametrize("room", WITH_DOORS)

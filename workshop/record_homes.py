@@ -8,8 +8,8 @@ import shutil
 
 from recorder import ARCHIVES, SECOND, VAULT, Recorder
 
-from fixed_place import HOME, PLACE, PROJECT, USER, change_database
-from homes import make_chat_database, make_hermes_home
+from support.home.homes import make_chat_database, make_hermes_home
+from support.users.fixed_place import HOME, PLACE, PROJECT, USER, change_database
 
 CONFIG = """\
 # Nothing here depends on the day on which it is used again.

@@ -9,7 +9,7 @@ import subprocess
 
 from recorder import Recorder
 
-from fixed_place import HOME, PLACE, PROJECT, FixedPlace
+from support.users.fixed_place import HOME, PLACE, PROJECT, FixedPlace
 
 
 def projects(recorder: Recorder) -> None:

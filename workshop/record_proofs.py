@@ -9,8 +9,8 @@ import shutil
 from record_homes import small_home
 from recorder import ARCHIVES, BARE, KILLED, Recorder
 
-from fixed_place import HOME, PLACE, USER, held
-from recording import journal_lines
+from support.users.fixed_place import HOME, PLACE, USER, held
+from support.users.recording import journal_lines
 
 #: The rename at which a command is killed: where it has changed some files, and not all.
 LANDING_AT, BARE_AT, ROLLBACK_AT = 13, 9, 10

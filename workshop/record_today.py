@@ -26,8 +26,8 @@ from record_projects import projects  # noqa: E402
 from record_proofs import cut_short, proofs  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
-import recording  # noqa: E402
-from fixed_place import FixedPlace, ways_in  # noqa: E402
+from support.users import recording  # noqa: E402
+from support.users.fixed_place import FixedPlace, ways_in  # noqa: E402
 
 #: Every verb that a journal can hold; a recording without one of them is not whole.
 VERBS = frozenset(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from fixed_place import DATA, HOME, PLACE, PROJECT, USER, FixedPlace
+from support.users.fixed_place import DATA, HOME, PLACE, PROJECT, USER, FixedPlace
 
 SECOND = f"{PLACE}/second"  # another user of the same vault
 KILLED = f"{PLACE}/work/killed"  # a project in which a rollback was killed

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from restics import Restic
+from support.places import CHECKOUT
+from support.vault.restics import Restic
 
 MISSING = "MISSING REAL PART: "
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: That of Debian's next release (0.18.0), which `workshop/prepare test` unpacks from its package.
 NEWER = os.path.join(CHECKOUT, ".setup", "restic-newer")
 

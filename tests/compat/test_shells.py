@@ -13,18 +13,19 @@ from types import ModuleType
 
 import pytest
 
-from checkpoint_support import put
-from conftest import CHECKOUT, program
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
+from conftest import program
 from safekept.cli.commands.shell import SCRIPTS
 from safekept.cli.completing import COMMANDS, DIRECTORIES, FILES, complete
 from safekept.cli.main import COMMANDS as TABLE
 from safekept.cli.main import cli
 from safekept.cli.manual_pages import pages
-from states import made
-from terminals import Terminal
+from support.commands.in_process import spoken
+from support.commands.terminals import Terminal
+from support.home.homes import make_hermes_home
+from support.places import CHECKOUT
+from support.projects.checkpoints import put
+from support.users.contexts import throwaway
+from support.users.states import made
 
 
 @pytest.fixture(scope="module")

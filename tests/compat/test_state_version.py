@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from contexts import throwaway
 from golden.test_json_version import CALLS
-from homes import make_hermes_home, tree_facts
-from in_process import spoken
 from safekept.core.versions import StateIsNewer, mark_state, refuse_newer_state, version_text
 from safekept.core.versions import state as state_version
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home, tree_facts
+from support.users.contexts import throwaway
 
 #: Works in a place of its own, or knows nothing of a user's state.
 OF_NOBODY = {"demo"}

@@ -18,14 +18,15 @@ from typing import Any
 import pytest
 import zstandard
 
-import recording
 from conftest import missing_part
-from contexts import throwaway
-from fixed_place import DATA, HOME, PLACE, PROJECT, USER, FixedPlace, held, ways_in
-from recording import unlike
 from safekept.actions.drill.receipts import read_receipts
+from support.places import TESTS
+from support.users import recording
+from support.users.contexts import throwaway
+from support.users.fixed_place import DATA, HOME, PLACE, PROJECT, USER, FixedPlace, held, ways_in
+from support.users.recording import unlike
 
-RECORDED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "rename-commit")
+RECORDED = os.path.join(TESTS, "data", "rename-commit")
 BARE = f"{PLACE}/bare"
 KILLED = f"{PLACE}/work/killed"
 #: The verbs of operations that `undo` took back when it was recorded.

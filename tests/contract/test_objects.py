@@ -15,7 +15,7 @@ from safekept.core.objects import NotThere, Taken
 from safekept.core.objects.errors import PlaceMissing
 from safekept.core.objects.local import LocalObjects
 from safekept.core.objects.memory import MemoryObjects
-from servers import Place
+from support.offsite.servers import Place
 
 #: Each makes a place on a server or on this machine.
 PLACES = {

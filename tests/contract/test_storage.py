@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from faulty_storage import FaultyStorage
 from safekept.core.objects.local import LocalObjects
 from safekept.core.objects.memory import MemoryObjects
 from safekept.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
 from safekept.vault.storage.remote import RemoteStorage
+from support.vault.faulty_storage import FaultyStorage
 
 STORAGES = {
     "local": lambda path: LocalStorage(os.path.join(str(path), "vault")),

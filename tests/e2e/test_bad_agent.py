@@ -13,10 +13,10 @@ import random
 
 import pytest
 
-from bad_agent import ACTIONS
-from bad_doors import Door, ThroughCheckpoints, ThroughHelper, hook_doors
-from bad_far_doors import ThroughHermes, ThroughMcp, ThroughPython, ThroughRun
-from bad_project import below, differing, look
+from support.bad_agent.deeds import ACTIONS
+from support.bad_agent.doors import Door, ThroughCheckpoints, ThroughHelper, hook_doors
+from support.bad_agent.far_doors import ThroughHermes, ThroughMcp, ThroughPython, ThroughRun
+from support.bad_agent.project import below, differing, look
 
 pytestmark = pytest.mark.real
 DOORS = {

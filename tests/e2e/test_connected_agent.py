@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import run_safekept
-from connected import JSON_HOSTS, read, write
+from support.hosts.connected import JSON_HOSTS, read, write
 
 #: What each host sends before it writes the file, and the event that it is.
 SENT = {

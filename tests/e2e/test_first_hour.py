@@ -14,10 +14,10 @@ import subprocess
 
 import pytest
 
-from conftest import CHECKOUT
-from first_hour import PASSPHRASE, PROFILES, Newcomer, running_cron
-from homes import database_rows, differences, tree_facts
-from terminals import Terminal
+from support.commands.terminals import Terminal
+from support.home.homes import database_rows, differences, tree_facts
+from support.places import CHECKOUT
+from support.users.first_hour import PASSPHRASE, PROFILES, Newcomer, running_cron
 
 SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 VERDICT = "Protected if the machine is lost"

@@ -11,15 +11,15 @@ import sys
 
 import pytest
 
-from checkpoint_support import put
-from contexts import throwaway
-from homes import make_hermes_home, tree_facts
-from in_process import spoken
-from landing_support import killed_at
 from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
 from safekept.actions.projects.home_points.take import before_home_change
 from safekept.actions.projects.home_points.timeline import home_points
 from safekept.integrations.chat.chat import Conversation, dispatch
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home, tree_facts
+from support.projects.checkpoints import put
+from support.restoring.landings import killed_at
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from homes import make_hermes_home
 from safekept import __version__
 from safekept.cli.main import COMMANDS
-from wheels import Source, installed, run
+from support.commands.wheels import Source, installed, run
+from support.home.homes import make_hermes_home
 
 pytestmark = pytest.mark.real
 

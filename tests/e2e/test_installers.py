@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from homes import make_hermes_home
-from wheels import Source, run
+from support.commands.wheels import Source, run
+from support.home.homes import make_hermes_home
 
 pytestmark = [pytest.mark.soak("install"), pytest.mark.real]
 

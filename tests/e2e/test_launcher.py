@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support.places import CHECKOUT
+
 pytestmark = pytest.mark.real
 
 

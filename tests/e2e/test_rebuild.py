@@ -17,13 +17,6 @@ from dataclasses import replace
 import pytest
 
 from conftest import missing_part
-from contexts import throwaway
-from drills import flip, place_of_file
-from homes import differences, tree_facts
-from in_process import spoken
-from kill_points import count_steps, run_killed
-from landing_support import holding
-from rebuilds import PASSPHRASE, Gone, add_sessions, equal, lose_a_machine, owners
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.snapshots.listing import list_home
 from safekept.actions.vault.keys.kit_page import INDENT
@@ -31,10 +24,17 @@ from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
 from safekept.vault.care import forget
 from safekept.vault.repo.lock_file import Identity
-from snapshots import opened, take
-from terminals import Terminal
-from unprivileged import NOBODY, as_nobody
-from unprivileged import nobodys as nobodys
+from support.commands.in_process import spoken
+from support.commands.terminals import Terminal
+from support.faults.kill_points import count_steps, run_killed
+from support.home.homes import differences, tree_facts
+from support.restoring.drills import flip, place_of_file
+from support.restoring.landings import holding
+from support.restoring.rebuilds import PASSPHRASE, Gone, add_sessions, equal, lose_a_machine, owners
+from support.users.contexts import throwaway
+from support.users.unprivileged import NOBODY, as_nobody
+from support.users.unprivileged import nobodys as nobodys
+from support.vault.snapshots import opened, take
 
 CHECKS = 15
 

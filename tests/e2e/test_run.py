@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from checkpoint_support import put, tree_on_disk
 from conftest import run_safekept
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.actions.projects.project import checkpoint_directory
 from safekept.checkpoints.store.store import Store
-from terminals import Terminal
+from support.commands.terminals import Terminal
+from support.home.homes import make_hermes_home
+from support.projects.checkpoints import put, tree_on_disk
+from support.users.contexts import throwaway
 
 SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
 #: Longer than any machine needs; a test that waits so long has failed.

@@ -11,13 +11,13 @@ import time
 
 import pytest
 
-from checkpoint_support import put
-from contexts import throwaway
-from homes import database_rows, differences, make_hermes_home, tree_facts
-from in_process import spoken
-from landing_support import holding, killed_at
-from rollback_support import tree_of
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import database_rows, differences, make_hermes_home, tree_facts
+from support.projects.checkpoints import put
+from support.projects.rollbacks import tree_of
+from support.restoring.landings import holding, killed_at
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import missing_part, program
-from fault_scenarios import SCENARIOS, Scenario
-from fault_survey import Survey
-from warm_commands import WarmCommands
+from support.commands.warm_commands import WarmCommands
+from support.faults.scenarios import SCENARIOS, Scenario
+from support.faults.survey import Survey
 
 SAMPLE, FULL = 4, 420
 

@@ -12,9 +12,9 @@ import sys
 
 import pytest
 
-from homes import differences, make_hermes_home, tree_facts
-from kill_points import count_steps, run_killed
-from unprivileged import nobodys  # noqa: F401 - a fixture
+from support.faults.kill_points import count_steps, run_killed
+from support.home.homes import differences, make_hermes_home, tree_facts
+from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
 
 #: The home directory itself is the user's: its own time changes whenever something in it does.
 ROOT = (".",)

@@ -9,9 +9,9 @@ import os
 
 import pytest
 
-from homes import differences, tree_facts
-from in_process import spoken
 from safekept.core.journal import Journal
+from support.commands.in_process import spoken
+from support.home.homes import differences, tree_facts
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-import bad_archives as bad
-from homes import differences, make_hermes_home, tree_facts
+from support.archives import bad_archives as bad
+from support.home.homes import differences, make_hermes_home, tree_facts
 
 ROOT = (".",)
 

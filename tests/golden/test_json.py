@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from homes import make_hermes_home
-
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support.home.homes import make_hermes_home
+from support.places import CHECKOUT
 
 
 @pytest.fixture

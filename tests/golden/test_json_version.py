@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.cli.documents import VERSION, document_text
 from safekept.cli.main import cli
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 #: What each needs to be called with, so that it does something and harms nothing; `!` in front: it fails, and
 #: the document is that of an error.

@@ -12,16 +12,16 @@ import sys
 
 import pytest
 
-from conftest import CHECKOUT
-from contexts import throwaway
-from drills import flip
-from homes import make_hermes_home, tree_facts
-from in_process import spoken
-from pushes import machine, with_disk
 from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.locks import AlreadyRunning, process_lock
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home, tree_facts
+from support.offsite.pushes import machine, with_disk
+from support.places import CHECKOUT
+from support.restoring.drills import flip
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 
 @pytest.fixture

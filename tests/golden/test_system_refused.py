@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from in_process import spoken
+from support.commands.in_process import spoken
 
 
 @pytest.fixture

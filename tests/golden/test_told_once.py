@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import pytest
 
 import safekept
-from checkpoint_support import put
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.actions.base.operations.every import every_verb
 from safekept.core.journal import Journal, Record
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.projects.checkpoints import put
 
 #: What is done, in this order: the verb of the line, the words, and where in the document its facts stand.
 COMMANDS = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bounded import Bounded, bounded_safekept
+from support.commands.bounded import Bounded, bounded_safekept
 
 
 @pytest.fixture

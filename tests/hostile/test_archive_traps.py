@@ -15,7 +15,7 @@ import zipfile
 
 import pytest
 
-import bad_archives as bad
+from support.archives import bad_archives as bad
 
 #: What marks a zip and its manifest as ours: anybody can write it.
 OWN_COMMENT, OWN_EXTRA = b"safekept-archive 1", b"\x48\x66\x08\x00safekept"

@@ -8,10 +8,10 @@ import zipfile
 
 import pytest
 
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.actions.drill.checks.interpreter import find_python
-from unprivileged import NOBODY, nobodys  # noqa: F401 - a fixture
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.unprivileged import NOBODY, nobodys  # noqa: F401 - a fixture
 
 PYTHON = "hermes-agent/venv/bin/python"
 

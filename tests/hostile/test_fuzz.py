@@ -19,9 +19,9 @@ import time
 
 import pytest
 
-from conftest import CHECKOUT
-from fair_time import communicate
-from fuzz_targets import TARGETS
+from support.commands.fair_time import communicate
+from support.fuzz.targets import TARGETS
+from support.places import CHECKOUT
 
 FUZZ_SECONDS = float(os.environ.get("SAFEKEPT_TEST_FUZZ_SECONDS") or 3600)
 QUICK = 2.0
@@ -33,7 +33,7 @@ def fuzzed(target, seed, seconds, directory):
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}/src:{CHECKOUT}/tests", "HOME": directory}
     command = [
         sys.executable,
-        os.path.join(CHECKOUT, "tests", "fuzz_worker.py"),
+        os.path.join(CHECKOUT, "tests", "support", "fuzz", "worker.py"),
         target,
         str(seed),
         str(seconds),

@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from homes import make_chat_database
+from support.home.homes import make_chat_database
 
 #: Names that somebody reads in a home to learn something about it, besides storing them.
 READ = [

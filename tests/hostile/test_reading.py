@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 
-from conftest import CHECKOUT
+from support.places import CHECKOUT
 
 #: Rooms that look into what belongs to others.
 ROOMS = ("home", "settings", "checkpoints/scan", "checkpoints/store/metadata.py", "integrations/connecting")

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from users_world import World, answer, made_world, wait_for
+from support.users.users_world import World, answer, made_world, wait_for
 
 HOME = "/home/mallory/.hermes"
 AREA = HOME + ".safekept"

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from safekept.core.owner import OutputOfAnother, held_output
-from unprivileged import NOBODY, nobodys  # noqa: F401 - a fixture
-from users_world import World, made_world
+from support.users.unprivileged import NOBODY, nobodys  # noqa: F401 - a fixture
+from support.users.users_world import World, made_world
 
 #: Every command that writes where it is told; OUT stands for the place. The rest is in test_root.
 OUTPUTS = {

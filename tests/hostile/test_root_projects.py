@@ -14,7 +14,8 @@ import sys
 
 import pytest
 
-from users_world import CHECKOUT, World, answer, made_world
+from support.places import CHECKOUT
+from support.users.users_world import World, answer, made_world
 
 PROJECT = "/home/mallory/code"
 

@@ -12,12 +12,12 @@ import time
 
 import pytest
 
-from conftest import CHECKOUT
 from safekept.core.errors import SafekeptError
 from safekept.core.objects import Options, open_objects
 from safekept.core.objects.base import NotThere
 from safekept.core.objects.sftp import channel
 from safekept.core.objects.sftp import transfer as listing
+from support.places import CHECKOUT
 
 KINDS = [
     "endless-directory",
@@ -45,7 +45,7 @@ def path(tmp_path):
     """A PATH on which `ssh` is the hostile server."""
     program = tmp_path / "bin" / "ssh"
     program.parent.mkdir()
-    script = os.path.join(CHECKOUT, "tests", "hostile_sftp.py")
+    script = os.path.join(CHECKOUT, "tests", "support", "offsite", "hostile_sftp.py")
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {script} "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return f"{program.parent}:{os.environ['PATH']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from conftest import CHECKOUT
+from support.places import CHECKOUT
 
 
 def test_every_row_of_the_threat_model_names_a_test_that_is_there():

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import CHECKOUT, missing_part
+from conftest import missing_part
 from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget
 from safekept.vault.care.prune import carry_out, plan_prune
@@ -24,7 +24,8 @@ from safekept.vault.repo.lock_file import LockFile, read_locks
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind, LocalStorage
-from vaults import SECRET, new_vault, read_files, save_files, some_files
+from support.places import CHECKOUT
+from support.vault.vaults import SECRET, new_vault, read_files, save_files, some_files
 
 SEED = 7
 CONTAINER = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -44,7 +45,7 @@ def vault(tmp_path):
 def writer(vault, *front):
     """A snapshot that is half done; `go_on()` lets it finish and gives what it says."""
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}/src:{CHECKOUT}/tests"}
-    script = os.path.join(CHECKOUT, "tests", "neighbour_worker.py")
+    script = os.path.join(CHECKOUT, "tests", "support", "vault", "neighbour_worker.py")
     process = subprocess.Popen(
         [*front, sys.executable, script, vault.storage.path, str(SEED)],
         env=environment,

@@ -8,10 +8,10 @@ import os
 
 import pytest
 
-from checkpoint_support import put
-from contexts import throwaway
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.integrations.chat.chat import Conversation, Reply, dispatch, split
+from support.projects.checkpoints import put
+from support.users.contexts import throwaway
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def test_a_line_of_a_chat_is_what_a_person_said(tmp_path):
     """The journal, and the news that the agent gets, name whoever typed it."""
     import json as json_
 
-    from helper_support import throwaway as user_of
     from safekept.core.journal import Journal
     from safekept.integrations.helper.requests import answer
     from safekept.integrations.places import PlaceCache
+    from support.hosts.throwaway_helper import throwaway as user_of
 
     user = user_of(tmp_path)
     project = os.path.join(user.home, "project")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoint_support import put
 from safekept.settings import BadSetting, checkpoint_policy, load_settings, with_hermes
+from support.projects.checkpoints import put
 
 
 @pytest.fixture

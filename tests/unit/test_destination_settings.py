@@ -8,8 +8,7 @@ import pytest
 
 from safekept.actions.offsite.destination import KEYS, DestinationSetting, parse_destination, parse_rate
 from safekept.settings import BadSetting, load_settings
-
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support.places import CHECKOUT
 
 
 def load(tmp_path, text):

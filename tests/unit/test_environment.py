@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support.places import CHECKOUT
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-import bad_archives as bad
-from homes import differences, tree_facts
+from support.archives import bad_archives as bad
+from support.home.homes import differences, tree_facts
 
 #: name -> (maker, error code, a phrase of the message)
 CASES = {

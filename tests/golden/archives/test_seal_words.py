@@ -6,13 +6,13 @@ import stat
 
 import pytest
 
-from homes import differences, make_hermes_home, tree_facts
-from in_process import spoken
 from safekept.archive.container.handle import open_handle
 from safekept.archive.sealing.age import keys as age_keys
 from safekept.archive.sealing.age.file import AgeFile, sealed_bytes
 from safekept.archive.sealing.age.keys import AgeIdentity, Passphrase
-from seals import PASSPHRASE, PLAIN, SAFEKEPT, at_terminal
+from support.archives.seals import PASSPHRASE, PLAIN, SAFEKEPT, at_terminal
+from support.commands.in_process import spoken
+from support.home.homes import differences, make_hermes_home, tree_facts
 
 ME, OTHER = AgeIdentity.generate(), AgeIdentity.generate()
 PUBLIC = str(ME.recipient)

@@ -9,14 +9,14 @@ import shutil
 
 import pytest
 
-from conftest import CHECKOUT
-from contexts import throwaway
-from drills import flip, place_of_file, put
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.actions.status.status import look
 from safekept.core.processes.process import process_space
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.places import CHECKOUT
+from support.restoring.drills import flip, place_of_file, put
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 
 @pytest.fixture(scope="module")

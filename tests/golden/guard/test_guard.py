@@ -14,18 +14,19 @@ import sys
 
 import pytest
 
-import damages
 from conftest import run_safekept
-from contexts import throwaway
-from homes import differences, make_hermes_home, tree_facts
-from in_process import spoken
 from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.guard.guard import guard
 from safekept.actions.guard.guard_types import GuardRequest, kind_for
 from safekept.core.entries import EntryLost, Outcome, Remark
-from snapshots import take
-from terminals import Terminal
-from unprivileged import as_nobody, nobodys  # noqa: F401
+from support.commands.in_process import spoken
+from support.commands.terminals import Terminal
+from support.home import damages
+from support.home.homes import differences, make_hermes_home, tree_facts
+from support.places import CHECKOUT
+from support.users.contexts import throwaway
+from support.users.unprivileged import as_nobody, nobodys  # noqa: F401
+from support.vault.snapshots import take
 
 ROOT = (".",)
 
@@ -354,8 +355,7 @@ def test_the_report_says_what_the_reference_says(here, home, say):
     with open(report) as file:
         document = json.load(file)
     assert os.stat(report).st_mode & 0o777 == 0o600
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    with open(os.path.join(checkout, "docs", "reference", "json.md")) as file:
+    with open(os.path.join(CHECKOUT, "docs", "reference", "json.md")) as file:
         section = file.read().split("\n## guard\n")[1].split("\n## undo\n")[0]
     documented = set(re.findall(r"`(\w+)`", section))
     inner = {

@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-import damages
-from contexts import throwaway
-from homes import differences, make_hermes_home, tree_facts
-from in_process import spoken
+from support.commands.in_process import spoken
+from support.home import damages
+from support.home.homes import differences, make_hermes_home, tree_facts
+from support.users.contexts import throwaway
 
 #: What each report must say. The name of a damage -> words of its lines, in order.
 SAID = {

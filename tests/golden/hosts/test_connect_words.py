@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from connected import read, write
-from in_process import spoken
-from terminals import Terminal
+from support.commands.in_process import spoken
+from support.commands.terminals import Terminal
+from support.hosts.connected import read, write
 
 THEIRS = b'{\n  "model": "opus"\n}\n'
 

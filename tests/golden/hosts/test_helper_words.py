@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from helper_support import helper_thread, throwaway
-from in_process import spoken
+from support.commands.in_process import spoken
+from support.hosts.throwaway_helper import helper_thread, throwaway
 
 
 @pytest.fixture

@@ -14,13 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoint_support import put
-from hook_support import HOSTS, conversations, filled_in, neutral_exit, new_user, recorded, schema_of
 from safekept.integrations.hosts import handle
 from safekept.integrations.hosts.event import LARGEST, Event
 from safekept.integrations.hosts.handling import find_host
 from safekept.integrations.places import Place
-from terminals import Terminal
+from support.commands.terminals import Terminal
+from support.hosts.recorded_hosts import (
+    HOSTS,
+    conversations,
+    filled_in,
+    neutral_exit,
+    new_user,
+    recorded,
+    schema_of,
+)
+from support.projects.checkpoints import put
 
 NESTED = b'{"tool_input":' * 100_000 + b"1" + b"}" * 100_000
 #: What came -> what `status` says of it.

@@ -15,12 +15,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hook_support import HOSTS, conversations, filled_in, neutral_exit, new_user, recorded, schema_of
 from safekept.integrations.calls import Call, Outcome, Problem, Uncovered
 from safekept.integrations.hosts import handle
 from safekept.integrations.hosts.answers import sentences, spoken
 from safekept.integrations.hosts.event import Event
 from safekept.integrations.hosts.handling import find_host
+from support.hosts.recorded_hosts import (
+    HOSTS,
+    conversations,
+    filled_in,
+    neutral_exit,
+    new_user,
+    recorded,
+    schema_of,
+)
 
 #: Names of fields that we also take where a host's documentation is silent about them.
 TOLERATED = {

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from hook_support import HOSTS, conversations, filled_in, new_user, recorded
 from safekept.integrations.hosts import handle
 from safekept.integrations.hosts.event import read_event
 from safekept.integrations.hosts.handling import _who_it_is, find_host
+from support.hosts.recorded_hosts import HOSTS, conversations, filled_in, new_user, recorded
 
 
 def in_process(user, host, raw):

@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.integrations.chat.chat import Conversation, dispatch
 from safekept.integrations.connecting.keeping import holding
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from contexts import throwaway
-from drills import flip
-from homes import make_hermes_home
-from in_process import spoken
-from rebuilds import add_sessions
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.vault.repo.lock_file import Identity
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.restoring.drills import flip
+from support.restoring.rebuilds import add_sessions
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 HOUR = 3600 * 10**9
 AS_IT_IS = Identity.of_this_process

@@ -14,9 +14,9 @@ import time
 
 import pytest
 
-from in_process import spoken
 from safekept.core.objects.errors import PlaceMissing, PlaceRefused
 from safekept.core.objects.sftp.connections import Host, explain
+from support.commands.in_process import spoken
 
 
 @pytest.fixture

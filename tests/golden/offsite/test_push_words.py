@@ -9,11 +9,11 @@ import shutil
 
 import pytest
 
-from contexts import throwaway
-from in_process import spoken
-from pushes import one_more
 from safekept.actions.vault.keys import keys as actions_keys
 from safekept.vault.repo import keys as vault_keys
+from support.commands.in_process import spoken
+from support.offsite.pushes import one_more
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import shlex
 
 import pytest
 
-from checkpoint_support import put
 from safekept.checkpoints.checkpoints import Checkpoints
+from support.projects.checkpoints import put
 
 
 @pytest.fixture

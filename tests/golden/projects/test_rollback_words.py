@@ -13,8 +13,8 @@ import sys
 
 import pytest
 
-from checkpoint_support import put
 from safekept.checkpoints.checkpoints import Checkpoints
+from support.projects.checkpoints import put
 
 
 @pytest.fixture

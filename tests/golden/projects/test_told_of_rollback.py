@@ -8,8 +8,6 @@ import os
 import jsonschema
 import pytest
 
-from checkpoint_support import put
-from hook_support import HOSTS, filled_in, new_user, recorded, schema_of
 from safekept.actions.projects import rollback_news
 from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
 from safekept.actions.projects.rollback import RollbackRequest, rollback
@@ -18,6 +16,8 @@ from safekept.integrations.calls import Call
 from safekept.integrations.hosts import handle
 from safekept.integrations.places import Place
 from safekept.integrations.protect import protect
+from support.hosts.recorded_hosts import HOSTS, filled_in, new_user, recorded, schema_of
+from support.projects.checkpoints import put
 
 #: The event of a host on which it is told, and where its words are in the answer.
 TOLD = {

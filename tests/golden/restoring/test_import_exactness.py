@@ -3,7 +3,7 @@
 import json
 import os
 
-from homes import differences, make_hermes_home, tree_facts
+from support.home.homes import differences, make_hermes_home, tree_facts
 
 ROOT = (".",)
 
@@ -151,7 +151,7 @@ def test_tarballs_made_by_hand_of_a_live_home_are_folded_into_sound_databases(
     """`tar -czf … .hermes` takes main file and log apart; what SQLite can join again is joined."""
     import subprocess
 
-    from homes import database_rows
+    from support.home.homes import database_rows
 
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"), awkward=False)
     writer = live_writer(os.path.join(home, "state.db"), autocheckpoint=0)

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from homes import database_rows, differences, make_hermes_home, tree_facts
+from support.home.homes import database_rows, differences, make_hermes_home, tree_facts
 
 ROOT = (".",)
 

@@ -10,12 +10,12 @@ import zipfile
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep, read_step
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 DAY = 86_400
 

@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 from safekept.cli.commands.demo.home import make_demo_home
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.fixture(params=["lean", "full"])

@@ -11,14 +11,14 @@ from contextlib import closing
 
 import pytest
 
-from contexts import throwaway
-from homes import differences, make_hermes_home, tree_facts
-from in_process import spoken
 from safekept.core.entries import Kind
 from safekept.home.scan.scanning import Selection
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.storage import FileKind
-from snapshots import opened, take
+from support.commands.in_process import spoken
+from support.home.homes import differences, make_hermes_home, tree_facts
+from support.users.contexts import throwaway
+from support.vault.snapshots import opened, take
 
 ROOT = (".",)
 

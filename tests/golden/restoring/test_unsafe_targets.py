@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home, tree_facts
+from support.home.homes import make_hermes_home, tree_facts
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import stat
 
 import pytest
 
-from homes import make_hermes_home
-from in_process import spoken
-from web_server import WebServer
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.offsite.web_server import WebServer
 
 SECRET = "tk-5ecr3t"
 

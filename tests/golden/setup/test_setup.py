@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from contexts import throwaway
-from first_hour import Newcomer, files_of, running_cron
 from safekept.core.errors import SafekeptError
+from support.users.contexts import throwaway
+from support.users.first_hour import Newcomer, files_of, running_cron
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.core.journal import Journal
 from safekept.home.scan.scanning import Selection
-from snapshots import is_whole, take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import is_whole, take
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_prune_waits_for_no_one_who_reads(here, home, say, monkeypatch):
     several(here, home, 2)
     say("snapshot", "forget", "2", "--yes")
     monkeypatch.setattr("safekept.actions.snapshots.forgetting.WAIT", 0.1)
-    from snapshots import opened
+    from support.vault.snapshots import opened
 
     with opened(here) as repository, repository.lock():
         done = say("snapshot", "prune", "--now", "--yes")

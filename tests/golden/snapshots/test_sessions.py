@@ -9,12 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from contexts import throwaway
-from database_holder import held
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.home.conversations.returning import bring_back
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.database_holder import held
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 
 @pytest.fixture

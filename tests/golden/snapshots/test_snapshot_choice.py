@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home, tree_facts
-from in_process import spoken
 from safekept.home.scan.scanning import Selection
 from safekept.vault.storage import FileKind
-from snapshots import opened, take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home, tree_facts
+from support.users.contexts import throwaway
+from support.vault.snapshots import opened, take
 
 HOUR = 3_600_000_000_000
 

@@ -11,13 +11,13 @@ from contextlib import closing
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.loader import BlobLoader
 from safekept.vault.repo.repository import Repository
-from snapshots import opened, take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import opened, take
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import zipfile
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.repo.keys import Secret
-from terminals import wait_for_hidden_input
+from support.commands.terminals import wait_for_hidden_input
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

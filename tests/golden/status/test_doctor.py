@@ -17,10 +17,6 @@ from contextlib import closing
 
 import pytest
 
-from checkpoint_support import put
-from contexts import throwaway
-from homes import make_hermes_home, tree_facts
-from in_process import spoken
 from safekept.actions.doctor.case import DoctorRequest
 from safekept.actions.doctor.diagnosis import examine
 from safekept.actions.doctor.repairs import carry_out
@@ -32,9 +28,13 @@ from safekept.core.next_step import step_text, step_texts
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.lock_file import LockFile
 from safekept.vault.storage.base import FileKind
-from snapshots import opened, take
-from states import STATES, aged, drilled, made, tear, told
-from transcripts import fits, same_as, same_document
+from support.commands.in_process import spoken
+from support.commands.transcripts import fits, same_as, same_document
+from support.home.homes import make_hermes_home, tree_facts
+from support.projects.checkpoints import put
+from support.users.contexts import throwaway
+from support.users.states import STATES, aged, drilled, made, tear, told
+from support.vault.snapshots import opened, take
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "reference")
 EXITS = {"empty": 3, "fresh": 3, "stale": 3, "alarmed": 4, "damaged": 4}

@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from checkpoint_support import put
-from in_process import spoken
 from safekept.actions.alarms.alarms import KINDS
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.status import host_status
-from states import DAY, State, aged, empty, made
-from test_map import SOURCE
-from troubles import (
+from support.commands.in_process import spoken
+from support.projects.checkpoints import put
+from support.users.states import DAY, State, aged, empty, made
+from support.users.troubles import (
     damaged,
     elsewhere,
     failed_last_night,
@@ -51,6 +50,7 @@ from troubles import (
     vault_deleted,
     vault_deleted_alone,
 )
+from test_map import SOURCE
 
 
 @pytest.fixture(autouse=True)

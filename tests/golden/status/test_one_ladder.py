@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from in_process import spoken
 from safekept.actions.vault.opening import open_vault
 from safekept.core.finding import ALARM, LADDER, NOTE, STALE, WELL, Finding, exit_code, reached
 from safekept.vault.storage import FileKind
-from states import STATES, State, made
+from support.commands.in_process import spoken
+from support.users.states import STATES, State, made
 
 
 def test_the_worst_finding_decides_and_a_note_does_not_count():

@@ -13,9 +13,9 @@ import sys
 import pytest
 
 import safekept.core.journal
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.cli.console import Console
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
 
 
 @pytest.fixture

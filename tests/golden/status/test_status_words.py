@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from in_process import spoken
-from states import STATES, State, made, told
-from transcripts import fits, same_as, same_document
+from support.commands.in_process import spoken
+from support.commands.transcripts import fits, same_as, same_document
+from support.users.states import STATES, State, made, told
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ def test_a_file_that_could_not_be_read_means_not_protected(alone):
 
 
 def test_other_homes_have_a_line_and_one_that_is_gone_does_not_count(alone):
-    from homes import make_hermes_home
+    from support.home.homes import make_hermes_home
 
     state, say = alone("fresh")
     for name in (".work", ".lost"):

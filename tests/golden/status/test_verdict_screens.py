@@ -11,17 +11,17 @@ import time
 
 import pytest
 
-from connected import connect, program_in
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.vault.storage import FileKind
-from states import State, drilled, empty, made, settled, told
-from transcripts import same_as
+from support.commands.in_process import spoken
+from support.commands.transcripts import same_as
+from support.home.homes import make_hermes_home
+from support.hosts.connected import connect, program_in
+from support.users.states import State, drilled, empty, made, settled, told
 
 SCREENS = {"80x24": (80, 24), "120x40": (100, 40)}  # no line is longer than 100, however wide the screen
 

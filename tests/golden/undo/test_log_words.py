@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from in_process import spoken
 from safekept.actions.base.record import record
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
-from states import STATES, State, made, told
-from transcripts import fits, same_as, same_document
+from support.commands.in_process import spoken
+from support.commands.transcripts import fits, same_as, same_document
+from support.users.states import STATES, State, made, told
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_one_operation_is_told_in_full(say, state):
 @pytest.fixture
 def busy(tmp_path, monkeypatch):
     """A journal with thirty operations of two homes, and a way to ask about it."""
-    from contexts import throwaway
+    from support.users.contexts import throwaway
 
     here = throwaway(tmp_path)
     for number in range(30):

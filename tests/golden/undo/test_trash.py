@@ -10,14 +10,14 @@ import time
 
 import pytest
 
-from checkpoint_support import fsck, put
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
 from safekept.checkpoints.upkeep.retention import Limits
 from safekept.checkpoints.upkeep.size import measure
-from snapshots import take
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.projects.checkpoints import fsck, put
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 DAY = 86400.0
 

@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from snapshots import LONG_AGO
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import LONG_AGO
 
 NOTE = (
     "Note: 1 pack of the vault is missing or cut; what the home has was stored again; "

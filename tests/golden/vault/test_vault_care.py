@@ -8,10 +8,10 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.cli.console import at_words
 from safekept.cli.options import asking_for_vault_secret
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.actions.vault.opening import open_vault
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import safekept
-from apart_support import die, fail, wait_for, where
+from support.hosts.apart_functions import die, fail, wait_for, where
 
 
 def test_it_is_another_process_in_the_same_place(tmp_path, monkeypatch):

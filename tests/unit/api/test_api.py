@@ -13,8 +13,8 @@ import sys
 import pytest
 
 import safekept
-from checkpoint_support import put
-from homes import differences, make_hermes_home, tree_facts
+from support.home.homes import differences, make_hermes_home, tree_facts
+from support.projects.checkpoints import put
 
 SOURCE = pathlib.Path(safekept.__file__)
 

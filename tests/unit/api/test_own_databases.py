@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pytest
 
 import safekept
-from database_holder import Holder, HolderFailed
-from homes import make_hermes_home
+from support.home.database_holder import Holder, HolderFailed
+from support.home.homes import make_hermes_home
 
 MARK = "safekept_test"
 

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 import safekept
-from checkpoint_support import put
-from homes import make_hermes_home
+from support.home.homes import make_hermes_home
+from support.projects.checkpoints import put
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = CHECKOUT / "docs" / "reference" / "python.md"

@@ -12,7 +12,6 @@ import zlib
 import pytest
 import zstandard
 
-from archive_support import FORMS, file, link, read, sample_home, write
 from safekept.archive import Limits, open_archive
 from safekept.archive.errors import (
     ArchiveDamaged,
@@ -24,6 +23,7 @@ from safekept.archive.errors import (
     ArchiveUnsafe,
     ArchiveUnsupported,
 )
+from support.archives.sources import FORMS, file, link, read, sample_home, write
 
 DAMAGED_NEXT = (
     "Copy the archive again from where it came from, and compare the sizes",

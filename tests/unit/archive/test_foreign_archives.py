@@ -13,10 +13,10 @@ import zipfile
 import pytest
 import zstandard
 
-from archive_support import facts, read
 from safekept.archive import Limits, open_archive
 from safekept.archive.errors import ArchiveUnsafe
 from safekept.core.entries import CHUNK
+from support.archives.sources import facts, read
 
 LOCAL = (2024, 5, 6, 7, 8, 10)
 LOCAL_NS = int(time.mktime((*LOCAL, 0, 0, -1))) * 10**9

@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from archive_support import FORMS, HEAD, file, sample_home, write
 from safekept.archive import identify
+from support.archives.sources import FORMS, HEAD, file, sample_home, write
 
 
 @pytest.mark.parametrize("form", FORMS)

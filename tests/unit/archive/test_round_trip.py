@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive_support import FORMS, HEAD, WHEN, directory, facts, file, link, read, sample_home, write
 from safekept.archive import open_archive
 from safekept.archive.errors import ArchiveDamaged
 from safekept.core.entries import CHUNK, Entry, Kind
+from support.archives.sources import FORMS, HEAD, WHEN, directory, facts, file, link, read, sample_home, write
 
 # Any byte that a Linux name may have, and the shapes that trip archives up.
 COMPONENTS = st.one_of(
@@ -264,7 +264,7 @@ def test_one_archive_can_be_the_source_of_another(form, tmp_path):
 @pytest.mark.parametrize("size", [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 8 * CHUNK + 3])
 @pytest.mark.parametrize("step", [CHUNK, 65_537])
 def test_content_of_any_size_in_any_chunks(form, size, step, tmp_path):
-    from archive_support import UnevenContent
+    from support.archives.sources import UnevenContent
 
     data = os.urandom(size)
     entry = Entry(

@@ -6,18 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from archive_support import (
-    FORMS,
-    WHEN,
-    UnevenContent,
-    directory,
-    failing,
-    file,
-    link,
-    read,
-    sample_home,
-    write,
-)
 from safekept.archive import identify, open_archive, write_archive
 from safekept.archive.errors import ArchiveNotProven, OutputNotWritable
 from safekept.core.entries import (
@@ -33,6 +21,18 @@ from safekept.core.entries import (
 )
 from safekept.core.files import NoRoom
 from safekept.core.processes.process import process_space
+from support.archives.sources import (
+    FORMS,
+    WHEN,
+    UnevenContent,
+    directory,
+    failing,
+    file,
+    link,
+    read,
+    sample_home,
+    write,
+)
 
 GONE = EntryLost(Remark("b", Outcome.GONE, "vanished before it was read"))
 

@@ -8,11 +8,11 @@ import subprocess
 
 import pytest
 
-from checkpoint_support import contents_in_store, fsck, put, tree_on_disk
 from safekept.checkpoints.checkpoints import NO_GIT, Checkpoints
 from safekept.checkpoints.state import read_state
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import TakeSettings
+from support.projects.checkpoints import contents_in_store, fsck, put, tree_on_disk
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ import time
 
 import pytest
 
-from checkpoint_support import contents_in_store, fsck, put, run_plain_git
-from children import children
 from safekept.checkpoints.store.git import find_git
 from safekept.checkpoints.store.quarantine import Quarantine
 from safekept.checkpoints.store.refs import pack_refs
@@ -32,6 +30,8 @@ from safekept.checkpoints.upkeep.size import add_written, measure
 from safekept.checkpoints.upkeep.surveying import make_plan, survey
 from safekept.checkpoints.upkeep.tidy import Tidy
 from safekept.core.locks import AlreadyRunning, process_lock
+from support.commands.children import children
+from support.projects.checkpoints import contents_in_store, fsck, put, run_plain_git
 
 NOW = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0)
 

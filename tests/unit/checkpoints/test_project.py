@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from checkpoint_support import put
 from safekept.checkpoints.project import MARKERS, Root, find_root, holds_too_much, project_id
+from support.projects.checkpoints import put
 
 
 @pytest.mark.parametrize("marker", MARKERS)

@@ -14,7 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoint_support import (
+from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.scan.trust import read_record
+from safekept.checkpoints.store.store import Store
+from safekept.checkpoints.take.taking import ProjectGone, TakeSettings, TooManyFiles, take
+from support.projects.checkpoints import (
     contents_in_store,
     fsck,
     put,
@@ -23,10 +27,6 @@ from checkpoint_support import (
     tree_in_store,
     tree_on_disk,
 )
-from safekept.checkpoints.checkpoint import Checkpoint
-from safekept.checkpoints.scan.trust import read_record
-from safekept.checkpoints.store.store import Store
-from safekept.checkpoints.take.taking import ProjectGone, TakeSettings, TooManyFiles, take
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from checkpoint_support import put, tree_on_disk
 from safekept.checkpoints.rollback.unpacking import size_of, unpack
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import take
+from support.projects.checkpoints import put, tree_on_disk
 
 
 @pytest.fixture

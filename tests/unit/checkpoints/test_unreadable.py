@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from checkpoint_support import contents_in_store, put, settle
-from rollback_support import Project
 from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
 from safekept.checkpoints.rollback.run import finish
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import ProjectGone, take
 from safekept.core.errors import SafekeptError
+from support.projects.checkpoints import contents_in_store, put, settle
+from support.projects.rollbacks import Project
 
 
 @pytest.fixture

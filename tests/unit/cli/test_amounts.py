@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from in_process import spoken
+from support.commands.in_process import spoken
 
 
 @pytest.mark.parametrize("option", ["--retention-days", "--max-size-mb"])

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from checkpoint_support import put
-from in_process import spoken
 from safekept.cli.main import program
+from support.commands.in_process import spoken
+from support.projects.checkpoints import put
 
 
 @pytest.mark.parametrize("called", ["/opt/tools/bin/safekept", "venv dir/bin/safekept"])

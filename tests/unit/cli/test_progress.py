@@ -11,15 +11,15 @@ from contextlib import closing
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.cli.console import Console, Progress, left_text
 from safekept.core.events import Event, expecting
 from safekept.core.sqlite import check as checking
 from safekept.core.sqlite.check import examine_aloud, verify
 from safekept.core.sqlite.format import connect
 from safekept.vault.write.intake import Intake
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.mark.parametrize(

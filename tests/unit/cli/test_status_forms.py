@@ -8,14 +8,14 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.status import Status, look
 from safekept.cli.screen import folded
 from safekept.cli.status.growth import growth_svg, plot, spark
 from safekept.cli.status.prometheus import exposition
-from states import State, alarmed
+from support.users.contexts import throwaway
+from support.users.states import State, alarmed
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

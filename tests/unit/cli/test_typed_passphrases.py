@@ -7,7 +7,6 @@ import os
 import click
 import pytest
 
-from contexts import throwaway
 from safekept.actions.archives.sealing import identity_of, new_passphrase
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, PassphraseTooShort
@@ -18,6 +17,7 @@ from safekept.cli.console import Console
 from safekept.settings import load_settings
 from safekept.vault.errors import WrongKey
 from safekept.vault.repo import Secret
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from safekept.core.processes.foreground import (
     find_program,
     run_in_foreground,
 )
-from terminals import Terminal
+from support.commands.terminals import Terminal
 
 #: Runs its arguments in the foreground, and says how that ended.
 RUNNER = """

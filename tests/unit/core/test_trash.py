@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from landing_support import killed_at
 from safekept.core import trash
 from safekept.core.trash import empty_trash, limit_trash, take_out, throw_away, trash_in
+from support.restoring.landings import killed_at
 
 DAY = 86400.0
 

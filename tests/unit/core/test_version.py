@@ -13,8 +13,7 @@ import pytest
 
 from safekept import __version__
 from safekept.core.versions import BUILT_FROM, version_text
-
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from support.places import CHECKOUT
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from safekept.home.census import count_document
 from safekept.home.layout.rules import Count
 from safekept.home.scan.scanning import Selection
-from scanned import HERMES, consume, look, plant, plant_database, read
-from unprivileged import as_nobody, nobodys
+from support.home.scanned import HERMES, consume, look, plant, plant_database, read
+from support.users.unprivileged import as_nobody, nobodys
 
 __all__ = ["nobodys"]
 

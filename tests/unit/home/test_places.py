@@ -9,7 +9,7 @@ import pytest
 from safekept.core.agents import HomeUnknown, locate_home, recognise_home
 from safekept.home.layout.layout import find_home, load_layouts, recognise
 from safekept.home.layout.places import HomeEmpty, HomeNotDirectory, HomeNotFound, HomeUnreadable
-from unprivileged import as_nobody, nobodys
+from support.users.unprivileged import as_nobody, nobodys
 
 __all__ = ["nobodys"]
 

@@ -13,7 +13,7 @@ import pytest
 from safekept.core.entries import CHUNK, ZEROS, EntryLost, Outcome
 from safekept.home.scan import content as module
 from safekept.home.scan.content import WHOLE, open_plain
-from scanned import look, plant, read
+from support.home.scanned import look, plant, read
 
 
 def opened(home: str, name: str = "f") -> Any:

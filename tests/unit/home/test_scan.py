@@ -10,8 +10,8 @@ import pytest
 
 from safekept.core.entries import Kind, Outcome
 from safekept.home.scan.scanning import Selection
-from scanned import HERMES, consume, look, paths, plant, read, remarks
-from unprivileged import as_nobody, nobodys
+from support.home.scanned import HERMES, consume, look, paths, plant, read, remarks
+from support.users.unprivileged import as_nobody, nobodys
 
 __all__ = ["nobodys"]
 

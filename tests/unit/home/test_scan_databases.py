@@ -10,7 +10,7 @@ import pytest
 from safekept.core.entries import Kind, Outcome
 from safekept.home.scan.databases import HeaderReader
 from safekept.home.scan.scanning import Selection
-from scanned import consume, look, paths, plant, plant_database, read, remarks
+from support.home.scanned import consume, look, paths, plant, plant_database, read, remarks
 
 
 def rows(data: bytes, table: str = "messages") -> int:

@@ -9,7 +9,7 @@ import pytest
 from safekept.core.entries import Kind, Outcome
 from safekept.home.layout.patterns import BadPattern
 from safekept.home.scan.scanning import NoSuchProfile, NothingSelected, Selection
-from scanned import look, paths, plant, remarks
+from support.home.scanned import look, paths, plant, remarks
 
 HOME = {
     "config.yaml": "a: 1",

@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from checkpoint_support import put
-from helper_support import throwaway
 from safekept.actions.projects.home_points.timeline import home_points
 from safekept.actions.snapshots.listing import list_home
 from safekept.actions.vault.opening import open_vault
 from safekept.integrations.calls import Call
 from safekept.integrations.protect import Place, protect
+from support.hosts.throwaway_helper import throwaway
+from support.projects.checkpoints import put
 
 
 @pytest.fixture

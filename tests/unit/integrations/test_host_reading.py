@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from checkpoint_support import put
 from safekept.integrations.here import hook_here
 from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.answers import ShownMessages
@@ -15,6 +14,7 @@ from safekept.integrations.hosts.event import Event, one_line, reason
 from safekept.integrations.hosts.handling import find_host
 from safekept.integrations.hosts.host import paths_in
 from safekept.integrations.places import Place
+from support.projects.checkpoints import put
 
 
 @pytest.mark.parametrize(

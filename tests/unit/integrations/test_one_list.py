@@ -9,7 +9,6 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
-from contexts import throwaway
 from safekept.checkpoints import project
 from safekept.core.spelling import FLAGS
 from safekept.integrations import entry
@@ -22,6 +21,7 @@ from safekept.integrations.hermes.plugin.voice import Voice
 from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.event import Event
 from safekept.integrations.hosts.handling import find_host
+from support.users.contexts import throwaway
 
 PROGRAM = Program(("/usr/bin/safekept",))
 

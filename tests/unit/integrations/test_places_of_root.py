@@ -5,7 +5,7 @@ import os
 import pytest
 
 from safekept.integrations.places import Place
-from unprivileged import nobodys  # noqa: F401 - a fixture
+from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
 
 
 def test_root_obeys_no_settings_of_somebody_else(nobodys):  # noqa: F811

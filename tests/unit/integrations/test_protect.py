@@ -7,8 +7,6 @@ import os
 
 import pytest
 
-from checkpoint_support import contents_in_store, put
-from helper_support import throwaway
 from safekept.actions.hosts.calls import read_host_calls
 from safekept.actions.hosts.sessions import read_session, set_switch
 from safekept.actions.projects.home_points import take as home_points
@@ -17,6 +15,8 @@ from safekept.integrations import home_paths
 from safekept.integrations import protect as protecting
 from safekept.integrations.calls import KINDS, Call
 from safekept.integrations.protect import Outcome, Place, protect
+from support.hosts.throwaway_helper import throwaway
+from support.projects.checkpoints import contents_in_store, put
 
 
 @pytest.fixture

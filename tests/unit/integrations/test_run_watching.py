@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from checkpoint_support import put
 from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.checkpoints.store.store import Store
 from safekept.integrations.run import changes as sources
 from safekept.integrations.run.changes import CannotWatch, Looking, Notifications, Relevance, best_source
 from safekept.integrations.run.watching import Rhythm, Watch
+from support.projects.checkpoints import put
 
 # ── the rhythm ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ from safekept.home.scan.content import open_plain
 from safekept.vault.format.blobs import HOLE, HOLE_ID, ID
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.write.chunks import store_content
-from vaults import new_vault
+from support.vault.vaults import new_vault
 
 
 def test_the_name_of_a_hole_is_the_hash_of_its_zeros():

@@ -31,7 +31,7 @@ from safekept.vault.repo.keys import (
 )
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import FileKind, MemoryStorage
-from vaults import CHEAP, SECRET, new_vault
+from support.vault.vaults import CHEAP, SECRET, new_vault
 
 OTHER = Secret("another one", generated=True)
 

@@ -22,7 +22,7 @@ from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.storage import FileKind, LocalStorage, MemoryStorage, stored_name
-from vaults import SECRET, new_vault, save_files, some_files
+from support.vault.vaults import SECRET, new_vault, save_files, some_files
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_our_own_index_files_are_not_read_back(vault, monkeypatch):
 def test_a_hangup_does_not_end_a_holder():
     code = """
 import os, signal, sys
-from vaults import new_vault
+from support.vault.vaults import new_vault
 from safekept.vault.storage import MemoryStorage
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 vault = new_vault(MemoryStorage())

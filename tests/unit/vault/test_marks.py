@@ -19,7 +19,7 @@ from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
 from safekept.vault.storage import FileKind, MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned, pinned_until, proven_at
-from vaults import SECRET, new_vault, save_files, some_files
+from support.vault.vaults import SECRET, new_vault, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9
 DAY = 86_400 * 10**9

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.errors import PlaceWrong, wrong
 from safekept.core.objects.memory import MemoryObjects
@@ -33,7 +32,8 @@ from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind
 from safekept.vault.storage.remote import RemoteStorage
-from vaults import CHEAP, SECRET, new_vault, read_all, save_files, some_files
+from support.offsite.faulty_objects import FAULTS, AddingOnly, FaultyObjects
+from support.vault.vaults import CHEAP, SECRET, new_vault, read_all, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9
 

@@ -9,7 +9,7 @@ from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, kind_tag, moment_text, proven_at, state_tag
-from vaults import new_vault, save_files, some_files
+from support.vault.vaults import new_vault, save_files, some_files
 
 DAY = 86_400 * 1_000_000_000
 NOW = 20_000 * DAY

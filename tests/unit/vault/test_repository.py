@@ -9,7 +9,6 @@ import tracemalloc
 
 import pytest
 
-from faulty_storage import FaultyStorage
 from safekept.core.files import NoRoom
 from safekept.vault.care.checking import check
 from safekept.vault.errors import (
@@ -30,7 +29,16 @@ from safekept.vault.repo import saver as saver_module
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import find_snapshot, list_snapshots
 from safekept.vault.storage import FileKind, MemoryStorage
-from vaults import SECRET, new_vault, read_all, read_files, save_directory, save_files, some_files
+from support.vault.faulty_storage import FaultyStorage
+from support.vault.vaults import (
+    SECRET,
+    new_vault,
+    read_all,
+    read_files,
+    save_directory,
+    save_files,
+    some_files,
+)
 
 
 @pytest.fixture

@@ -13,14 +13,23 @@ from contextlib import closing
 
 import pytest
 
-from contexts import throwaway
 from safekept.core.entries import Entry
 from safekept.home.scan.opener import Opener
 from safekept.vault.storage import FileKind
 from safekept.vault.write import memory as memory_module
 from safekept.vault.write.memory import RACY_NS
-from scanned import plant, plant_database
-from snapshots import cache_files, drop_cache, home_tree, is_whole, opened, rows, stored_files, take
+from support.home.scanned import plant, plant_database
+from support.users.contexts import throwaway
+from support.vault.snapshots import (
+    cache_files,
+    drop_cache,
+    home_tree,
+    is_whole,
+    opened,
+    rows,
+    stored_files,
+    take,
+)
 
 
 @pytest.fixture

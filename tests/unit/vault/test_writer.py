@@ -20,7 +20,7 @@ from safekept.vault.write.databases import SEGMENT, BlockStore, block_size, piec
 from safekept.vault.write.memory import KnownDatabase
 from safekept.vault.write.trees import NodeTexts
 from safekept.vault.write.writer import Description, write_snapshot
-from vaults import new_vault, read_files
+from support.vault.vaults import new_vault, read_files
 
 
 def entry(path: str, data: bytes, **options: object) -> Entry:

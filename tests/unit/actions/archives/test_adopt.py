@@ -10,8 +10,6 @@ import zipfile
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home, tree_facts
 from safekept.actions.archives.adopt import FAILED, NEW, PRESENT, SKIPPED, TAKEN, adopt, plan_adoption
 from safekept.actions.vault.opening import open_vault
 from safekept.core.entries import Kind
@@ -19,6 +17,8 @@ from safekept.vault.format.go_text import parse_time
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import is_incomplete, kind_of, label_of, state_of
+from support.home.homes import make_hermes_home, tree_facts
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

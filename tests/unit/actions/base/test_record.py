@@ -6,9 +6,6 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
-from in_process import spoken
 from safekept.actions.archives.backup import BackupRequest, backup
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.record import record, recording_failure
@@ -16,6 +13,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, silent
 from safekept.core.journal import Record
 from safekept.home.layout.places import HomeEmpty
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 def lines(here: UserContext) -> list[Record]:

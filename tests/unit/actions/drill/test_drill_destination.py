@@ -8,13 +8,22 @@ import shutil
 
 import pytest
 
-from drills import build, drilled, failed, files_of, flip, rewrite, states, with_copied_vault
-from pushes import with_disk
 from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.offsite.archives_there import host_directory
 from safekept.actions.offsite.place import NoSuchDestination
 from safekept.actions.offsite.push import PushRequest, push
-from snapshots import opened
+from support.offsite.pushes import with_disk
+from support.restoring.drills import (
+    build,
+    drilled,
+    failed,
+    files_of,
+    flip,
+    rewrite,
+    states,
+    with_copied_vault,
+)
+from support.vault.snapshots import opened
 
 
 @pytest.fixture(scope="module")

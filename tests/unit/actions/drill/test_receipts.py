@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.drill import receipts
 from safekept.actions.drill.receipts import (
     FAILED,
@@ -19,6 +18,7 @@ from safekept.actions.drill.receipts import (
     receipts_directory,
     save_receipt,
 )
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import zipfile
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.actions.guard import pre_update
 from safekept.actions.guard.pre_update import DONE, FAILED, OPTED_OUT, protect_before, rotate
 from safekept.core.files import NoRoom
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.tags import kind_of
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.hosts import sessions as host_sessions
 from safekept.actions.hosts.calls import HostCalls, read_host_calls, record_host_call
 from safekept.actions.hosts.sessions import (
@@ -19,6 +18,7 @@ from safekept.actions.hosts.sessions import (
     switched_off,
     worked_in,
 )
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

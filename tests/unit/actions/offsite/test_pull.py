@@ -7,9 +7,6 @@ import shutil
 
 import pytest
 
-from contexts import throwaway
-from faulty_objects import FaultyObjects
-from pushes import NOW, machine, proven_copy, with_disk
 from safekept.actions.offsite.pull import PullRequest, PullTargetTaken, pull
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault import place as vault_place
@@ -22,7 +19,10 @@ from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.errors import NoSuchVault
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.base import FileKind
-from vaults import read_all
+from support.offsite.faulty_objects import FaultyObjects
+from support.offsite.pushes import NOW, machine, proven_copy, with_disk
+from support.users.contexts import throwaway
+from support.vault.vaults import read_all
 
 
 @pytest.fixture

@@ -9,9 +9,6 @@ import threading
 
 import pytest
 
-from contexts import throwaway
-from faulty_objects import FAULTS, AddingOnly, FaultyObjects
-from pushes import machine, one_more, proven_copy, with_disk
 from safekept.actions.offsite import place as place_module
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destinations import last_push
@@ -41,7 +38,10 @@ from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.locks import Lock
 from safekept.vault.storage.base import FileKind
-from vaults import save_files, some_files
+from support.offsite.faulty_objects import FAULTS, AddingOnly, FaultyObjects
+from support.offsite.pushes import machine, one_more, proven_copy, with_disk
+from support.users.contexts import throwaway
+from support.vault.vaults import save_files, some_files
 
 
 @pytest.fixture

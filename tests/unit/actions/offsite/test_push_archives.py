@@ -7,9 +7,6 @@ import os
 
 import pytest
 
-from contexts import throwaway
-from faulty_objects import FAULTS, AddingOnly, FaultyObjects
-from pushes import with_disk
 from safekept.actions.offsite import place as place_module
 from safekept.actions.offsite import pull as pull_module
 from safekept.actions.offsite.archive_fitness import ArchiveUnsealed, NotAnArchiveFile, is_sealed
@@ -26,6 +23,9 @@ from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record, new_id
 from safekept.core.objects.memory import MemoryObjects
+from support.offsite.faulty_objects import FAULTS, AddingOnly, FaultyObjects
+from support.offsite.pushes import with_disk
+from support.users.contexts import throwaway
 
 AGE = b"age-encryption.org/v1\n-> X25519 abc\n"
 HOST = host_directory()

@@ -13,8 +13,6 @@ import time
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home, tree_facts
 from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.projects.home_points import last_points as home_point_memory
 from safekept.actions.projects.home_points import paths as home_point_paths
@@ -39,6 +37,8 @@ from safekept.vault.errors import NoSuchSnapshot, VaultLocked, VaultUnreachable
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
+from support.home.homes import make_hermes_home, tree_facts
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from checkpoint_support import put
-from helper_support import throwaway
-from in_process import spoken
 from safekept.actions.hosts.calls import read_host_calls
 from safekept.checkpoints.store.store import Store
 from safekept.integrations import home_paths
 from safekept.integrations.calls import Call
 from safekept.integrations.protect import Place, protect
+from support.commands.in_process import spoken
+from support.hosts.throwaway_helper import throwaway
+from support.projects.checkpoints import put
 
 SECRET = "sk-not-for-anybody-0123456789"
 

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from checkpoint_support import put
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.actions.base.context import UserContext
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.actions.projects.home_points.point import HomePoint
@@ -20,6 +17,9 @@ from safekept.checkpoints.checkpoint import NoSuchCheckpoint
 from safekept.checkpoints.rollback import recovery
 from safekept.checkpoints.store import Store
 from safekept.core.locks import process_lock
+from support.home.homes import make_hermes_home
+from support.projects.checkpoints import put
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from archive_support import file, write
-from contexts import throwaway
 from safekept.actions.restoring.import_ import ImportRequest, prepare_import
 from safekept.home.landing.stage.proving import RestoreNotProven
+from support.archives.sources import file, write
+from support.users.contexts import throwaway
 
 
 def with_another_content(path, name, data):

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.restoring import rebuild_target as rebuild_ground
 from safekept.actions.restoring.rebuild_target import HomeNotMovable, building, look_at_ground, put_in_place
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

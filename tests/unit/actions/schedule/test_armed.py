@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.schedule.armed import why_not_armed
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.install import CRON, SYSTEMD, install, installed
 from safekept.actions.status.findings.work import of_schedule
 from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.schedule.hosts.call import Call
+from support.users.contexts import throwaway
 
 
 class Host(Machine):

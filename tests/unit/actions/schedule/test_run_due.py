@@ -1,7 +1,7 @@
 """A scheduled run: every step for itself, tried again where that may help, ended in time, told of when wrong.
 
-The steps themselves are stand-ins here, so that each can fail in its own way; `tests/faults/
-test_month_of_nights.py` runs the real ones.
+The steps themselves are stand-ins here, so that each can fail in its own way;
+`tests/faults/schedule/test_month_of_nights.py` runs the real ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.alarms.notify import NotifyTargets
 from safekept.actions.offsite.destination import DestinationSetting
@@ -36,7 +35,8 @@ from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning, process_lock
 from safekept.schedule.machine import Power
 from safekept.schedule.tasks import Cadence, Plan
-from web_server import WebServer
+from support.offsite.web_server import WebServer
+from support.users.contexts import throwaway
 
 UTC = zoneinfo.ZoneInfo("UTC")
 DAY, HOUR = 86_400.0, 3600.0
@@ -298,7 +298,7 @@ from dataclasses import replace
 from safekept.actions.schedule import steps as schedule_steps
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.schedule.schedule import run_due
-from contexts import throwaway
+from support.users.contexts import throwaway
 steps = schedule_steps._STEPS
 steps["snapshot"] = lambda work, task: schedule_steps.Ended("done")
 steps["push"] = lambda work, task: os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Installing writes exactly what is shown, and removing takes exactly that back.
 
-systemctl, launchctl and crontab are fakes here; `tests/compat/test_schedule_hosts.py` asks real ones.
+systemctl, launchctl and crontab are fakes here; `compat/schedule/test_schedule_hosts.py` asks real ones.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import shutil
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.schedule.host import Machine, NoHost, find_host, plan_installation
 from safekept.actions.schedule.install import FileTaken, HostRefused, install, installed, rediscovered, remove
 from safekept.schedule.hosts.call import Call
+from support.users.contexts import throwaway
 
 CALL = Call(("/opt/safekept", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
 ADA = Call(CALL.command, user="ada", home=CALL.home)

@@ -16,15 +16,15 @@ import pytest
 import safekept.actions.snapshots.create as action
 import safekept.vault.write.intake
 import safekept.vault.write.memory
-from contexts import throwaway
 from safekept.core.entries import Outcome
 from safekept.core.sqlite.check import Check
 from safekept.home.scan.scanning import Selection
 from safekept.vault.errors import VaultLocked
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at
-from scanned import plant, plant_database
-from snapshots import home_tree, is_whole, manifest_of, opened, rows, stored_files, take
+from support.home.scanned import plant, plant_database
+from support.users.contexts import throwaway
+from support.vault.snapshots import home_tree, is_whole, manifest_of, opened, rows, stored_files, take
 
 HOUR = 3600 * 1_000_000_000
 

@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.alarms.alarms import (
     Alarm,
     NoSuchAlarm,
@@ -17,6 +16,7 @@ from safekept.actions.alarms.alarms import (
 )
 from safekept.core.journal import Record, new_id
 from safekept.home.health.home_loss import Shrinkage
+from support.users.contexts import throwaway
 
 
 @pytest.fixture

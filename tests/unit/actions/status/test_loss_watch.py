@@ -11,14 +11,14 @@ import sqlite3
 
 import pytest
 
-from contexts import throwaway
-from homes import make_hermes_home
 from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.listing import list_home
 from safekept.home.health.home_loss import Shrinkage, shrunk
 from safekept.home.scan.scanning import Selection
-from snapshots import opened, take
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import opened, take
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.alarms.notify import EVENTS, Notice, NotifyTargets, deliver, notify
 from safekept.actions.alarms.notify_ways import Local
-from web_server import WebServer
+from support.offsite.web_server import WebServer
+from support.users.contexts import throwaway
 
 SECRET = "tk-5ecr3t"
 LOST = Notice(

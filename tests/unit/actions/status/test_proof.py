@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from drills import build, change_database, drilled, failed, put, states, with_copied_home, with_copied_vault
 from safekept.actions.drill import landing as drill_landing
 from safekept.actions.drill.checks.essentials import _brackets_match
 from safekept.actions.drill.checks.hermes import blanked
@@ -17,8 +16,18 @@ from safekept.actions.drill.subject import is_archive
 from safekept.core.agents import compose
 from safekept.core.entries import Content, Entry, EntryList, EntryLost, Kind, no_content
 from safekept.home.layout.layout import load_layouts
-from snapshots import take
-from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
+from support.restoring.drills import (
+    build,
+    change_database,
+    drilled,
+    failed,
+    put,
+    states,
+    with_copied_home,
+    with_copied_vault,
+)
+from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
+from support.vault.snapshots import take
 
 
 @pytest.fixture(scope="module")

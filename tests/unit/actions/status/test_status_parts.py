@@ -8,8 +8,6 @@ import time
 
 import pytest
 
-from contexts import throwaway
-from in_process import spoken
 from safekept.actions.base.record import record
 from safekept.actions.status.coverage import coverage_of
 from safekept.actions.status.growth import by_day, growth_of
@@ -20,7 +18,9 @@ from safekept.core.ages import moment, seconds_text
 from safekept.core.events import silent
 from safekept.core.journal import Record
 from safekept.vault.format.snapshot import Snapshot
-from states import DAY, empty, fresh, write
+from support.commands.in_process import spoken
+from support.users.contexts import throwaway
+from support.users.states import DAY, empty, fresh, write
 
 NOW = 1_800_000_000.0
 

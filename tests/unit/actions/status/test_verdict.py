@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from checkpoint_support import put
 from safekept.actions.alarms.alarms import Alarm
 from safekept.actions.drill.receipts import Receipt, Row
 from safekept.actions.hosts.calls import HostCalls
@@ -27,6 +26,7 @@ from safekept.actions.vault.keys.keys import GENERATED, ListedKey
 from safekept.core.next_step import step_texts
 from safekept.home.landing.recovery import Leftover
 from safekept.home.layout import load_layouts
+from support.projects.checkpoints import put
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -9,7 +9,6 @@ import threading
 
 import pytest
 
-from contexts import throwaway
 from safekept.actions.vault.keys.key_file import KeyMissing, KeyUnwritable, write_key_once
 from safekept.actions.vault.keys.passphrase import BadKey
 from safekept.actions.vault.opening import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
@@ -17,7 +16,8 @@ from safekept.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, Wrong
 from safekept.vault.repo.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
-from vaults import CHEAP
+from support.users.contexts import throwaway
+from support.vault.vaults import CHEAP
 
 
 def mode(path: str) -> int:

@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from contexts import throwaway
-from in_process import spoken
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.actions.vault.shared_vault import VaultIsCopy, join_vault
@@ -18,7 +16,9 @@ from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.lock_file import Identity
-from snapshots import take
+from support.commands.in_process import spoken
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from safekept.archive.sealing.age.file import AgeFile, AgeOutput
 from safekept.archive.sealing.age.format import CHUNK, SEALED, BrokenSeal, payload_size
 from safekept.archive.sealing.age.keys import AgeIdentity
 from safekept.archive.sealing.identities import open_age
-from seals import opener
+from support.archives.seals import opener
 
 ME = AgeIdentity.generate()
 SIZES = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 5 * CHUNK + 77]

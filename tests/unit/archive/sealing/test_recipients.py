@@ -19,7 +19,7 @@ from safekept.archive.sealing.errors import (
 )
 from safekept.archive.sealing.identities import load_identities
 from safekept.archive.sealing.seal import parse_recipients
-from seals import PASSPHRASE, PLAIN, opener
+from support.archives.seals import PASSPHRASE, PLAIN, opener
 
 ME = AgeIdentity.generate()
 PUBLIC = str(ME.recipient)

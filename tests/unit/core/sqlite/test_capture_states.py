@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from database_holder import held
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.events import Event
 from safekept.core.sqlite import CaptureOptions, is_database, verify
@@ -25,6 +24,7 @@ from safekept.core.sqlite.hold.live import NotLive
 from safekept.core.sqlite.hold.pin import pin
 from safekept.core.sqlite.hold.rest import settled
 from safekept.core.sqlite.hold.through_sqlite import through_backup
+from support.home.database_holder import held
 
 ROWS = 2000
 COUNT = {"rows": "SELECT count(*) FROM item", "absent": "SELECT count(*) FROM nowhere"}

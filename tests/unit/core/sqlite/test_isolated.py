@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import safekept
-from children import children
-from database_holder import HolderFailed, held
 from safekept.core.entries import EntryLost, Outcome
 from safekept.core.processes.process import process_space
 from safekept.core.sqlite import CaptureOptions, isolated
 from safekept.core.sqlite.capture import capture
+from support.commands.children import children
+from support.home.database_holder import HolderFailed, held
 
 SOURCE = str(Path(safekept.__file__).parent.parent)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import safekept
-from database_holder import held
 from safekept.core.sqlite import DatabaseDamaged, verify
 from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.holders import holders
+from support.home.database_holder import held
 
 SOURCE = str(Path(safekept.__file__).parent.parent)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import safekept
-from database_holder import held
 from safekept.core.sqlite import DatabaseDamaged, DatabaseHeld, DatabaseLocked, restore_into, verify
+from support.home.database_holder import held
 
 SOURCE = str(Path(safekept.__file__).parent.parent)
 

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from conftest import CHECKOUT
-from homes import differences, make_hermes_home, tree_facts
 from safekept.core.entries import (
     ZEROS,
     BytesContent,
@@ -33,7 +31,9 @@ from safekept.home.landing.tree import LandingThroughLink
 from safekept.home.layout import load_layouts
 from safekept.home.owner import worker_for
 from safekept.home.scan import Selection, scan
-from unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - a fixture
+from support.home.homes import differences, make_hermes_home, tree_facts
+from support.places import CHECKOUT
+from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - a fixture
 
 LAYOUT = load_layouts()["hermes"]
 

@@ -8,7 +8,10 @@ import sqlite3
 
 import pytest
 
-from landing_support import (
+from safekept.core.entries import BytesContent, DatabaseFacts, Entry, Kind
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import undo
+from support.restoring.landings import (
     TIME,
     database,
     database_bytes,
@@ -21,9 +24,6 @@ from landing_support import (
     texts,
     write,
 )
-from safekept.core.entries import BytesContent, DatabaseFacts, Entry, Kind
-from safekept.core.errors import SafekeptError
-from safekept.home.landing import undo
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ import subprocess
 
 import pytest
 
-from landing_support import (
+from safekept.core.errors import SafekeptError
+from safekept.home.landing import recover, undo
+from support.restoring.landings import (
     database,
     database_bytes,
     directory,
@@ -23,8 +25,6 @@ from landing_support import (
     texts,
     write,
 )
-from safekept.core.errors import SafekeptError
-from safekept.home.landing import recover, undo
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     from safekept.home.landing.area import not_permitted
     from safekept.home.landing.swap.moving import rename
     from safekept.home.landing.tree import Tree
-    from unprivileged import as_nobody
+    from support.users.unprivileged import as_nobody
 
     for name in ("staged", "home"):
         (tmp_path / name).mkdir()

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from landing_support import TIME, directory, facts, file, plan, symlink, write
 from safekept.core.errors import SafekeptError
+from support.restoring.landings import TIME, directory, facts, file, plan, symlink, write
 
 
 @pytest.fixture

@@ -5,7 +5,11 @@ import sqlite3
 
 import pytest
 
-from landing_support import (
+from safekept.core.errors import SafekeptError
+from safekept.core.locks import AlreadyRunning
+from safekept.home.landing import landings, recover
+from safekept.home.landing.area import open_area
+from support.restoring.landings import (
     TIME,
     database,
     database_bytes,
@@ -18,10 +22,6 @@ from landing_support import (
     texts,
     write,
 )
-from safekept.core.errors import SafekeptError
-from safekept.core.locks import AlreadyRunning
-from safekept.home.landing import landings, recover
-from safekept.home.landing.area import open_area
 
 
 @pytest.fixture

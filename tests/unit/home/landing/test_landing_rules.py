@@ -5,11 +5,11 @@ import stat
 
 import pytest
 
-from landing_support import TIME, directory, facts, file, landed, read, symlink, write
 from safekept.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import landings, undo
-from unprivileged import nobodys  # noqa: F401 - a fixture
+from support.restoring.landings import TIME, directory, facts, file, landed, read, symlink, write
+from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
 
 
 @pytest.fixture

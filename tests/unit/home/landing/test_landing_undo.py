@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from landing_support import TIME, directory, facts, file, landed, read, symlink, write
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import expire, landings, undo
+from support.restoring.landings import TIME, directory, facts, file, landed, read, symlink, write
 
 
 @pytest.fixture
