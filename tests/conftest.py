@@ -24,6 +24,7 @@ from support.places import CHECKOUT
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
 MISSING = "MISSING REAL PART: "
+NO_CRONTAB = "no-crontab"
 OF_THE_USER = ("HERMES_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 
 
@@ -48,8 +49,21 @@ def pytest_configure(config: pytest.Config) -> None:
             continue  # for the tests themselves
         if name in OF_THE_USER or name.startswith(("SAFEKEPT_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
             del os.environ[name]
+    if shutil.which("crontab"):
+        os.environ["PATH"] = f"{empty_crontab(scratch)}:{os.environ['PATH']}"
     # A hook leaves a helper behind for the next one; a test that wants one starts and stops it itself.
     os.environ["SAFEKEPT_HELPER"] = "0"
+
+
+def empty_crontab(scratch: str) -> str:
+    """A directory with a `crontab` that has no lines and takes none: a HOME of its own hides no real one."""
+    directory = os.path.join(scratch, NO_CRONTAB)
+    os.mkdir(directory, 0o755)
+    path = os.path.join(directory, "crontab")
+    with open(path, "w", encoding="ascii") as file:
+        file.write('#!/bin/sh\necho "no crontab for tests" >&2\nexit 1\n')
+    os.chmod(path, 0o755)
+    return directory
 
 
 def in_memory() -> str:

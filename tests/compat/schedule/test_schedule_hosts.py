@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from conftest import missing_part, program
+from conftest import NO_CRONTAB, missing_part, program
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.install import install, installed, remove
 from safekept.schedule.hosts import cron, systemd
@@ -100,8 +100,11 @@ def test_the_service_of_the_system_is_judged_to_be_well_confined(tmp_path, odd_c
 
 
 @pytest.fixture
-def own_crontab():
+def own_crontab(monkeypatch):
     """The empty table of whoever runs the tests, empty again afterwards. One that is in use is left alone."""
+    places = os.environ["PATH"].split(os.pathsep)
+    real = [place for place in places if os.path.basename(place) != NO_CRONTAB]
+    monkeypatch.setenv("PATH", os.pathsep.join(real))
     crontab = program("crontab")
     if table(crontab).strip():
         missing_part("whoever runs the tests has a crontab of his own, and tests do not touch it")

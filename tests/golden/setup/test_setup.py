@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -79,6 +80,16 @@ def test_a_script_sets_up_a_machine_and_the_doctor_has_nothing_to_say(ready):
     assert "10 4 * * *" in machine.crontab()
     doctor = machine.run("doctor")
     assert (doctor.returncode, doctor.stdout) == (0, "Nothing to do\nProtected if the machine is lost\n")
+
+
+def test_what_setup_did_is_not_due_again_before_the_first_night(ready):
+    machine, _ = ready
+    shown = machine.run("status").stdout
+    assert re.search(r"^Schedule +first run (today|tonight|tomorrow) at 04:10$", shown, re.M), shown
+    due = machine.run("schedule", "run", "--dry-run").stdout
+    assert due.startswith("Would do 0 of "), due
+    listed = machine.run("schedule", "show").stdout
+    assert listed.count("last done 2") == 7, "a snapshot and two drills of each home, and the copy"
 
 
 def test_a_second_run_shows_what_is_there_and_changes_nothing(ready):

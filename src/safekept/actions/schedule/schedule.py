@@ -6,8 +6,9 @@ Nothing here reads a clock, a battery or a network by itself where a caller give
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,14 +17,24 @@ from safekept.core.events import Listener, silent
 from safekept.core.locks import process_lock
 from safekept.core.processes.process import process_alive
 from safekept.schedule.machine import Power, look
-from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, wanted_from
+from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, wanted_from, write_state
 
 from ..base.context import UserContext
 from .install import file_of
 from .run import ClockNotSet, Run, Runner, plan_of
 from .steps import RunRequest, tasks_of
 
-__all__ = ["ClockNotSet", "Run", "RunRequest", "last_run", "next_run", "pasts", "plan_due", "run_due"]
+__all__ = [
+    "ClockNotSet",
+    "Run",
+    "RunRequest",
+    "count_as_done",
+    "last_run",
+    "next_run",
+    "pasts",
+    "plan_due",
+    "run_due",
+]
 
 
 class NoPlaceForSchedule(SafekeptError):
@@ -57,6 +68,24 @@ def _no_place(context: UserContext, error: OSError) -> NoPlaceForSchedule:
         next_steps=("Mend its owner or its permissions, or make room there; then run it again",),
         path=context.places.data_directory,
     )
+
+
+def count_as_done(context: UserContext, names: Sequence[str], now: float | None = None) -> None:
+    """What a person just had done is not due again before its next regular moment.
+
+    Only a memory: where it cannot be kept, or a run is at work, the work is done once more.
+    """
+    path, now = file_of(context, "state.json"), time.time() if now is None else now
+    if not names or not os.path.isdir(os.path.dirname(path)):  # nothing happens by itself here
+        return
+    with contextlib.suppress(SafekeptError, OSError), process_lock(file_of(context, "lock"), "setup"):
+        state = read_state(path)
+        for name in names:
+            known = wanted_from(state.past(name), now)
+            state.tasks[name] = replace(
+                known, tried=now, done=now, succeeded=now, failures=0, error="", text=""
+            )
+        write_state(path, state)
 
 
 def plan_due(context: UserContext, request: RunRequest, now: float) -> list[tuple[Task, float]]:

@@ -15,10 +15,12 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep, Step
 from safekept.home.scan import Selection
+from safekept.schedule.tasks import DRILL, PUSH, SMALL_DRILL, SNAPSHOT, Task
 from safekept.vault.repo import Secret
 
 from ..base.context import UserContext
 from ..offsite.destination import VAULT
+from ..schedule.schedule import count_as_done
 from .survey import AgentPlace, FoundHome
 
 DONE, INCOMPLETE, FAILED, ALREADY, LEFT_OUT = "done", "incomplete", "failed", "already", "left out"
@@ -34,6 +36,7 @@ class SetupStep:
     seconds: float = 0.0
     error: SafekeptError | None = None
     next_steps: tuple[Step, ...] = ()
+    tasks: tuple[str, ...] = ()  # the regular work that this was: not due again before the next night
 
     @property
     def good(self) -> bool:
@@ -78,6 +81,7 @@ def set_up(
     for step in _steps(context, wishes, listener):
         found.append(step)
         tell(step)
+    count_as_done(context, [task for step in found if step.state == DONE for task in step.tasks])
     return found
 
 
@@ -91,11 +95,13 @@ def _steps(context: UserContext, wishes: Wishes, listener: Listener) -> Iterator
     if wishes.install_schedule is not None:
         yield _tried("schedule", wishes.install_schedule)
     for home in wishes.homes:
-        yield _tried("snapshot", partial(_snapshot, context, home, wishes, listener))
+        act = partial(_snapshot, context, home, wishes, listener)
+        yield _tried("snapshot", act, Task(SNAPSHOT, home.place.home))
     for name in wishes.push:
-        yield _tried("push", partial(_push, context, name, listener))
+        yield _tried("push", partial(_push, context, name, listener), Task(PUSH, name))
     for home in wishes.prove:
-        yield _tried("proof", partial(_prove, context, home, listener))
+        drills = (Task(kind, home.place.home) for kind in (DRILL, SMALL_DRILL))
+        yield _tried("proof", partial(_prove, context, home, listener), *drills)
     if wishes.kit is not None:
         yield _tried("kit", partial(_kit, context, wishes.kit, listener))
 
@@ -108,10 +114,12 @@ class _Incomplete(Exception):
         self.next_steps = tuple(next_steps)
 
 
-def _tried(name: str, act: Callable[[], str]) -> SetupStep:
+def _tried(name: str, act: Callable[[], str], *tasks: Task) -> SetupStep:
     began = time.monotonic()
     try:
-        return SetupStep(name, DONE, act(), time.monotonic() - began)
+        text = act()
+        regular = tuple(task.name for task in tasks)
+        return SetupStep(name, DONE, text, time.monotonic() - began, tasks=regular)
     except _Incomplete as gap:
         return SetupStep(name, INCOMPLETE, str(gap), time.monotonic() - began, None, gap.next_steps)
     except SafekeptError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from safekept.actions.status.coverage import Gap
 from safekept.actions.status.growth import by_day
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.home_summary import LastSnapshot
+from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.status import Status
 from safekept.actions.status.vault_status import NONE, OPEN
 from safekept.core.ages import seconds_text
@@ -303,10 +305,7 @@ def _show_rest(screen: Screen, status: Status) -> None:
     elif schedule.trouble:
         screen.fact("Schedule", f"will not run: {schedule.trouble}", top=True)
     else:
-        last = f"last run {_ago(schedule.last, now)}, {schedule.state}" if schedule.last else "no run yet"
-        when = seconds_text(schedule.next - now) if schedule.next > now else ""
-        following = f"; next in {when}" if when else "; due now" if schedule.next else ""
-        screen.fact("Schedule", last + following, top=True)
+        screen.fact("Schedule", _runs(schedule, now), top=True)
     journal = status.journal
     if journal.problem:
         screen.fact("Journal", f"{screen.path(journal.path)} cannot be read: {journal.problem}", top=True)
@@ -314,6 +313,28 @@ def _show_rest(screen: Screen, status: Status) -> None:
         screen.fact("Journal", "written by a later safekept, too; understood as far as possible", top=True)
     elif journal.unreadable:
         screen.fact("Journal", f"{count_text(journal.unreadable, 'line')} cannot be read", top=True)
+
+
+def _runs(schedule: ScheduleStatus, now: float) -> str:
+    """When it ran and runs again; the host looks every hour whether anything is due."""
+    soon = schedule.next <= now
+    if not schedule.last:
+        first = "within the hour" if soon else _clock_text(schedule.next, now)
+        return f"first run {first}" if schedule.next else "no run yet"
+    last = f"last run {_ago(schedule.last, now)}, {schedule.state}"
+    following = "within the hour" if soon else f"in {seconds_text(schedule.next - now)}"
+    return f"{last}; next {following}" if schedule.next else last
+
+
+def _clock_text(moment: float, now: float) -> str:
+    """`tonight at 03:30`, `tomorrow at 12:00`, `in 3 d`."""
+    then, today = datetime.datetime.fromtimestamp(moment), datetime.datetime.fromtimestamp(now)
+    days = (then.date() - today.date()).days
+    if days > 1:
+        return f"in {seconds_text(moment - now)}"
+    # Before six in the morning is still the night before, to whoever reads this.
+    night = then.hour < 6 and (days == 1 or today.hour < 6)
+    return f"{'tonight' if night else 'tomorrow' if days else 'today'} at {then:%H:%M}"
 
 
 def _ago(when: float, now: float) -> str:

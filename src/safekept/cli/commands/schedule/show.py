@@ -139,7 +139,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
     console.heading("Regular work")
     for task, moment in due:
         past = known.get(task.name)
-        when = "at the next look" if moment <= now else moment_text(moment)
+        when = "within the hour" if moment <= now else moment_text(moment)
         done = f"last done {moment_text(past.succeeded)}" if past and past.succeeded else "never done"
         trouble = f"; failed {past.failures} times: {past.text}" if past and past.failures else ""
         console.item(f"{path_text(task.name)}: {done}, next {when}{trouble}")
