@@ -24,18 +24,36 @@ from support.projects.checkpoints import put
 COMMANDS = (
     ("snapshot", "snapshot create --label first", ""),
     ("backup", "backup create -o home.zip", ""),
+    ("restore", "snapshot restore latest --yes", "landed"),
+    ("import", "import home.zip --force", "landed"),
+    ("undo", "undo", "landed"),
+    ("restore-session", "sessions restore session-1 --as again", ""),
+    ("undo-session", "undo", "session"),
 )
 
 #: The same from Python.
 CALLS: dict[str, Callable[[], object]] = {
     "snapshot": lambda: safekept.snapshot(quick=True, label="second"),
     "backup": lambda: safekept.backup("again.zip"),
+    "restore": lambda: safekept.restore(yes=True),
+    "import": lambda: safekept.import_archive("again.zip", yes=True),
+    "undo": lambda: safekept.undo(),
 }
 
-#: Names that line and document share, and why they may differ.
+#: Names that line and document share, and why they may differ, or what only the line has of a name that others
+#: of its kind tell.
 OTHERWISE = {
     ("snapshot", "databases"): "the line has the state of each, the document all that is known of it",
     ("backup", "rotated_until"): "a time in the line; nothing where nothing was rotated",
+    ("restore", "snapshot"): "its id in the line, all of its row in the document",
+    ("import", "archive"): "in full in the line, as it was typed in the document",
+    ("import", "wrappers"): "the line has those that were made anew, to take them away again",
+    ("restore-session", "snapshot"): "its id in the line, all of its row in the document",
+    ("restore-session", "database"): "inside the home in the line, in full in the document",
+    ("restore-session", "home"): "not in the document",
+    ("restore-session", "seconds"): "not in the document",
+    ("undo-session", "undoes"): "the id in the line; the document has the whole change",
+    ("undo", "undoes"): "the id in the line; the document has the whole change",
 }
 
 
@@ -83,7 +101,7 @@ def _line(place: pathlib.Path, verb: str) -> Record:
 def _part(document: dict[str, object], where: str) -> dict[str, object]:
     for name in where.split():
         found = document[name]
-        document = found[0] if isinstance(found, list) else found  # type: ignore[assignment]
+        document = {**document, **(found[0] if isinstance(found, list) else found)}  # type: ignore[dict-item]
     return document
 
 

@@ -112,15 +112,5 @@ def import_archive(
             return Restored(source, plan)
         need_consent("import", plan, yes)
         done = prepared.carry_out()
-    landed = done.landed
-    return Restored(
-        source,
-        plan,
-        True,
-        done.operation,
-        landed.created,
-        landed.replaced,
-        landed.removed,
-        not plan.missing,
-        plan.missing,
-    )
+    counts = done.facts.document("operation", "created", "replaced", "removed")
+    return Restored(source, plan, True, **counts, complete=not plan.missing, lost=plan.missing)

@@ -164,18 +164,8 @@ def restore(
         need_consent("restore", plan, yes)
         done = prepared.carry_out()
     lost = tuple(Missing(path, reason) for path, reason in done.lost)
-    landed = done.landed
-    return Restored(
-        prepared.chosen.id,
-        plan,
-        True,
-        done.operation,
-        landed.created,
-        landed.replaced,
-        landed.removed,
-        done.complete,
-        lost,
-    )
+    counts = done.facts.document("operation", "created", "replaced", "removed")
+    return Restored(prepared.chosen.id, plan, True, **counts, complete=done.complete, lost=lost)
 
 
 def _listed(one: Listed) -> Snapshot:

@@ -466,19 +466,13 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
 
     monkeypatch.setattr(BlobLoader, "_decode", counted)
     put(home, "memories/USER.md", "changed")
-    monkeypatch.setattr("safekept.actions.restoring.restore.take_undo_point", lambda *_, **__: _no_point())
+    monkeypatch.setattr("safekept.actions.restoring.restore.take_undo_point", lambda *_, **__: "")
     assert say("snapshot", "restore", "latest", "memories/USER.md", "--yes").code == 0
     with opened(here) as repository:
         newest = listed(say)["snapshots"][0]["id"]
         assert newest
         data = sum(1 for blob, _ in loaded if repository.index.lookup("data", blob) is not None)
     assert data <= 2, "the file itself, and the account of the snapshot"
-
-
-def _no_point():
-    from safekept.actions.undo.safety_snapshot import UndoPoint
-
-    return UndoPoint()
 
 
 def test_every_kind_of_file_has_its_entry(here, home):

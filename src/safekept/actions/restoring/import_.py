@@ -30,7 +30,7 @@ from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scope import losses, spared
 from ..hosts.staying import staying_connected
-from ..undo.safety_snapshot import UndoPoint, take_undo_point
+from ..undo.safety_snapshot import take_undo_point
 from .starting import Wrapper, made_anew, make_wrappers, starting_hints
 
 
@@ -62,9 +62,14 @@ class Imported:
     operation: str
     place: HomeRef
     landed: Landed
+    facts: ImportFacts  # what the journal says of it, and every document
     wrappers: list[Wrapper] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
-    undo_point: UndoPoint = field(default_factory=UndoPoint)
+
+    @property
+    def undo_point(self) -> str:
+        """The snapshot that was taken first; empty where there is none."""
+        return self.facts.undo_point or ""
 
 
 @dataclass(slots=True)
@@ -143,8 +148,7 @@ class PreparedImport:
             staying_connected(self.context, self.place.home) as notes,
             recording(self.context, operation, work, listener),
         ):
-            point = self._undo_point(listener)
-            work.undo_point = point.id
+            work.undo_point = self._undo_point(listener)
             landed = land(
                 self.source,
                 self.plan,
@@ -162,12 +166,12 @@ class PreparedImport:
         record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-        return Imported(operation, self.place, landed, wrappers, [*self._hints(), *notes], point)
+        return Imported(operation, self.place, landed, work, wrappers, [*self._hints(), *notes])
 
-    def _undo_point(self, listener: Listener) -> UndoPoint:
+    def _undo_point(self, listener: Listener) -> str:
         """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""
         if self.request.into or not (self.plan.replace or self.plan.remove):
-            return UndoPoint()
+            return ""
         label = f"before importing {os.path.basename(self.request.file)}"
         deadline = self.request.deadline
         return take_undo_point(

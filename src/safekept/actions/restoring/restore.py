@@ -33,7 +33,7 @@ from ..hosts.staying import staying_connected
 from ..snapshots.choosing import choose, latest_to_restore
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
-from ..undo.safety_snapshot import UndoPoint, take_undo_point
+from ..undo.safety_snapshot import take_undo_point
 from ..vault.opening import open_vault
 from .databases import RowsGoing, compare_databases
 from .starting import Wrapper, made_anew, make_wrappers
@@ -64,7 +64,7 @@ class Restored:
     operation: str
     place: HomeRef
     landed: Landed
-    undo_point: UndoPoint
+    facts: RestoreFacts  # what the journal says of it, and every document
     lost: list[tuple[str, str]]  # what the vault could not give, or never had: path and reason
     wrappers: list[Wrapper] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what became of the agents' connections
@@ -72,6 +72,11 @@ class Restored:
     @property
     def complete(self) -> bool:
         return not self.lost
+
+    @property
+    def undo_point(self) -> str:
+        """The snapshot that was taken first; empty where there is none."""
+        return self.facts.undo_point or ""
 
 
 @dataclass(slots=True)
@@ -137,8 +142,7 @@ class PreparedRestore:
             staying_connected(self.context, self.place.home) as notes,
             recording(self.context, operation, work, listener),
         ):
-            point = self._undo_point(listener)
-            work.undo_point = point.id
+            work.undo_point = self._undo_point(listener)
             landed = land(
                 self.source,
                 self.plan,
@@ -159,11 +163,11 @@ class PreparedRestore:
         record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
-        return Restored(operation, self.place, landed, point, lost, wrappers, notes)
+        return Restored(operation, self.place, landed, work, lost, wrappers, notes)
 
-    def _undo_point(self, listener: Listener) -> UndoPoint:
+    def _undo_point(self, listener: Listener) -> str:
         if self.request.into or not (self.plan.replace or self.plan.remove):
-            return UndoPoint()
+            return ""
         databases = any(self.place.layout.database(path) for path in (*self.plan.replace, *self.plan.remove))
         return take_undo_point(
             self.context,

@@ -33,7 +33,7 @@ from ..base.operations.homes import SessionFacts
 from ..base.record import record, recording
 from ..base.recovery import make_right
 from ..base.scratch import scratch
-from ..undo.safety_snapshot import UndoPoint, take_undo_point
+from ..undo.safety_snapshot import take_undo_point
 from .contents import Opened, nothing_there, opened
 from .listing import Listed, list_home
 from .live_home import stored_copy
@@ -119,7 +119,12 @@ class SessionRestored:
     operation: str
     returned: Returned
     database: str
-    undo_point: UndoPoint
+    facts: SessionFacts  # what the journal says of it, and every document
+
+    @property
+    def undo_point(self) -> str:
+        """The snapshot that was taken first; empty where there is none."""
+        return self.facts.undo_point or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +253,7 @@ def restore_session(
     record(context, work.line(operation, "begun"), listener)
     with recording(context, operation, work, listener):
         try:
-            point = take_undo_point(
+            work.undo_point = take_undo_point(
                 context,
                 place,
                 "pre-restore",
@@ -258,7 +263,6 @@ def restore_session(
                 deadline=deadline,
                 listener=listener,
             )
-            work.undo_point = point.id
             returned = bring_back(stored.copy, stored.live, found.id, new_id=new_name, deadline=deadline)
         except SafekeptError as error:
             names = {"SESSION": found.id, "ID": stored.opened.chosen.short, "PATH": stored.database}
@@ -266,4 +270,4 @@ def restore_session(
             raise
     work.add({**returned.as_dict(), "seconds": round(time.monotonic() - began, 3)})
     record(context, work.line(operation, "done"), listener)
-    return SessionRestored(operation, returned, stored.live, point)
+    return SessionRestored(operation, returned, stored.live, work)

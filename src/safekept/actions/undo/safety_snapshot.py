@@ -7,21 +7,12 @@ it replaces by itself, goes on.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.objects.address import is_address
 
 from ..base.context import HomeRef, UserContext
-
-
-@dataclass(frozen=True, slots=True)
-class UndoPoint:
-    """The snapshot that was taken first; an empty id where there is none, with the reason if that matters."""
-
-    id: str = ""
-    reason: str = ""
 
 
 def take_undo_point(
@@ -34,11 +25,11 @@ def take_undo_point(
     check: bool = True,
     deadline: float = 30.0,
     listener: Listener = silent,
-) -> UndoPoint:
-    """Take a snapshot of a home before it is changed. Nothing where there is no home or no vault yet."""
+) -> str:
+    """Take a snapshot of a home before it is changed; its id. Nothing where no home or vault is yet."""
     # Looked at by name: where there is no vault, nothing of it is loaded either.
     if not os.path.isdir(place.home) or not _vault_there(context.places.vault):
-        return UndoPoint()
+        return ""
     from safekept.home.scan import Selection
     from safekept.vault.tags import tidy_label
 
@@ -53,11 +44,11 @@ def take_undo_point(
         deadline=deadline,
     )
     try:
-        return UndoPoint(create_snapshot(context, request, listener).id)
+        return create_snapshot(context, request, listener).id
     except SafekeptError as error:
         text = f"Note: no {kind} snapshot was taken ({error.what}); what is replaced is kept beside the home"
         listener(Event("undo-point", text=text))
-        return UndoPoint(reason=error.what)
+        return ""
 
 
 def _vault_there(vault: str) -> bool:

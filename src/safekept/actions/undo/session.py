@@ -92,10 +92,9 @@ def _take_out(
             listener=listener,
         )
         gone = take_out(live, sessions, proof, deadline=request.deadline)
-    work.undo_point, work.messages = point.id, gone.messages
+    work.undo_point, work.messages = point, gone.messages
     record(context, work.line(operation, "done"), listener)
-    about = SessionUndone(session, database, gone.messages, False, point.id)
-    return Undone(operation, change, session=about)
+    return Undone(operation, change, session=_undone(work, returned=False))
 
 
 def _again(
@@ -124,6 +123,9 @@ def _again(
             undoes=change.operation,
             listener=listener,
         )
-    returned = done.returned
-    about = SessionUndone(returned.session, database, returned.messages, True, done.undo_point.id)
-    return Undone(done.operation, change, session=about)
+    return Undone(done.operation, change, session=_undone(done.facts, returned=True))
+
+
+def _undone(work: SessionFacts, *, returned: bool) -> SessionUndone:
+    found = work.document("session", "database", "messages", "undo_point")
+    return SessionUndone(**found, returned=returned)

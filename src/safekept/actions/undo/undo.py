@@ -71,6 +71,7 @@ class Undone:
     session: SessionUndone | None = None
     brought_back: BroughtBack | None = None
     notes: tuple[str, ...] = ()  # what became of the agents' connections
+    facts: UndoFacts | None = None  # of a landing that was taken back: what the journal says, and documents
 
     @property
     def complete(self) -> bool:
@@ -82,7 +83,7 @@ class Undone:
     def as_dict(self) -> dict[str, object]:
         document: dict[str, object] = {"operation": self.operation or None, "undoes": self.change.as_dict()}
         if self.plan is not None:
-            landed = self.landed.as_dict() if self.landed else None
+            landed = self.facts.landed() if self.facts else None
             document |= {"home": self.plan.home, "plan": self.plan.as_dict(), "landed": landed}
             document["notes"] = list(self.notes)
         if self.rollback is not None:
@@ -261,7 +262,7 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
         from ..projects.rollback_news import leave_undone_home
 
         leave_undone_home(context, change.home)
-    return Undone(landed.operation, change, plan, landed, notes=tuple(notes))
+    return Undone(landed.operation, change, plan, landed, notes=tuple(notes), facts=work)
 
 
 def _rollback(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:

@@ -84,9 +84,8 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
         chosen, newer = prepared.chosen, prepared.newer
     landed, undo = done.landed, NextStep("undo", (done.operation,))
     data: dict[str, object] = {
-        "operation": done.operation,
-        "snapshot": chosen.id,
-        "landed": landed.as_dict(),
+        **done.facts.document("operation", "snapshot"),
+        "landed": done.facts.landed(),
         "lost": [{"path": path, "reason": reason} for path, reason in done.lost],
     }
     lines = [

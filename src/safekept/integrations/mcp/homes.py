@@ -181,13 +181,11 @@ def _restored(done: Restored) -> ToolAnswer:
     landed = done.landed
     answer = ToolAnswer(
         data={
-            "changed": bool(landed.created or landed.replaced or landed.removed),
-            "operation": done.operation,
-            "home": done.place.home,
-            "landed": landed.as_dict(),
+            "changed": done.facts.changed,
+            **done.facts.document("operation", "home", "undo_point"),
+            "landed": done.facts.landed(),
             "complete": done.complete,
             "lost": [{"path": path, "reason": reason} for path, reason in done.lost],
-            "undo_point": done.undo_point.id,
         }
     )
     answer.add(

@@ -83,20 +83,25 @@ class SessionFacts(Facts):
 
     verb: ClassVar[str] = "restore-session"
 
-    database: str | None = None
+    database: str | None = told()  # inside the home
     snapshot: str | None = None
-    session: str | None = None
+    session: str | None = told()
     stored_session: str | None = None  # what it is called in the snapshot
     as_: str | None = None  # the new name that was asked for
     undoes: str | None = None
-    undo_point: str | None = None  # a snapshot of what was there
-    title: str | None = None
-    messages: int | None = None
-    parents: tuple[str, ...] | None = None  # conversations above it that came along
-    renumbered: bool | None = None
-    already_there: bool | None = None
-    proof: str | None = None  # of the rows that were put in; without it they are not taken out
-    notes: tuple[str, ...] | None = None
+    undo_point: str | None = told()  # a snapshot of what was there
+    title: str | None = told()
+    messages: int | None = told()
+    parents: tuple[str, ...] | None = told()  # conversations above it that came along
+    renumbered: bool | None = told()
+    already_there: bool | None = told()
+    proof: str | None = told()  # of the rows that were put in; without it they are not taken out
+    notes: tuple[str, ...] | None = told()
+
+    def returned(self) -> dict[str, object]:
+        """What documents say of the conversation that came back."""
+        counts = self.document("session", "title", "messages", "parents", "renumbered", "already_there")
+        return {**counts, **self.document("proof", "notes", "undo_point")}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -113,21 +118,21 @@ class SessionUndoFacts(SessionFacts):
 class LandingFacts(Facts):
     """What an import, a restore and an undo have in common: what changed, and where the old is kept."""
 
-    layout: str | None = None
+    layout: str | None = told()
     exact: bool | None = None
     only: tuple[str, ...] | None = None
-    undo_point: str | None = None  # a snapshot of what was there
-    operation: str | None = None
-    created: int | None = None
-    replaced: int | None = None
-    removed: int | None = None
-    same: int | None = None
-    kept: int | None = None
-    bytes: int | None = None
-    replaced_in: str | None = None
-    undoes: str | None = None
-    remarks: tuple[Mapping[str, object], ...] | None = None
-    timings: Mapping[str, object] | None = None
+    undo_point: str | None = told()  # a snapshot of what was there
+    operation: str | None = told()
+    created: int | None = told()
+    replaced: int | None = told()
+    removed: int | None = told()
+    same: int | None = told()
+    kept: int | None = told()
+    bytes: int | None = told()
+    replaced_in: str | None = told()
+    undoes: str | None = told()
+    remarks: tuple[Mapping[str, object], ...] | None = told()
+    timings: Mapping[str, object] | None = told()
     wrappers: tuple[Mapping[str, object], ...] | None = (
         None  # commands of profiles that were made: path, text
     )
@@ -140,6 +145,12 @@ class LandingFacts(Facts):
     def changed(self) -> bool:
         """Whether anything in the home is other than before."""
         return bool(self.created or self.replaced or self.removed)
+
+    def landed(self) -> dict[str, object]:
+        """What documents say of the landing itself."""
+        counts = self.document("operation", "home", "created", "replaced", "removed", "same", "kept", "bytes")
+        more = self.document("seconds", "replaced_in", "undoes", "remarks", "timings")
+        return {**counts, **more}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -158,7 +169,7 @@ class RestoreFacts(LandingFacts):
 
     verb: ClassVar[str] = "restore"
 
-    snapshot: str | None = None
+    snapshot: str | None = told()
     home_point: str | None = None
     session: str | None = None
     directory: str | None = None  # where somebody stood who went back to a home point

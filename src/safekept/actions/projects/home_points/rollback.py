@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
@@ -53,7 +53,7 @@ class HomeRollback:
     remove: tuple[str, ...]
     left: tuple[tuple[str, str], ...]  # what differs and stays, and why
     landed: Landed | None = None  # None: a dry run, or nothing had to be changed
-    undo_point: str = ""
+    facts: RestoreFacts = field(default_factory=RestoreFacts)  # what the journal says, where it was done
     planned: bool = False  # nothing was done: this is what would be
     notes: tuple[str, ...] = ()
     undoes: bool = False
@@ -78,6 +78,11 @@ class HomeRollback:
         return self.left
 
     @property
+    def undo_point(self) -> str:
+        """What was there, as a point of its own; empty where there is none."""
+        return self.facts.undo_point or ""
+
+    @property
     def seconds(self) -> float:
         return self.landed.seconds if self.landed else 0.0
 
@@ -94,7 +99,7 @@ class HomeRollback:
             "replace": list(self.replace),
             "remove": list(self.remove),
             "left": [{"path": path, "reason": reason} for path, reason in self.left],
-            "landed": self.landed.as_dict() if self.landed else None,
+            "landed": self.facts.landed() if self.landed else None,
             "undo_point": self.undo_point or None,
             "notes": list(self.notes),
         }
@@ -158,8 +163,7 @@ def _carry_out(
     )
     record(context, work.line(operation, "begun"), listener)
     with staying_connected(context, point.home) as notes, recording(context, operation, work, listener):
-        undo_point = _undo_point(context, found, request, listener)
-        work.undo_point = undo_point
+        work.undo_point = _undo_point(context, found, request, listener)
         landed = land(
             found.state.part,
             plan,
@@ -183,7 +187,7 @@ def _carry_out(
         shape.remove,
         left,
         landed,
-        undo_point,
+        work,
         notes=tuple(notes),
     )
 

@@ -188,12 +188,11 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     undo = console.command("undo", imported.operation, *(("--home", place.home) if named else ()))
     console.document(
         {
-            "operation": imported.operation,
             **_plan_document(prepared),
-            "landed": landed.as_dict(),
+            **imported.facts.document("operation", "home", "layout", "undo_point"),
+            "landed": imported.facts.landed(),
             "wrappers": [wrapper.as_dict() for wrapper in imported.wrappers],
             "hints": imported.hints,
-            "undo_point": imported.undo_point.id,
             "undo": undo,
         }
     )
@@ -209,8 +208,8 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     if landed.created or landed.replaced:
         console.fact("Proven", _proof(prepared, imported))
     console.fact("Time", time_text(landed.seconds))
-    if imported.undo_point.id:
-        console.fact("Before", f"kept as snapshot {imported.undo_point.id[:8]}")
+    if imported.undo_point:
+        console.fact("Before", f"kept as snapshot {imported.undo_point[:8]}")
     for path, reason in prepared.losses[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}")
     for remark in landed.remarks[:SHOWN]:

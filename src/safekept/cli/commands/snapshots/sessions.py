@@ -127,16 +127,15 @@ def restore_command(
     console.finish()
     returned = done.returned
     undo = ""
-    if done.undo_point.id and not returned.already:
-        words = ("snapshot", "restore", done.undo_point.id[:8], stored.database)
+    if done.undo_point and not returned.already:
+        words = ("snapshot", "restore", done.undo_point[:8], stored.database)
         undo = console.command(*words, *named_home(home, layout))
     console.document(
         {
             "operation": done.operation,
             "snapshot": chosen.as_dict(),
             "database": done.database,
-            **returned.as_dict(),
-            "undo_point": done.undo_point.id,
+            **done.facts.returned(),
             "undo": undo,
         }
     )
@@ -153,7 +152,7 @@ def restore_command(
     for note in returned.notes:
         console.fact("Note", path_text(note))
     if undo:
-        console.fact("Before", f"kept as snapshot {done.undo_point.id[:8]}")
+        console.fact("Before", f"kept as snapshot {done.undo_point[:8]}")
         console.line(f"To have the whole database as it was before, later messages lost: `{undo}`")
     return 0
 

@@ -201,12 +201,11 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
     undo = console.command("undo", restored.operation, *named)
     console.document(
         {
-            "operation": restored.operation,
             **_plan_document(prepared),
-            "landed": landed.as_dict(),
+            **restored.facts.document("operation", "home", "layout", "undo_point"),
+            "landed": restored.facts.landed(),
             "complete": restored.complete,
             "lost": [{"path": path, "reason": reason} for path, reason in restored.lost],
-            "undo_point": restored.undo_point.id,
             "undo": undo,
             "notes": list(restored.notes),
         }
@@ -223,8 +222,8 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
         databases = "every database but those noted below" if damaged else "every database"
         console.fact("Proven", f"every block and {databases}, before the first file was replaced")
     console.fact("Time", time_text(landed.seconds))
-    if restored.undo_point.id:
-        console.fact("Before", f"kept as snapshot {restored.undo_point.id[:8]}")
+    if restored.undo_point:
+        console.fact("Before", f"kept as snapshot {restored.undo_point[:8]}")
     _show_losses(console, restored.lost)
     for remark in landed.remarks[:SHOWN]:
         if remark.outcome is not Outcome.UNREADABLE:
