@@ -29,6 +29,11 @@ COMMANDS = (
     ("undo", "undo", "landed"),
     ("restore-session", "sessions restore session-1 --as again", ""),
     ("undo-session", "undo", "session"),
+    ("pin", "snapshot pin latest", ""),
+    ("unpin", "snapshot pin latest --off", ""),
+    ("forget", "snapshot forget latest --yes", ""),
+    ("unforget", "snapshot forget --undo latest", ""),
+    ("prune", "snapshot prune 1 --now --yes", "pruned"),
 )
 
 #: The same from Python.
@@ -40,8 +45,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "undo": lambda: safekept.undo(),
 }
 
-#: Names that line and document share, and why they may differ, or what only the line has of a name that others
-#: of its kind tell.
+#: Names that line and document share and why they may differ, and what of its kind only the line has.
 OTHERWISE = {
     ("snapshot", "databases"): "the line has the state of each, the document all that is known of it",
     ("backup", "rotated_until"): "a time in the line; nothing where nothing was rotated",
@@ -53,6 +57,8 @@ OTHERWISE = {
     ("restore-session", "home"): "not in the document",
     ("restore-session", "seconds"): "not in the document",
     ("undo-session", "undoes"): "the id in the line; the document has the whole change",
+    **{(verb, "home"): "not in the document" for verb in ("pin", "unpin", "unforget")},
+    **{(verb, "seconds"): "not in the document" for verb in ("pin", "unpin", "forget", "unforget", "prune")},
     ("undo", "undoes"): "the id in the line; the document has the whole change",
 }
 

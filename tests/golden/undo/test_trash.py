@@ -282,6 +282,18 @@ def test_undo_calls_forgotten_snapshots_back_and_says_which_are_gone(here, home,
     assert "what a prune deletes was forgotten days before, and is gone for good" in refused.err
 
 
+def test_undo_calls_back_what_a_prune_of_quick_snapshots_forgot(here, home, say):
+    quick = [take(here, home, kind="quick", check="never", retention=False).id for _ in range(3)]
+    document = json.loads(say("snapshot", "prune", "1", "--yes", "--json").out)
+    assert sorted(document["forgotten"]) == sorted(quick[:2])
+    [line] = [one for one in here.journal.read() if one.verb == "prune"]
+    assert line.facts["forgotten"] == document["forgotten"], "which ones, not only how many"
+    assert line.facts["snapshots"] == document["pruned"]["snapshots"] == 0
+    assert say("undo", line.operation, "--dry-run").out.startswith("Would bring back 2 snapshots\n")
+    assert say("undo", line.operation).code == 0
+    assert len(json.loads(say("snapshot", "list", "--json").out)["snapshots"]) == 3
+
+
 # ── when nobody is there ───────────────────────────────────────────────────────────────────────────
 
 

@@ -6,9 +6,11 @@ ago. Both plan, then do. Every one of them is journalled.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
@@ -35,9 +37,9 @@ from safekept.vault.tags import QUICK
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.facts import Facts
-from ..base.operations.homes import ForgetFacts, PinFacts, UnforgetFacts, UnpinFacts
+from ..base.operations.homes import ForgetFacts, MarkFacts, PinFacts, UnforgetFacts, UnpinFacts
 from ..base.operations.stores import SnapshotPruneFacts
-from ..base.record import error_facts, record
+from ..base.record import record, recording
 from .choosing import choose
 from .listing import Listed, Listing, list_home
 from .stored_home import reading
@@ -107,12 +109,14 @@ def carry_out_forgetting(
     place: HomeRef,
     snapshots: list[Snapshot],
     listener: Listener = silent,
-) -> list[str]:
-    """Forget them; the ids that people see."""
-    with _Journalled(context, "forget", place, snapshots, listener):
+) -> ForgetFacts:
+    """Forget them; what is said of it."""
+    work = _marking(ForgetFacts, context, place, snapshots)
+    with _journalled(context, work, listener):
         with repository.lock(exclusive=True, wait=WAIT) as lock:
             done = forget(repository, snapshots, lock, now_ns=time.time_ns(), listener=listener)
-        return [public_id(snapshot) for snapshot in done]
+        work.snapshots = _ids(done)
+    return work
 
 
 def call_back(
@@ -126,8 +130,8 @@ def call_back(
     listing = list_home(repository, place.home, named=place.named)
     chosen = [choose(listing, word, forgotten=True) for word in words]
     snapshots = [one.snapshot for one in chosen]
-    journalled = _Journalled(context, "unforget", place, snapshots, listener)
-    with journalled, repository.lock(exclusive=True, wait=WAIT) as lock:
+    work = _marking(UnforgetFacts, context, place, snapshots)
+    with _journalled(context, work, listener), repository.lock(exclusive=True, wait=WAIT) as lock:
         unforget(repository, snapshots, lock, listener=listener)
     return chosen
 
@@ -147,8 +151,8 @@ def pin_snapshots(
     chosen = [choose(listing, word, forgotten=True) for word in words]
     snapshots = [one.snapshot for one in chosen]
     until = time.strftime("%Y-%m-%d", time.gmtime(time.time() + days * 86400)) if days else ""
-    journalled = _Journalled(context, "unpin" if off else "pin", place, snapshots, listener)
-    with journalled, repository.lock(exclusive=True, wait=WAIT) as lock:
+    work = _marking(UnpinFacts if off else PinFacts, context, place, snapshots)
+    with _journalled(context, work, listener), repository.lock(exclusive=True, wait=WAIT) as lock:
         if off:
             unpin(repository, snapshots, lock, listener=listener)
         else:
@@ -181,49 +185,37 @@ def reclaim(
     now: bool = False,
     grace: float = GRACE,
     listener: Listener = silent,
-) -> tuple[list[str], Pruned]:
+) -> tuple[SnapshotPruneFacts, Pruned]:
     """Forget these, then delete what was forgotten long enough ago and pack the rest tightly."""
-    with _Journalled(context, "prune", place, snapshots, listener) as facts:
+    work = SnapshotPruneFacts(home=place.home, vault=context.places.vault, forgotten=_ids(snapshots))
+    with _journalled(context, work, listener):
         with repository.lock(exclusive=True, wait=WAIT) as lock:
             moment = time.time_ns()
             done = forget(repository, snapshots, lock, now_ns=moment, listener=listener)
             plan = plan_prune(repository, now_ns=moment, grace=0.0 if now else grace, listener=listener)
             pruned = carry_out(repository, plan, lock, listener=listener)
-        facts.update(pruned.as_dict())
-    return [public_id(snapshot) for snapshot in done], pruned
+        work.forgotten = _ids(done)
+        work.add(pruned.as_dict())
+    return work, pruned
 
 
-_FACTS: dict[str, type[Facts]] = {
-    one.verb: one for one in (ForgetFacts, UnforgetFacts, PinFacts, UnpinFacts, SnapshotPruneFacts)
-}
+_Mark = TypeVar("_Mark", bound=MarkFacts)
 
 
-class _Journalled:
+def _marking(kind: type[_Mark], context: UserContext, place: HomeRef, snapshots: Iterable[Snapshot]) -> _Mark:
+    return kind(home=place.home, vault=context.places.vault, snapshots=_ids(snapshots))
+
+
+def _ids(snapshots: Iterable[Snapshot]) -> tuple[str, ...]:
+    """As people see them."""
+    return tuple(map(public_id, snapshots))
+
+
+@contextlib.contextmanager
+def _journalled(context: UserContext, work: Facts, listener: Listener) -> Iterator[None]:
     """Writes down what was done, or why it was not."""
-
-    def __init__(
-        self,
-        context: UserContext,
-        verb: str,
-        place: HomeRef,
-        snapshots: Iterable[Snapshot],
-        listener: Listener,
-    ) -> None:
-        self._context, self._verb, self._listener = context, verb, listener
-        self._facts: dict[str, object] = {
-            "home": place.home,
-            "vault": context.places.vault,
-            "snapshots": [public_id(snapshot) for snapshot in snapshots],
-        }
-
-    def __enter__(self) -> dict[str, object]:
-        self._began = time.monotonic()
-        return self._facts
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        state, work = "done", _FACTS[self._verb]()
-        work.add({**self._facts, "seconds": round(time.monotonic() - self._began, 3)})
-        if error is not None:
-            state = "failed" if isinstance(error, Exception) else "interrupted"
-            work.error = error_facts(error)
-        record(self._context, work.line(new_id(), state), self._listener)
+    operation, began = new_id(), time.monotonic()
+    with recording(context, operation, work, listener):
+        yield
+    work.seconds = round(time.monotonic() - began, 3)
+    record(context, work.line(operation, "done"), listener)

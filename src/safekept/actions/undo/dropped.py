@@ -22,7 +22,7 @@ from ..base.operations.care import DoctorFacts
 from ..base.operations.facts import Facts
 from ..base.operations.homes import BringBackFacts, MarkFacts
 from ..base.operations.projects import CheckpointsPruneFacts, LegacyClearFacts
-from ..base.operations.stores import BackupFacts
+from ..base.operations.stores import BackupFacts, SnapshotPruneFacts
 from ..base.record import record
 from ..projects.project import checkpoint_directory
 from .changes import Change, journal_of, known_landings
@@ -105,11 +105,11 @@ def _snapshots(context: UserContext, entry: Record, dry_run: bool, listener: Lis
     from ..snapshots.listing import list_home
     from ..vault.opening import open_vault
 
-    forgotten = MarkFacts.read(entry)
-    names = forgotten.snapshots
+    # A prune counts as `snapshots` those that went for good; the ones that it only forgot are told beside.
+    names = SnapshotPruneFacts.read(entry).forgotten or MarkFacts.read(entry).snapshots
     if not names:
         return BroughtBack("snapshot")
-    place = _place(context, forgotten.home or "")
+    place = _place(context, Facts.read(entry).home or "")
     back, lost = [], []
     with open_vault(context, listener=listener) as repository:
         listing = list_home(repository, place.home)

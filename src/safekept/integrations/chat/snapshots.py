@@ -129,7 +129,10 @@ def prune(conversation: Conversation, words: list[str]) -> Answer:
     with open_vault(conversation.context, listener=conversation.listener) as repository:
         forgetting, _ = plan_reclaiming(repository, place, keep, listener=conversation.listener)
         chosen = [one.snapshot for one, _ in forgetting.go]
-        ids, pruned = reclaim(conversation.context, repository, place, chosen, listener=conversation.listener)
-    data: dict[str, object] = {"kept": keep, "forgotten": ids, "pruned": pruned.as_dict()}
+        done, pruned = reclaim(
+            conversation.context, repository, place, chosen, listener=conversation.listener
+        )
+    ids = done.forgotten or ()
+    data: dict[str, object] = {"kept": keep, **done.document("forgotten"), "pruned": pruned.as_dict()}
     text = f"✅ {len(ids)} quick snapshots forgotten, {pruned.bytes_freed:,} bytes freed."
     return text + (" They can be called back for some days." if ids else ""), data, not pruned.damaged

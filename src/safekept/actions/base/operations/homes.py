@@ -46,7 +46,7 @@ class MarkFacts(Facts):
     """Snapshots that were forgotten, pinned, or the other way round."""
 
     vault: str | None = None
-    snapshots: tuple[str, ...] | None = None
+    snapshots: tuple[str, ...] | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -55,12 +55,16 @@ class ForgetFacts(MarkFacts):
 
     verb: ClassVar[str] = "forget"
 
+    snapshots: tuple[str, ...] | None = told("forgotten")
+
 
 @dataclass(kw_only=True, slots=True)
 class UnforgetFacts(MarkFacts):
     """They stay after all."""
 
     verb: ClassVar[str] = "unforget"
+
+    snapshots: tuple[str, ...] | None = told("called_back")
 
 
 @dataclass(kw_only=True, slots=True)

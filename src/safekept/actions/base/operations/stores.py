@@ -136,14 +136,14 @@ class VaultPruneFacts(VaultFacts):
     verb: ClassVar[str] = "vault-prune"
 
     plan: Mapping[str, object] | None = None
-    snapshots: int | None = None
-    packs_deleted: int | None = None
-    packs_repacked: int | None = None
-    bytes_freed: int | None = None
-    index_files_before: int | None = None
-    index_files_after: int | None = None
-    damaged: Mapping[str, object] | None = None
-    no_room: bool | None = None
+    snapshots: int | None = told()  # that went for good
+    packs_deleted: int | None = told()
+    packs_repacked: int | None = told()
+    bytes_freed: int | None = told()
+    index_files_before: int | None = told()
+    index_files_after: int | None = told()
+    damaged: Mapping[str, object] | None = told()
+    no_room: bool | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -151,6 +151,8 @@ class SnapshotPruneFacts(VaultPruneFacts):
     """Quick snapshots beyond a number that went, and the room that it gave back."""
 
     verb: ClassVar[str] = "prune"
+
+    forgotten: tuple[str, ...] | None = told()  # their ids: an undo calls them back
 
 
 @dataclass(kw_only=True, slots=True)

@@ -101,10 +101,10 @@ def forget_command(
             again = ["snapshot", "forget", *(one.short for one, _ in plan.go), *named_home(home, layout)]
             consent(console, f"{count_text(len(plan.go), 'snapshot')} would be forgotten", again, "--yes")
         chosen = [one.snapshot for one, _ in plan.go]
-        ids = carry_out_forgetting(context, repository, place, chosen, console.listener())
+        done = carry_out_forgetting(context, repository, place, chosen, console.listener())
     console.finish()
-    until = time.time() + GRACE
-    console.document({"dry_run": False, **document, "forgotten": ids, "kept_until": until})
+    until, ids = time.time() + GRACE, done.snapshots or ()
+    console.document({"dry_run": False, **document, **done.document("forgotten"), "kept_until": until})
     console.heading(f"{count_text(len(ids), 'snapshot')} forgotten")
     call = console.command("snapshot", "forget", "--undo", *(i[:8] for i in ids), *named_home(home, layout))
     console.fact("Kept", f"until {moment_text(until)}; from then on a prune deletes for good")
@@ -228,9 +228,11 @@ def prune_command(
             again = ["snapshot", "prune", str(keep), *(["--now"] if now else []), *named_home(home, layout)]
             consent(console, _question(forgetting, plan, now), again, "--yes")
         chosen = [one.snapshot for one, _ in forgetting.go]
-        ids, pruned = reclaim(context, repository, place, chosen, now=now, listener=console.listener())
+        done, pruned = reclaim(context, repository, place, chosen, now=now, listener=console.listener())
     console.finish()
-    console.document({"dry_run": False, **document, "forgotten": ids, "pruned": pruned.as_dict()})
+    ids = done.forgotten or ()
+    told = {**done.document("forgotten"), "pruned": pruned.as_dict()}
+    console.document({"dry_run": False, **document, **told})
     console.heading(f"Freed {size_text(pruned.bytes_freed)}", not pruned.damaged and not pruned.no_room)
     console.fact("Forgotten", count_text(len(ids), "quick snapshot"))
     console.fact("Deleted", count_text(pruned.snapshots, "forgotten snapshot"))
