@@ -22,6 +22,7 @@ from safekept.core.next_step import PROGRAM, NextStep, Step, step_text
 from safekept.core.spelling import shell_word, shown
 
 from .documents import document_text
+from .questions import confirm
 
 
 def size_text(count: float) -> str:
@@ -158,7 +159,7 @@ class Console:
     def ask(self, question: str) -> bool:
         """Ask at a terminal; the caller has made sure that there is one."""
         self.finish()
-        return click.confirm(question, default=False, err=True)
+        return confirm(question, default=False)
 
     def can_ask(self) -> bool:
         """Whether there is a person to ask. With `--json` there is a program, which is not asked."""

@@ -21,6 +21,7 @@ from safekept.core.next_step import NextStep
 
 from .console import Console
 from .groups import LazyGroup
+from .questions import LeftAtQuestion
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 COMMANDS = {
@@ -225,6 +226,9 @@ def run(arguments: list[str]) -> int:
         return _told(2, console.usage, error)
     except click.ClickException as error:
         return _told(error.exit_code, error.show)
+    except LeftAtQuestion as left:
+        word, code = ("Interrupted", 130) if left.interrupted else ("Stopped", 1)
+        return _told(code, console.say, f"{word}; {left.kept}")
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
             return _interrupted(console)

@@ -127,11 +127,12 @@ def _ask(question: str, new: bool) -> str:
     from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, PassphraseMismatch
 
     from .console import Console, path_text
+    from .questions import WHOLE, prompt
 
     Console.finish()
     for _ in range(PASSPHRASE_TRIES):
-        text: str = click.prompt(path_text(question), hide_input=True, err=True)
-        if not new or click.prompt("The same again", hide_input=True, err=True) == text:
+        text: str = prompt(path_text(question), hidden=True, kept=WHOLE)
+        if not new or prompt("The same again", hidden=True, kept=WHOLE) == text:
             return text
         click.echo("These two are not the same", err=True)
     raise PassphraseMismatch.typed()

@@ -17,11 +17,14 @@ from safekept.vault.repo import Secret
 
 from ...console import Console, at_words, path_text, screen_width, size_text
 from ...options import place_argument
+from ...questions import confirm, prompt
 from ..offsite.destinations import name_for
 
 #: How often somebody may try again before the question counts as answered with its default.
 _TRIES = 3
 _INDENT = 8
+#: Whoever leaves at a question: answers are saved and acted on once all of them are there.
+_KEPT = "nothing was set up, and no answer was kept"
 NOWHERE, NO = "nowhere yet", "no"
 #: `user@host:path`, as scp takes it.
 _SCP = re.compile(r"([\w.-]+@[\w.-]+):(?!//)(.*)", re.DOTALL)
@@ -125,10 +128,8 @@ class Questions:
 
     def _prompt(self, text: str, default: str = "", *, hidden: bool = False) -> str:
         shown = f" [{default}]" if default and not hidden else ""
-        found = click.prompt(
-            f"{' ' * _INDENT}{text}{shown}", default=default, show_default=False, hide_input=hidden, err=True
-        )
-        return str(found).strip()
+        asked = f"{' ' * _INDENT}{text}{shown}"
+        return prompt(asked, default=default, hidden=hidden, kept=_KEPT).strip()
 
     def _passphrase(self) -> None:
         from safekept.actions.vault.keys.passphrase import check_strength, easy_passphrase, secret_from_text
@@ -191,7 +192,7 @@ class Questions:
             *((f"{names}.",) if names else ()),
             *((more,) if more else ()),
         )
-        self.answers.connect = click.confirm(f"{' ' * _INDENT}Connect", default=True, err=True)
+        self.answers.connect = confirm(f"{' ' * _INDENT}Connect", default=True, kept=_KEPT)
 
     def _schedule(self, usual: str) -> None:
         self._title(

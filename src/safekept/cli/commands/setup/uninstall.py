@@ -14,6 +14,7 @@ from safekept.core.next_step import NextStep
 
 from ...console import Console, path_text
 from ...options import start
+from ...questions import prompt
 from ...screen import Screen
 
 if TYPE_CHECKING:
@@ -126,10 +127,8 @@ def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:
                 ),
             )
         console.finish()
-        typed = click.prompt(
-            f"This cannot be undone. Type `{WORD}` to delete them", default="", show_default=False, err=True
-        )
-        if str(typed).strip() != WORD:
+        typed = prompt(f"This cannot be undone. Type `{WORD}` to delete them", default="")
+        if typed.strip() != WORD:
             raise click.Abort
         return
     if yes:

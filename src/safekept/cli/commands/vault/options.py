@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ...console import Console
+from ...questions import prompt
 
 if TYPE_CHECKING:
     from safekept.vault.repo import Secret
@@ -70,7 +71,7 @@ def _typed(console: Console, what: str) -> Secret:
 
     console.finish()
     for left in range(passphrase.PASSPHRASE_TRIES - 1, -1, -1):
-        text = click.prompt(what, hide_input=True, confirmation_prompt=True, err=True)
+        text = prompt(what, hidden=True, twice=True)
         try:
             secret = passphrase.secret_from_text(text, "What was typed")
             passphrase.check_strength(secret)
