@@ -33,6 +33,11 @@ COMMANDS = (
     ("unpin", "snapshot pin latest --off", ""),
     ("forget", "snapshot forget latest --yes", ""),
     ("unforget", "snapshot forget --undo latest", ""),
+    ("checkpoint", "checkpoint create project", ""),
+    ("rollback", "rollback 1 --dir project", "rolled_back"),
+    ("rollback-undo", "undo", "rolled_back"),
+    ("checkpoints-prune", "checkpoint prune --retention-days 0.0000001 --yes", ""),
+    ("checkpoints-clear", "checkpoint clear --yes", ""),
     ("prune", "snapshot prune 1 --now --yes", "pruned"),
 )
 
@@ -43,6 +48,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "restore": lambda: safekept.restore(yes=True),
     "import": lambda: safekept.import_archive("again.zip", yes=True),
     "undo": lambda: safekept.undo(),
+    "checkpoint": lambda: safekept.Checkpoints("project").take("by hand"),
+    "rollback": lambda: safekept.Checkpoints("project").rollback(),
 }
 
 #: Names that line and document share and why they may differ, and what of its kind only the line has.
@@ -59,6 +66,12 @@ OTHERWISE = {
     ("undo-session", "undoes"): "the id in the line; the document has the whole change",
     **{(verb, "home"): "not in the document" for verb in ("pin", "unpin", "unforget")},
     **{(verb, "seconds"): "not in the document" for verb in ("pin", "unpin", "forget", "unforget", "prune")},
+    **{(verb, "seconds"): "not in the document" for verb in ("checkpoints-prune", "checkpoints-clear")},
+    **{(verb, "seconds"): "in the line with those of the plan" for verb in ("rollback", "rollback-undo")},
+    **{(verb, "target"): "the document has the whole of it" for verb in ("rollback", "rollback-undo")},
+    ("checkpoint", "id"): "the document has the whole of it",
+    ("checkpoints-clear", "kept_until"): "a time in the line; nothing where it is gone",
+    ("checkpoints-prune", "kept_until"): "a time in the line; nothing where it is gone",
     ("undo", "undoes"): "the id in the line; the document has the whole change",
 }
 
@@ -128,7 +141,10 @@ def test_the_document_says_what_the_line_says(verb, told):
     for field, name in shared.items():
         if (verb, name) not in OTHERWISE:
             assert _plain(one.answer[name]) == one.line.facts[field], name
-    by_chance = one.answer.keys() & (one.line.facts.keys() - shared.keys())
+    counted = {field for field in every_verb()[verb].lists() if field in one.line.facts}
+    for field in counted:
+        assert len(one.answer[field]) == one.line.facts[field], field
+    by_chance = one.answer.keys() & (one.line.facts.keys() - shared.keys() - counted)
     assert {(verb, name) for name in by_chance} <= OTHERWISE.keys(), "told by two, so from one object"
 
 

@@ -21,7 +21,7 @@ from safekept.core.trash import empty_trash, room_to_keep, throw_away
 
 from ..base.context import UserContext
 from ..base.operations.projects import CheckpointsAdoptFacts, LegacyClearFacts
-from ..base.record import record, recording_failure
+from ..base.record import record, recording
 from .project import checkpoint_directory
 from .rollback import checkpoint_store
 
@@ -53,22 +53,18 @@ def adopt_checkpoints(context: UserContext, home: str, listener: Listener = sile
     """Copy Hermes's checkpoints into ours and archive its older repositories; nothing of Hermes's changes."""
     operation, began = new_id(), time.monotonic()
     source = os.path.join(home, "checkpoints")
-    known = {"home": home, "source": source}
+    work = CheckpointsAdoptFacts(home=home, source=source)
     with (
-        recording_failure(context, operation, "checkpoints-adopt", known, listener),
+        recording(context, operation, work, listener),
         checkpoint_store(context, listener) as store,
     ):
         projects = adopt_store(store, source, listener)
         legacy = archive_legacy(store.directory, source, listener)
     result = CheckpointAdoption(operation, source, projects, legacy)
-    work = CheckpointsAdoptFacts(
-        home=home,
-        source=source,
-        seconds=round(time.monotonic() - began, 3),
-        checkpoints=sum(project.taken for project in projects),
-        lost=sum(len(project.lost) for project in projects),
-        legacy=legacy.path if legacy else None,
-    )
+    work.checkpoints = sum(project.taken for project in projects)
+    work.lost = sum(len(project.lost) for project in projects)
+    work.legacy = legacy.path if legacy else None
+    work.seconds = round(time.monotonic() - began, 3)
     record(context, work.line(operation, "done" if result.complete else "incomplete"), listener)
     return result
 
@@ -78,9 +74,12 @@ class Cleared:
     """What `clear-legacy` removed."""
 
     operation: str
-    archives: int
-    bytes: int
-    kept_until: float = 0.0  # until when it can be brought back; 0: it is gone for good
+    facts: LegacyClearFacts  # what the journal says of it, and every document
+
+    @property
+    def kept_until(self) -> float:
+        """Until when it can be brought back; 0: it is gone for good."""
+        return self.facts.kept_until or 0.0
 
 
 def remove_legacy(context: UserContext, *, now: bool = False, listener: Listener = silent) -> Cleared:
@@ -96,4 +95,4 @@ def remove_legacy(context: UserContext, *, now: bool = False, listener: Listener
         clear_legacy(directory)
     work = LegacyClearFacts(archives=len(archives), bytes=size, kept_until=until)
     record(context, work.line(operation, "done"), listener)
-    return Cleared(operation, len(archives), size, until)
+    return Cleared(operation, work)

@@ -32,8 +32,8 @@ from safekept.core.journal import new_id
 from safekept.core.trash import GRACE
 
 from ..base.context import UserContext
-from ..base.operations.projects import CheckpointsPruneFacts
-from ..base.record import record, recording_failure
+from ..base.operations.projects import CheckpointsClearFacts, CheckpointsPruneFacts
+from ..base.record import record, recording
 from .checkpoint import CheckpointPolicy
 from .project import checkpoint_directory
 from .rollback import checkpoint_store
@@ -187,9 +187,12 @@ class Pruned:
     operation: str
     plan: RetentionPlan
     upkeep: Upkeep
-    size_before: int
-    size_after: int
-    kept_until: float = 0.0  # until when what was dropped can be brought back; 0: it is gone for good
+    facts: CheckpointsPruneFacts  # what the journal says of it, and every document
+
+    @property
+    def kept_until(self) -> float:
+        """Until when what was dropped can be brought back; 0: it is gone for good."""
+        return self.facts.kept_until or 0.0
 
 
 def plan_prune(
@@ -221,17 +224,21 @@ def carry_out_prune(
     context: UserContext,
     policy: CheckpointPolicy,
     plan: RetentionPlan,
-    verb: str = "checkpoints-prune",
     *,
+    everything: bool = False,
     now: bool = False,
     listener: Listener = silent,
 ) -> Pruned:
-    """Drop what the plan says, then pack and reclaim what is past its grace; with `now`, without grace."""
+    """Drop what the plan says, then pack and reclaim what is past its grace; with `now`, without grace.
+
+    `everything`: the plan is that of a clearing.
+    """
     directory = checkpoint_directory(context)
     operation, began = new_id(), time.monotonic()
     repository = os.path.join(directory, "store")
     before = measure(directory, repository).total
-    with recording_failure(context, operation, verb, {}, listener):
+    work = CheckpointsClearFacts() if everything else CheckpointsPruneFacts()
+    with recording(context, operation, work, listener):
         upkeep = run_maintenance(
             directory,
             policy.maintenance,
@@ -240,17 +247,11 @@ def carry_out_prune(
             wait=_WAIT,
             attended=Attended(operation, GRACE, now),
         )
-    after = measure(directory, repository).total
+    work.dropped, work.orphans = upkeep.dropped, tuple(plan.orphans)
+    work.size_before, work.size_after = before, measure(directory, repository).total
     ordinary_ns = int(policy.maintenance.grace_seconds * 1e9)
     waiting = [one.until_ns(ordinary_ns) for one in dropped(directory) if one.operation == operation]
-    until = min(waiting) / 1e9 if upkeep.dropped and waiting else 0.0
-    work = CheckpointsPruneFacts(
-        dropped=upkeep.dropped,
-        orphans=tuple(plan.orphans),
-        size_before=before,
-        size_after=after,
-        kept_until=until,
-        seconds=round(time.monotonic() - began, 3),
-    )
-    record(context, work.line(operation, "done", verb), listener)
-    return Pruned(operation, plan, upkeep, before, after, until)
+    work.kept_until = min(waiting) / 1e9 if upkeep.dropped and waiting else 0.0
+    work.seconds = round(time.monotonic() - began, 3)
+    record(context, work.line(operation, "done"), listener)
+    return Pruned(operation, plan, upkeep, work)

@@ -43,6 +43,7 @@ class CheckpointTaken:
     operation: str
     project: str
     taken: Taken
+    facts: CheckpointFacts  # what the journal says of it, and every document
 
 
 def take_checkpoint(
@@ -86,7 +87,7 @@ def take_checkpoint(
     )
     record(context, work.line(operation, "done"), listener)
     start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
-    return CheckpointTaken(operation, project, taken)
+    return CheckpointTaken(operation, project, taken, work)
 
 
 def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...]:

@@ -24,6 +24,11 @@ def told(name: str = "") -> Any:
     return field(default=None, metadata={"document": name})
 
 
+def counted() -> Any:
+    """How many there are, of what documents name one by one."""
+    return field(default=None, metadata={"listed": True})
+
+
 @dataclass(kw_only=True, slots=True)
 class Facts:
     """What one operation says of itself. It is filled while the work goes on; what is None is not written."""
@@ -56,6 +61,11 @@ class Facts:
             for one in fields(cls)
             if "document" in one.metadata
         }
+
+    @classmethod
+    def lists(cls) -> tuple[str, ...]:
+        """The fields that say how many there are of what documents list under the same name."""
+        return tuple(one.name for one in fields(cls) if "listed" in one.metadata)
 
     def add(self, facts: Mapping[str, object]) -> None:
         """Take over facts that somebody else found out; each has its field here."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts
+from .facts import Facts, counted, told
 
 
 @dataclass(kw_only=True, slots=True)
@@ -15,10 +15,10 @@ class CheckpointFacts(Facts):
 
     verb: ClassVar[str] = "checkpoint"
 
-    project: str | None = None
-    id: str | None = None
-    reason: str | None = None
-    skipped: int | None = None
+    project: str | None = told()
+    id: str | None = told()
+    reason: str | None = None  # as it was given
+    skipped: int | None = counted()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -27,14 +27,14 @@ class RollbackFacts(Facts):
 
     verb: ClassVar[str] = "rollback"
 
-    project: str | None = None
-    target: str | None = None
-    undo: str | None = None  # the checkpoint that was taken before it
+    project: str | None = told()
+    target: str | None = None  # documents have the whole of it
+    undo: str | None = told()  # the checkpoint that was taken before it
     files: tuple[str, ...] | None = None  # that were named; none: all
-    restored: int | None = None
-    removed: int | None = None
-    kept: int | None = None
-    left: int | None = None
+    restored: int | None = counted()
+    removed: int | None = counted()
+    kept: int | None = None  # of what is left: what somebody changed since
+    left: int | None = counted()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -50,11 +50,11 @@ class CheckpointsPruneFacts(Facts):
 
     verb: ClassVar[str] = "checkpoints-prune"
 
-    dropped: int | None = None
+    dropped: int | None = told()
     orphans: tuple[str, ...] | None = None
-    size_before: int | None = None
-    size_after: int | None = None
-    kept_until: float | None = None
+    size_before: int | None = told()
+    size_after: int | None = told()
+    kept_until: float | None = told()  # until when it can be brought back; 0: it is gone for good
 
 
 @dataclass(kw_only=True, slots=True)
@@ -70,9 +70,9 @@ class LegacyClearFacts(Facts):
 
     verb: ClassVar[str] = "checkpoints-clear-legacy"
 
-    archives: int | None = None
-    bytes: int | None = None
-    kept_until: float | None = None
+    archives: int | None = told()
+    bytes: int | None = told()
+    kept_until: float | None = told()  # until when they can be brought back; 0: they are gone for good
 
 
 @dataclass(kw_only=True, slots=True)
@@ -81,7 +81,7 @@ class CheckpointsAdoptFacts(Facts):
 
     verb: ClassVar[str] = "checkpoints-adopt"
 
-    source: str | None = None
+    source: str | None = told()
     checkpoints: int | None = None
     lost: int | None = None
     legacy: str | None = None

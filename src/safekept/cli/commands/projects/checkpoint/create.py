@@ -60,7 +60,7 @@ def command(
     console.document(
         {
             "operation": result.operation,
-            "project": result.project,
+            **result.facts.document("project", "seconds"),
             "checkpoint": point.as_dict() if point else None,
             "not_stored": dict(taken.counts),
             "skipped": [
@@ -68,7 +68,6 @@ def command(
             ],
             "repositories": list(taken.repositories),
             "remarks": list(taken.remarks),
-            "seconds": taken.seconds,
             "rollback": back,
         }
     )

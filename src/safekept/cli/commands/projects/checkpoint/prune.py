@@ -145,20 +145,20 @@ def show_plan(console: Console, plan: RetentionPlan, projects: list[ProjectPoint
 def show_pruned(console: Console, pruned: Pruned, limit: int) -> None:
     """What went, until when it can be brought back, and how."""
     undo = console.command("undo", pruned.operation) if pruned.kept_until else ""
+    sizes = pruned.facts.document("size_before", "size_after")
     console.document(
         {
             "operation": pruned.operation,
             "plan": pruned.plan.as_dict(),
-            "dropped": pruned.upkeep.dropped,
-            "size_before": pruned.size_before,
-            "size_after": pruned.size_after,
+            **pruned.facts.document("dropped"),
+            **sizes,
             "remarks": pruned.upkeep.remarks,
             "kept_until": pruned.kept_until or None,
             "undo": undo or None,
         }
     )
     console.heading(f"Dropped {count_text(pruned.upkeep.dropped, 'checkpoint')}")
-    console.fact("Size", f"{size_text(pruned.size_before)} before, {size_text(pruned.size_after)} now")
+    console.fact("Size", f"{size_text(sizes['size_before'])} before, {size_text(sizes['size_after'])} now")
     if pruned.upkeep.dropped:
         sooner = f"the store is beyond its limit of {size_text(limit)}" if limit and pruned.kept_until else ""
         console.fact("Kept", gone_text(pruned.kept_until, sooner))
@@ -198,6 +198,6 @@ def clear_command(force: bool, now: bool, dry_run: bool, home: str, layout: str,
         again = console.command("checkpoint", "clear", *(["--now"] if now else []))
         consent(console, force, what, again)
     policy = policy_from(settings, context, home, layout)
-    pruned = carry_out_prune(context, policy, plan, "checkpoints-clear", now=now)
+    pruned = carry_out_prune(context, policy, plan, everything=True, now=now)
     show_pruned(console, pruned, policy.maintenance.limits.max_total_bytes)
     return 0
