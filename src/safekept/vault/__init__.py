@@ -17,7 +17,6 @@ Open, and write one snapshot:
             blob = saver.save(BlobKind.DATA, data)   # id (32 bytes); stored only where it is new
             blob = saver.save(BlobKind.DATA, data, known=blob)          # saves hashing where the id is known
             saver.has(BlobKind.DATA, blob)           # stored, or on its way: may be referred to
-            tree = saver.save_tree([Node("SOUL.md", "file", 0o644, mtime_ns, size=n, content=blob + …)])
             tree = saver.save(BlobKind.TREE, encode_nodes(texts))       # nodes encoded by encode_node, sorted
             snapshot = saver.finish(Snapshot(time_ns, tree, ("/home/u/.hermes",), hostname, tags=(…)))
             saver.saved                              # blobs and bytes that were really added
@@ -32,9 +31,9 @@ Read:
 
     snapshots, damaged = list_snapshots(repository)  # snapshots.py: oldest first; damaged: {name: reason}
     shown(snapshots)                                 # not forgotten, newest first: number 1 is the first
-    snapshot = find_snapshot(repository, "latest" | number | id prefix, numbered=shown(…))
+    snapshot = pick(snapshots, "latest" | number | id prefix, numbered=shown(…))
     public_id(snapshot), kind_of(snapshot), …        # the id that people see; tags.py
-    SnapshotSource(repository, snapshot, under="")   # reader.py: a Source; content streams; remarks
+    snapshot_source(repository, snapshot)[0]         # homes.py: a Source; content streams; remarks
     walk(repository, tree, remarks)                  # reader.py: (path, Node) of everything below a tree
     repository.load_tree(id).nodes ; repository.load_blob(kind, id)
     repository.loader.stream(content)                # bytes of a file from its ids in a row
@@ -44,7 +43,7 @@ Care:
 
     check(repository, read_data=None | 0.0…1.0)      # check.py: Report(findings, …); findings are values
     unlock(storage, key, everything=False)           # locks.py
-    repository.list_keys / add_key / remove_key / change_key
+    repository.list_keys / add_key / remove_key
     repository.save_snapshot / delete_snapshot       # under an exclusive lock
     plan_forget(snapshots, policies, now_ns=…)       # retention.py: ForgetPlan(keep, forget), with reasons
     forget / unforget / pin / unpin(repository, snapshots, lock)        # forget.py: exclusive; marks.py

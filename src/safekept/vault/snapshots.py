@@ -140,13 +140,6 @@ def shown(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
     return sorted(left, key=lambda snapshot: (snapshot.time_ns, snapshot.id), reverse=True)
 
 
-def find_snapshot(
-    repository: Repository, word: str, *, numbered: Sequence[Snapshot] = (), forgotten: bool = False
-) -> Snapshot:
-    """`latest`, a number, an id, or the start of one that fits no other; see `pick`."""
-    return pick(list_snapshots(repository)[0], word, numbered=numbered, forgotten=forgotten)
-
-
 def pick(
     snapshots: Sequence[Snapshot], word: str, *, numbered: Sequence[Snapshot] = (), forgotten: bool = False
 ) -> Snapshot:

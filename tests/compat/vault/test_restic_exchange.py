@@ -26,14 +26,21 @@ from safekept.vault.errors import VaultLocked, VaultReadOnly
 from safekept.vault.format.blobs import BlobKind
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.format.tree import Node
-from safekept.vault.read.reader import SnapshotSource
 from safekept.vault.repo.keys import Cost, Secret, generate_secret
 from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
-from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
+from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.storage import LocalStorage
 from safekept.vault.tags import is_pinned
-from support.vault.vaults import read_all, read_files, save_files, some_files
+from support.vault.vaults import (
+    find_snapshot,
+    read_all,
+    read_files,
+    save_files,
+    save_tree,
+    some_files,
+    stored,
+)
 
 pytestmark = pytest.mark.real
 
@@ -102,7 +109,7 @@ def as_restic_would(saver, directory):
             node.size, node.links = len(data), facts.st_nlink
             node.content = saver.save(BlobKind.DATA, data) if data else b""
         nodes.append(node)
-    return saver.save_tree(nodes)
+    return save_tree(saver, nodes)
 
 
 def put(root, snapshot_files):
@@ -215,7 +222,7 @@ def test_trees_are_byte_for_byte_those_of_restic(restic, place, secret, tmp_path
             theirs = find_snapshot(vault, "latest")
             assert theirs.id != ours.id
             assert _strip_odd_link(vault, theirs.tree) == _strip_odd_link(vault, ours.tree)
-            names = {os.fsencode(entry.path) for entry in SnapshotSource(vault, ours)}
+            names = {os.fsencode(entry.path) for entry in stored(vault, ours)}
             assert {b"sub/" + name for name in AWKWARD} <= names
     finally:
         monkeypatch.undo()
@@ -242,8 +249,8 @@ def test_what_restic_backed_up_we_list_restore_and_check(restic, place, tmp_path
         assert check(vault, read_data=1.0).findings == []
         snapshots, _ = list_snapshots(vault)
         assert snapshots[0].tags == ("first",)
-        relative = SnapshotSource(vault, snapshots[0])
-        absolute = SnapshotSource(vault, snapshots[1], under=home)
+        relative = stored(vault, snapshots[0])
+        absolute = stored(vault, snapshots[1], under=home)
         entries = {entry.path: entry for entry in relative}
         assert {entry.path for entry in absolute} == set(entries)
         assert [remark.path for remark in relative.remarks] == ["pipe"]
@@ -271,7 +278,7 @@ def test_a_passphrase_key_of_ours_and_keys_of_restic_open_the_same_vault(
     with Repository.open(LocalStorage(place), Secret("added by restic")) as vault:
         assert len(vault.list_keys()) == 3
         assert read_all(vault) == [{"a": b"x"}]
-        vault.change_key(Secret("changed", generated=True))
+        vault.add_key(Secret("changed", generated=True))
     assert "no errors were found" in installed_restic(place, "changed")("check")
 
 

@@ -20,13 +20,12 @@ from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultReadOnly, WrongKey
 from safekept.vault.format.blobs import BlobKind
 from safekept.vault.format.snapshot import Snapshot
-from safekept.vault.read.reader import SnapshotSource
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage
 from support.vault.restics import Restic
-from support.vault.vaults import read_all, read_files
+from support.vault.vaults import read_all, read_files, stored
 
 pytestmark = pytest.mark.real
 
@@ -120,7 +119,7 @@ def test_missing_packs_are_named_with_the_file_that_needs_them(copied):
         assert read_files(vault, first) == (CONTENTS[0], [])
         whole = {path: data for path, data in CONTENTS[1].items() if path != "test"}
         assert read_files(vault, second) == (whole, ["test"])
-        directories = {entry.path for entry in SnapshotSource(vault, second) if entry.kind is Kind.DIRECTORY}
+        directories = {entry.path for entry in stored(vault, second) if entry.kind is Kind.DIRECTORY}
         assert directories == {"memories", *(f"memories/{number}" for number in range(4))}
 
 

@@ -83,7 +83,10 @@ def two_snapshots(storage, report=lambda _: None):
 
 def key_change(storage, report=lambda _: None):
     with Repository.open(storage, SECRET) as vault:
-        vault.change_key(OTHER, cost=CHEAP)
+        old = vault.key_id
+        vault.add_key(OTHER, cost=CHEAP)
+    with Repository.open(storage, OTHER) as vault:
+        vault.remove_key(old)
         report("changed")
 
 

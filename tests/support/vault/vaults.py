@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from safekept.core.entries import EntryLost, Kind
 from safekept.vault.format.blobs import BlobKind
 from safekept.vault.format.snapshot import Snapshot
-from safekept.vault.format.tree import Node
-from safekept.vault.read.reader import SnapshotSource
+from safekept.vault.format.tree import Node, encode_tree
+from safekept.vault.read.homes import HomeSource, snapshot_source
 from safekept.vault.repo.keys import Cost, Secret
 from safekept.vault.repo.locks import Lock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.saver import BlobSaver
-from safekept.vault.snapshots import list_snapshots
+from safekept.vault.snapshots import list_snapshots, pick
 from safekept.vault.storage.base import Storage
 
 SECRET = Secret("only-for-tests", generated=True)
@@ -26,6 +26,20 @@ MTIME = 1_700_000_000_123_456_789
 
 def new_vault(storage: Storage) -> Repository:
     return Repository.init(storage, SECRET, cost=CHEAP)
+
+
+def save_tree(saver: BlobSaver, nodes: list[Node]) -> bytes:
+    """Store one directory; its id."""
+    return saver.save(BlobKind.TREE, encode_tree(nodes))
+
+
+def stored(repository: Repository, snapshot: Snapshot, under: str = "") -> HomeSource:
+    """What a snapshot holds below a path in it, as a restore reads it."""
+    return snapshot_source(repository, snapshot, home=under)[0]
+
+
+def find_snapshot(repository: Repository, word: str, *, forgotten: bool = False) -> Snapshot:
+    return pick(list_snapshots(repository)[0], word, forgotten=forgotten)
 
 
 def save_directory(saver: BlobSaver, files: Mapping[str, bytes], block: int = 16384) -> bytes:
@@ -41,7 +55,7 @@ def save_directory(saver: BlobSaver, files: Mapping[str, bytes], block: int = 16
     for name, inner in below.items():
         tree = save_directory(saver, inner, block)
         nodes.append(Node(name, "dir", 0o700, MTIME, subtree=tree))
-    return saver.save_tree(nodes)
+    return save_tree(saver, nodes)
 
 
 def save_files(
@@ -62,7 +76,7 @@ def save_files(
 def read_files(repository: Repository, snapshot: Snapshot) -> tuple[dict[str, bytes], list[str]]:
     """Every file that can be read, and the paths of those that cannot."""
     found, lost = {}, []
-    source = SnapshotSource(repository, snapshot)
+    source = stored(repository, snapshot)
     for entry in source:
         if entry.kind is Kind.FILE:
             try:

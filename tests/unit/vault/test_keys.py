@@ -71,15 +71,6 @@ def test_the_key_in_use_and_unknown_keys_are_not_removed():
     assert len(vault.list_keys()) == 1
 
 
-def test_a_changed_key_replaces_the_old_one():
-    storage = MemoryStorage()
-    vault = new_vault(storage)
-    vault.change_key(OTHER, cost=CHEAP)
-    assert Repository.open(storage, OTHER).key == vault.key
-    with pytest.raises(WrongKey):
-        Repository.open(storage, SECRET)
-
-
 def test_a_damaged_key_file_does_not_keep_another_from_opening():
     storage = MemoryStorage()
     vault = new_vault(storage)

@@ -22,7 +22,7 @@ from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.storage import FileKind, LocalStorage, MemoryStorage, stored_name
-from support.vault.vaults import SECRET, new_vault, save_files, some_files
+from support.vault.vaults import SECRET, new_vault, save_files, save_tree, some_files
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_a_second_lock_in_one_process_does_not_disturb_a_saver(vault):
             assert len(vault.index) == len(other.index)
         saver.flush()
         assert saver.has(BlobKind.DATA, first)
-        snapshot = saver.finish(Snapshot(1, saver.save_tree([]), ("/x",)))
+        snapshot = saver.finish(Snapshot(1, save_tree(saver, []), ("/x",)))
     assert vault.load_tree(snapshot.tree).nodes == []
 
 

@@ -16,10 +16,10 @@ from safekept.vault.marks import Mark, read_marks, write_mark
 from safekept.vault.mirror.mirror import carry_out, plan_mirror
 from safekept.vault.mirror.prune import prune_mirror
 from safekept.vault.repo.repository import Repository
-from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
+from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.storage import FileKind, MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned, pinned_until, proven_at
-from support.vault.vaults import SECRET, new_vault, save_files, some_files
+from support.vault.vaults import SECRET, find_snapshot, new_vault, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9
 DAY = 86_400 * 10**9

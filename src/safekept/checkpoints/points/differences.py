@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from safekept.core.files import TEMPORARY_PREFIX
 
-from ..checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
+from ..checkpoint import CheckpointDamaged, FileState, Skipped
 from ..store.store import Store
 from ..store.tree_state import TreeState
-from .rollback_plan import substance
 
 # What a checkpoint left out and is gone now: no rollback can bring it back, so it is said. It may only
 # have got another name: `mv .env config.txt` leaves a file that looks as if it was made since, and is
@@ -103,17 +102,6 @@ class Changes:
             "lines_removed": self.removed,
             "more": self.more,
         }
-
-
-def pairs_between(
-    store: Store, older: Checkpoint, newer: Checkpoint
-) -> list[tuple[str, FileState | None, FileState | None]]:
-    """Files and links that differ in kind, mode or bytes, by name; directories do not count."""
-    return sorted(
-        (path, one, two)
-        for path, one, two in store.difference(older, newer)
-        if substance(one) != substance(two) and _file(one) | _file(two)
-    )
 
 
 def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]) -> Changes:

@@ -12,73 +12,14 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from safekept.core.entries import Content, DatabaseFacts, Entry, EntryLost, Kind, Outcome, Remark
-from safekept.core.next_step import NextStep
+from safekept.core.entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
 
-from ..errors import NoSuchSnapshot, VaultDamaged
+from ..errors import VaultDamaged
 from ..format.blobs import HOLE, HOLE_ID, ID, BlobKind, Buffer, Location, blob_id
-from ..format.snapshot import Snapshot
 from ..format.tree import Node
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository
-
-
-_KINDS = {"file": Kind.FILE, "dir": Kind.DIRECTORY, "symlink": Kind.SYMLINK}
-
-
-class SnapshotSource:
-    """What one snapshot holds, below `under` (a path in the snapshot; empty: all of it)."""
-
-    ordered = False
-
-    def __init__(self, repository: Repository, snapshot: Snapshot, under: str = "") -> None:
-        self._repository, self.snapshot = repository, snapshot
-        self.remarks: list[Remark] = []
-        self._root = self._descend(snapshot.tree, under)
-
-    def __iter__(self) -> Iterator[Entry]:
-        self.remarks.clear()
-        for path, node in walk(self._repository, self._root, self.remarks):
-            kind = _KINDS.get(node.type)
-            if kind is None:
-                reason = f"a {node.type}: there are no bytes to restore"
-                self.remarks.append(Remark(path, Outcome.PASSED_OVER, reason))
-            elif kind is Kind.FILE:
-                yield Entry(
-                    path,
-                    kind,
-                    node.mode,
-                    node.mtime_ns,
-                    node.size,
-                    open=_Opener(self._repository, path, node),
-                    holes=holes_of(node),
-                )
-            else:
-                yield Entry(path, kind, node.mode, node.mtime_ns, target=node.target)
-
-    def node(self, path: str) -> Node:
-        """The node of one path below `under`; NoSuchSnapshot where this snapshot has none."""
-        directory, _, name = path.rpartition("/")
-        node = self._repository.load_tree(self._descend(self._root, directory)).find(name)
-        if node is None:
-            raise self._nothing(path)
-        return node
-
-    def _descend(self, tree: bytes, path: str) -> bytes:
-        for part in filter(None, path.split("/")):
-            node = self._repository.load_tree(tree).find(part)
-            if node is None or node.subtree is None:
-                raise self._nothing(path)
-            tree = node.subtree
-        return tree
-
-    def _nothing(self, path: str) -> NoSuchSnapshot:
-        return NoSuchSnapshot(
-            f"There is no `{path}` in snapshot {self.snapshot.short_id}",
-            kept="Nothing was changed",
-            next_steps=(NextStep("snapshot show", (self.snapshot.short_id,), before="See what it holds:"),),
-        )
 
 
 def holes_of(node: Node) -> int:
@@ -152,18 +93,6 @@ class StoredContent(Content):
 
     def close(self) -> None:
         pass
-
-
-class _Opener:
-    """Opens a file's content late; holds the node, and with it 32 bytes for each of its blobs."""
-
-    __slots__ = ("_node", "_path", "_repository")
-
-    def __init__(self, repository: Repository, path: str, node: Node) -> None:
-        self._repository, self._path, self._node = repository, path, node
-
-    def __call__(self) -> Content:
-        return StoredContent(self._repository, self._path, self._node)
 
 
 def has_bytes(repository: Repository, content: bytes, descriptor: int) -> bool | None:

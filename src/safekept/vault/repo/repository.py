@@ -259,9 +259,3 @@ class Repository:
             )
         self.storage.delete(FileKind.KEY, matches[0])
         return matches[0]
-
-    def change_key(self, secret: Secret, *, cost: Cost | None = None) -> str:
-        """Replace the key that opened this vault: the new one is stored before the old one goes."""
-        old, self.key_id = self.key_id, self.add_key(secret, cost=cost)
-        self.storage.delete(FileKind.KEY, old)
-        return self.key_id

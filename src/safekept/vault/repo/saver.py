@@ -21,7 +21,6 @@ from ..format.blobs import BlobKind, Buffer, PackEntry, blob_id
 from ..format.compression import BadCompression, compress_many, decompress_many
 from ..format.crypto import Unauthentic
 from ..format.snapshot import Snapshot
-from ..format.tree import Node, encode_tree
 from ..storage.base import FileKind, Storage
 from .index import Index
 from .packer import Packer
@@ -118,10 +117,6 @@ class BlobSaver:
             if self._batch_size[kind] >= _BATCH:
                 self._submit(kind)
         return blob
-
-    def save_tree(self, nodes: list[Node]) -> bytes:
-        """Store one directory; its id."""
-        return self.save(BlobKind.TREE, encode_tree(nodes))
 
     def flush(self) -> None:
         """Return when everything saved so far is durable and in a durable index."""

@@ -6,8 +6,10 @@ import os
 
 import pytest
 
+from safekept.actions.projects.difference import pairs_of
 from safekept.checkpoints.points import differences as changes
-from safekept.checkpoints.points.differences import count_pairs, pairs_between, text_difference
+from safekept.checkpoints.points.differences import count_pairs, text_difference
+from safekept.checkpoints.points.reconstructed_state import ReconstructedState
 from support.projects.rollbacks import Project
 
 
@@ -18,6 +20,10 @@ def project(tmp_path):
     made.write("b.bin", b"\0\1\2")
     yield made
     made.store.close()
+
+
+def pairs_between(store, older, newer):
+    return pairs_of(store, ReconstructedState(older), ReconstructedState(newer))
 
 
 def test_files_and_lines_are_counted_and_times_do_not_count(project):

@@ -20,10 +20,18 @@ from safekept.vault.care.policy import Policy
 from safekept.vault.care.retention import plan_forget, states_in
 from safekept.vault.errors import NoSuchSnapshot, VaultLocked
 from safekept.vault.repo.repository import Repository
-from safekept.vault.snapshots import find_snapshot, list_snapshots, public_id, shown
+from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned
-from support.vault.vaults import SECRET, new_vault, read_all, read_files, save_files, some_files
+from support.vault.vaults import (
+    SECRET,
+    find_snapshot,
+    new_vault,
+    read_all,
+    read_files,
+    save_files,
+    some_files,
+)
 
 NOW = 1_794_000_000 * 10**9
 

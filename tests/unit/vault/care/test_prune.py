@@ -34,6 +34,7 @@ from support.vault.vaults import (
     read_files,
     save_directory,
     save_files,
+    save_tree,
     some_files,
 )
 
@@ -421,7 +422,7 @@ def test_a_blob_that_is_not_what_its_id_says_is_never_copied(vault):
     save_file(vault.storage, vault.key, FileKind.INDEX, encode_index(packs))
     vault.reload_index()
     with vault.saver(None) as saver:
-        tree = saver.save_tree([Node("f", "file", 0o600, 1, size=7, links=1, content=b"w" * 32)])
+        tree = save_tree(saver, [Node("f", "file", 0o600, 1, size=7, links=1, content=b"w" * 32)])
         saver.finish(Snapshot(NOW + 50, tree, ("/h",)))
     _, result = prune(vault)
     assert result.damaged.keys() == {name}
