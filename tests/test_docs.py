@@ -328,6 +328,16 @@ def test_commands_are_found_in_prose_blocks_and_code():
     assert sorted(commands_in(tree)) == ["safekept undo", "safekept vault check --read-data VALUE"]
 
 
+def test_no_message_names_a_page_that_an_installed_safekept_lacks():
+    """A wheel has no `docs/`: what a person is sent to is a command, its help, or a file that comes along."""
+    named = []
+    for path in sorted(reachable_modules().values()):
+        for call in (node for node in ast.walk(syntax(path)) if isinstance(node, ast.Call)):
+            words = (one for one in ast.walk(call) if isinstance(one, ast.Constant))
+            named += [(path, one.value) for one in words if re.search(r"(?<![/\w.])docs/", str(one.value))]
+    assert named == []
+
+
 # ── the pages themselves ───────────────────────────────────────────────────────────────────────────
 
 

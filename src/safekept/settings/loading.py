@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files.small import read_regular
+from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 
 from .table import SETTINGS, bad, checked, parsed
@@ -170,7 +171,9 @@ def _destinations(tables: object, path: str) -> tuple[DestinationSetting, ...]:
     """Every `[[destination]]`; what is wrong is an error that names the table."""
     from safekept.actions.offsite.destination import parse_destination
 
-    step = "See the table of destinations in `docs/reference/settings.md`"
+    step = NextStep(
+        "destinations add", ("PLACE",), before="Mend it there, or take that table out and have it written:"
+    )
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise bad(f"`{path}`: `destination` is not a list of tables", "Write it as `[[destination]]`")
     found: dict[str, DestinationSetting] = {}

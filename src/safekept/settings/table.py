@@ -192,7 +192,11 @@ def is_kind(setting: Setting, value: object) -> bool:
 def checked(name: str, value: object, where: str) -> object:
     setting = BY_NAME.get(name)
     if setting is None:
-        raise bad(f"{where} sets `{name}`, which does not exist", "See `docs/reference/settings.md`")
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, BY_NAME, 1)
+        step = f"Did you mean `{near[0]}`?" if near else f"Take `{name}` out of there; nothing reads it"
+        raise bad(f"{where} sets `{name}`, which does not exist", step)
     if not is_kind(setting, value):
         shown = "something" if name in SECRET else repr(value)
         raise bad(

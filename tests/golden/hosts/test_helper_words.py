@@ -91,7 +91,7 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
     assert lines[0] == "error: bad-call"
     assert lines[1].startswith("  standard input is not a call: ") and why in lines[1]
     assert "  kept  Nothing was kept, and nothing was changed" in lines
-    assert "  next  See what a call is in `docs/design/integrations.md`" in lines
+    assert "  next  See what a call is: `safekept helper call --help`" in lines
 
 
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):

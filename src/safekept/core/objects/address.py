@@ -188,6 +188,9 @@ def _bad(url: str, reason: str) -> BadAddress:
     return BadAddress(
         f"`{shown}` is not an address of a place: {reason}",
         kept="Nothing was contacted or changed",
-        next_steps=("Correct the address; the forms are in docs/reference/settings.md",),
+        next_steps=(
+            "Correct the address: `file:/PATH`, `sftp://USER@HOST/PATH`, `s3://BUCKET/PATH` "
+            "or `rclone:REMOTE:PATH`",
+        ),
         place=shown,
     )

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from safekept.core.agents import SHIPPED
 from safekept.core.errors import SafekeptError
 from safekept.core.files.small import read_regular
 from safekept.core.sqlite.lean import Recipe
@@ -36,7 +37,10 @@ class Table:
         return BadLayout(
             f"the layout file `{self.path}`: `{name}` {why}",
             kept="Nothing was read or changed; no layout was taken from this file",
-            next_steps=(f"Correct `{name}` in `{self.path}`", "See docs/reference/layouts.md for every key"),
+            next_steps=(
+                f"Correct `{name}` in `{self.path}`",
+                f"Those that come with safekept are examples: `{SHIPPED}`",
+            ),
             file=self.path,
             key=name,
         )

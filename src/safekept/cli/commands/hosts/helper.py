@@ -136,6 +136,10 @@ def call_command(apart: bool) -> int:
 
     Plugins use it where no helper answers them. The exit code is 0 also where something could not be
     kept: the outcome says so.
+
+    A call is one object. `kind` says what happens (`before`, `after`, `turn`, `end`), `host` who calls;
+    `paths` are the files that a tool names, `shell` is true for a command, `directory` where it works.
+    Also `tool`, `session`, `turn`, `agent`, `reason` and `home`, where they are known.
     """
     from safekept.integrations.calls import Call
     from safekept.integrations.protect import Place, protect
@@ -159,7 +163,7 @@ def _bad(why: str) -> BadCall:
     return BadCall(
         f"standard input is not a call: {why}",
         kept="Nothing was kept, and nothing was changed",
-        next_steps=("See what a call is in `docs/design/integrations.md`",),
+        next_steps=(NextStep("helper call", ("--help",), before="See what a call is:"),),
     )
 
 

@@ -7,6 +7,7 @@ import socket
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 
 from ...groups import LazyGroup
 from ...options import start
@@ -32,7 +33,10 @@ def test_command(dry_run: bool, as_json: bool) -> int:
         raise NobodyToNotify(
             "nobody is set up to hear of anything",
             kept="Nothing was sent",
-            next_steps=("Set `notify.ntfy`, `notify.email` or another: see `docs/guides/schedule.md`",),
+            next_steps=(
+                NextStep("settings", ("notify.email", "ADDRESS"), before="Say who is to hear of it:"),
+                "Or set `notify.ntfy`, `notify.webhook` or `notify.command`",
+            ),
         )
     if dry_run:
         console.document({"dry_run": True, "targets": list(targets.names())})
