@@ -282,17 +282,27 @@ def test_a_vault_that_is_gone_from_here_and_kept_elsewhere_is_not_replaced(ready
 
 
 def test_an_update_wrapper_that_the_agents_installer_replaced_is_put_back_or_cleared(new):
-    from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper, remove_wrapper
+    from safekept.integrations.hermes.update_wrapper import (
+        guard_updates,
+        look_at_wrapper,
+        remove_wrapper,
+        replaced_wrapper,
+    )
 
     context = throwaway(new.place, environment=new.environment).changed(user_home=new.user)
+    memory = os.path.join(context.places.data_directory, "update-wrapper.json")
     path, aside = os.path.join(new.own, "hermes"), os.path.join(new.own, "hermes.before-safekept")
     os.unlink(path)
     os.symlink("/bin/true", path)
     guard_updates(context, ("/nowhere/safekept",))
     assert os.readlink(aside) == "/bin/true" and look_at_wrapper(context).installed
+    assert replaced_wrapper(context) == ""
     os.unlink(path)
     os.symlink("/bin/false", path)  # its installer came by
     assert look_at_wrapper(context).left == aside
+    assert replaced_wrapper(context) == path
+    os.unlink(memory)
+    assert replaced_wrapper(context) == path, "also where an earlier safekept put it there"
     guard_updates(context, ("/nowhere/safekept",))
     assert os.readlink(aside) == "/bin/false"
     os.unlink(path)
@@ -300,10 +310,16 @@ def test_an_update_wrapper_that_the_agents_installer_replaced_is_put_back_or_cle
     assert remove_wrapper(context) == [path]
     assert os.readlink(path) == "/bin/echo" and not os.path.lexists(aside)
     assert remove_wrapper(context) == []
+    assert replaced_wrapper(context) == "" and not os.path.exists(memory)
 
 
 def test_a_hermes_of_somebody_else_is_wrapped_only_before_it_on_the_path(new):
-    from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper, remove_wrapper
+    from safekept.integrations.hermes.update_wrapper import (
+        guard_updates,
+        look_at_wrapper,
+        remove_wrapper,
+        replaced_wrapper,
+    )
 
     os.unlink(os.path.join(new.own, "hermes"))
     with open(os.path.join(new.programs, "hermes"), "w", encoding="ascii") as file:
@@ -314,6 +330,10 @@ def test_a_hermes_of_somebody_else_is_wrapped_only_before_it_on_the_path(new):
     context = throwaway(new.place, environment=after).changed(user_home=new.user)
     guard_updates(context, ("/nowhere/safekept",))
     assert os.path.isfile(os.path.join(new.own, "hermes"))
+    os.unlink(os.path.join(new.own, "hermes"))
+    assert replaced_wrapper(context) == os.path.join(new.own, "hermes")
+    guard_updates(context, ("/nowhere/safekept",))
+    assert replaced_wrapper(context) == ""
     assert subprocess.run(["hermes"], env=after, capture_output=True, text=True).stdout == "theirs\n"
     remove_wrapper(context)
     assert os.listdir(new.own) == []

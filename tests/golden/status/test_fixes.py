@@ -45,6 +45,7 @@ from support.users.troubles import (
     shut,
     switched_off,
     unreadable_settings,
+    update_wrapper_replaced,
     used_for_a_while,
     vault_damaged,
     vault_deleted,
@@ -94,6 +95,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
             "essential-missing",
         },
     ),
+    "update wrapper replaced": (update_wrapper_replaced, {"updates-not-guarded"}),
     "projects": (projects, {"interrupted-rollback", "checkpoints-fail", "checkpoint-store"}),
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),
     "much newer": (much_newer, {"much-changed"}),
@@ -218,7 +220,8 @@ def with_crontab(directory, monkeypatch):
     lines += [f"-) cat > {table};;", f"-r) rm -f {table};; esac", ""]
     (place / "crontab").write_text("\n".join(lines))
     (place / "crontab").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    own = directory / "user" / ".local" / "bin"
+    monkeypatch.setenv("PATH", f"{own}:{place}:{os.environ['PATH']}")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("safekept.actions.schedule.armed._cron_runs", lambda machine: True)
 

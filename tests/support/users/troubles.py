@@ -29,6 +29,7 @@ from safekept.actions.vault.opening import open_vault
 from safekept.core.journal import Record, new_id
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.hermes.update_wrapper import guard_updates
 from safekept.schedule.tasks import RunNote, write_state
 from safekept.schedule.tasks import State as ScheduleState
 from safekept.vault.care import forget
@@ -216,6 +217,20 @@ def partly_connected(directory) -> State:
         found = json.load(file)
     found["hooks"].popitem()
     put(hooks, json.dumps(found))  # partly
+    return state
+
+
+def update_wrapper_replaced(directory) -> State:
+    """Hermes's own installer put its command where ours stood."""
+    state = made("fresh", directory)
+    path = os.path.join(state.user, ".local", "bin", "hermes")
+    for _ in range(2):
+        put(path + ".new", "#!/bin/sh\n", 0o755)
+        os.rename(path + ".new", path)
+        here = state.context.changed(environment={"PATH": f"{os.path.dirname(path)}:/usr/bin:/bin"})
+        if not os.path.exists(path + ".before-safekept"):
+            guard_updates(here, ("/nowhere/safekept",))
+    connect(state.context, HOSTS["hermes"], program_in(directory, "hermes"))
     return state
 
 

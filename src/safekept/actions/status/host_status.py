@@ -60,6 +60,7 @@ class HostStatus:
     waiting: str = ""  # what a person still has to do before it calls
     used: float = 0.0  # when anything in its settings directory last changed
     unconnected: tuple[UnconnectedProfile, ...] = ()
+    unguarded: str = ""  # the command that ran its updates under guard, and was replaced
 
     @property
     def connected(self) -> bool:

@@ -73,6 +73,10 @@ class HostSettings:
     leftovers: Callable[[str], list[str]] = lambda scope: []
     #: What a person has to do before it calls, for as long as it never has.
     waiting: str = ""
+    #: The command that should run its updates under guard, where something else took its place; or "".
+    unguarded: Callable[[UserContext], str] = lambda context: ""
+    #: Has its updates guarded again where they were; in words what it did, or "".
+    guard_again: Callable[[UserContext, Program], str] = lambda context, program: ""
     #: Whether the diff of this file is shown line by line.
     in_full: Callable[[str], bool] = lambda path: True
 

@@ -42,6 +42,7 @@ def _status(context: UserContext, host: HostSettings, known: tuple[Connection, .
         found = place_status(context, host, scope, recorded.get(scope, ""))
         if found is not None:
             places.append(found)
+    connected = any(one.trouble != GONE for one in places)
     return HostStatus(
         host.name,
         host.title,
@@ -51,6 +52,7 @@ def _status(context: UserContext, host: HostSettings, known: tuple[Connection, .
         waiting=host.waiting,
         used=_used(host.found(context)),
         unconnected=_unconnected(context, host, places),
+        unguarded=host.unguarded(context) if connected else "",
     )
 
 

@@ -8,6 +8,7 @@ Taking it away renames the command back: the same file, or the same link, as it 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
-from safekept.core.files.small import read_start
+from safekept.core.files.small import read_document, read_start, write_document
 from safekept.core.next_step import NextStep
 
 NAME = "hermes"
@@ -43,7 +44,7 @@ class UpdateWrapper:
 
 def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
     """How it stands; None where there is no `hermes` to wrap."""
-    search = context.caller.environment.get("PATH")
+    search = _search(context)
     found = shutil.which(NAME, path=search)
     if not found:
         return None
@@ -76,11 +77,24 @@ def guard_updates(context: UserContext, words: tuple[str, ...]) -> str:
         )
     if not wrapper.installed:
         _install(wrapper, words)
+    with contextlib.suppress(OSError):  # where that is not remembered, only the next setup looks again
+        write_document(_memory(context), {"version": 1, "path": wrapper.path})
     return f"`hermes update` takes a snapshot first and looks for losses after (by {wrapper.path})"
+
+
+def replaced_wrapper(context: UserContext) -> str:
+    """Where our script stood, and Hermes's own installer put its command since; "" where it still is."""
+    path = read_document(_memory(context), lambda found: str(found["path"]), "")
+    if path:
+        return "" if _is_ours(path) or shutil.which(NAME, path=_search(context)) is None else path
+    wrapper = look_at_wrapper(context)  # one that was put there before that was remembered
+    return wrapper.path if wrapper is not None and wrapper.left else ""
 
 
 def remove_wrapper(context: UserContext) -> list[str]:
     """Take it away and put back what was there; the paths that changed."""
+    with contextlib.suppress(OSError):
+        os.unlink(_memory(context))
     wrapper = look_at_wrapper(context)
     if wrapper is None or not (wrapper.installed or wrapper.left):
         return []
@@ -138,6 +152,15 @@ def _script(program: str, words: tuple[str, ...]) -> bytes:
         "fi\n"
         f'exec {start} "$@"\n'
     ).encode("utf-8", "surrogateescape")
+
+
+def _memory(context: UserContext) -> str:
+    """The file that says where the script was put."""
+    return os.path.join(context.places.data_directory, "update-wrapper.json")
+
+
+def _search(context: UserContext) -> str | None:
+    return context.caller.environment.get("PATH")
 
 
 def _is_ours(path: str) -> bool:

@@ -91,6 +91,15 @@ def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
             # Who switched it off in the agent's own settings meant it.
             level = NOTE if kind == SWITCHED_OFF else PARTLY
             yield Finding(f"connection-{kind}", level, text, (), steps)
+        if host.unguarded:
+            yield Finding(
+                "updates-not-guarded",
+                PARTLY,
+                f"an update of {host.title} takes no snapshot first any more: its command was replaced",
+                (f"{host.unguarded} is not the one that setup wrote",),
+                (replace(connect, before="Guard its updates again:"),),
+                declinable=f"updates-not-guarded:{host.host}",
+            )
         yield from _of_unkept(host, now)
 
 

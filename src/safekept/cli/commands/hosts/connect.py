@@ -128,13 +128,15 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
         said_lines(console, error)
         raise
     copies: list[str] = []
+    guarded = ""
     if not as_json:
         show_plan(console, plan)
     if not dry_run:
         if plan.changes and not yes:
             agree(console, plan, chosen.title, option)
         copies = carry_out(context, plan, console.notes())
-        take_back(context, (f"not-connected:{chosen.name}",))
+        guarded = chosen.guard_again(context, program)
+        take_back(context, (f"not-connected:{chosen.name}", f"updates-not-guarded:{chosen.name}"))
     off = chosen.switched_off(context, where)
     notes = [*plan.notes, *((PASSING,) if program.passing else ())]
     if not here:
@@ -151,10 +153,13 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
             ],
             "copies": copies,
             "switched_off": off or None,
+            "updates": guarded or None,
             "notes": notes,
         }
     )
     _show(console, plan, chosen, option, dry_run=dry_run, copies=copies, off=off, notes=notes)
+    if guarded:
+        console.fact("Updates", guarded)
     return 0
 
 

@@ -111,7 +111,9 @@ class Protecting:
         if needs.connect and not answers.connect:
             hosts = {one.host for one in self.found.unconnected}
             kinds = ("not-connected", "profile-not-connected")
-            decline(self.context, [f"{kind}:{host}" for host in sorted(hosts) for kind in kinds])
+            names = [f"{kind}:{host}" for host in sorted(hosts) for kind in kinds]
+            updates = ["updates-not-guarded:hermes"] if self.machine.updates else []
+            decline(self.context, [*names, *updates])
 
     def _reload(self) -> None:
         self.settings = load_settings(self.settings.environment)

@@ -10,6 +10,7 @@ from safekept.actions.base.context import UserContext
 from safekept.core.spelling import shell_line, shown
 
 from ..host import HostFile, HostSettings
+from ..program import Program
 from ..settings_file import Unfit, read_settings
 
 
@@ -56,6 +57,18 @@ def notes(context: UserContext, scope: str) -> tuple[str, ...]:
         "`hermes safekept …` calls safekept from anywhere",
         *_other_profiles(scope),
     )
+
+
+def unguarded(context: UserContext) -> str:
+    from ...hermes.update_wrapper import replaced_wrapper
+
+    return replaced_wrapper(context)
+
+
+def guard_again(context: UserContext, program: Program) -> str:
+    from ...hermes.update_wrapper import guard_updates, replaced_wrapper
+
+    return guard_updates(context, program.words) if replaced_wrapper(context) else ""
 
 
 def profiles(context: UserContext) -> tuple[str, ...]:
@@ -116,5 +129,7 @@ HOST = HostSettings(
     check=check,
     leftovers=leftovers,
     in_full=in_full,
+    unguarded=unguarded,
+    guard_again=guard_again,
     waiting="restart Hermes",
 )
