@@ -87,7 +87,7 @@ def test_two_commands_and_four_answers_from_nothing_to_a_rebuilt_machine(machine
     before = facts(machine.home)
 
     with person.call(machine, "setup") as terminal:
-        terminal.until("3 profiles: coder, ops, writer")
+        terminal.until("the default profile and 3 more: coder, ops, writer")
         person.secret(terminal, "Passphrase (not shown)", PASSPHRASE, "The same again")
         person.answer(terminal, "Place [nowhere yet]", place.url)
         person.answer(terminal, "Connect [Y/n]", "")

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 Table = Mapping[str, tuple[str, str]]
 
 
+#: What people type in any group, by habit -> what such a command is called in ours.
+_HABITS = {
+    "rm": "remove",
+    "delete": "remove",
+    "ls": "list",
+    "status": "show",
+    "info": "show",
+    "new": "add",
+    "create": "add",
+}
+
+
 class NoSuchCommand(click.UsageError):
     """A word that is no command, with the one that was probably meant."""
 
@@ -64,7 +76,7 @@ class LazyGroup(click.Group):
     def _missing(self, ctx: click.Context, words: list[str]) -> str:
         meant = [] if ctx.parent else list(today(words))
         if not meant:
-            meant = (self.former.get(words[0], "") or self._close(words[0])).split()
+            meant = self._meant(words[0]).split()
         missing = f"There is no command `{words[0]}`."
         if not meant:
             return missing
@@ -73,10 +85,19 @@ class LazyGroup(click.Group):
         group = ctx.command_path.split()[1:]
         return named([*group, *meant], f"{missing} Did you mean:", "?").text(program())
 
+    def _meant(self, word: str) -> str:
+        """The command that somebody meant, a misspelt former name of one included; or nothing."""
+        if _HABITS.get(word) in self.table:
+            return _HABITS[word]
+        close = word if word in self.former else self._close(word)
+        return self.former.get(close, close)
+
     def _close(self, word: str, likeness: float = 0.6) -> str:
+        """The name that looks most like it, of those that people are shown."""
         from difflib import get_close_matches
 
-        return next(iter(get_close_matches(word, self.table, 1, likeness)), "")
+        shown = [name for names in self.sections.values() for name in names] or list(self.table)
+        return next(iter(get_close_matches(word, [*shown, *self.former], 1, likeness)), "")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*ctx.help_option_names, *(name for option in self.params for name in option.opts)}

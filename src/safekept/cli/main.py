@@ -120,6 +120,7 @@ FORMER = {
     "keygen": "backup keygen",
     "verify": "drill",
     "help": "--help",
+    "version": "--version",
 }
 #: Commands that may carry gigabytes through memory, a piece at a time.
 _HEAVY = frozenset(

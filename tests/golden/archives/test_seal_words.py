@@ -53,6 +53,12 @@ def sealed(say, *words, to=PUBLIC):
 # ── sealing ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_an_option_is_not_taken_for_whom_it_is_sealed(say):
+    said = say("backup", "--seal", "--dry-run")
+    assert said.code == 2
+    assert "--seal needs to know for whom, and `--dry-run` is an option." in said.err
+
+
 def test_a_sealed_backup_says_who_opens_it_and_how(say, user):
     done = say("backup", "--seal", PUBLIC, "-o", "a", "--format", "tar.zst")
     assert done.code == 0

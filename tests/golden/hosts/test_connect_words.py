@@ -40,7 +40,7 @@ def settings_of(user: str) -> str:
 def test_alone_it_lists_the_agents_and_how_to_connect_them(say, user):
     os.mkdir(os.path.join(user, ".codex"))
     assert say("connect").out == (
-        "0 of 2 agents on this machine are connected\n"
+        "0 of 2 agents on this machine connected\n"
         "  claude-code  not connected: `safekept connect claude-code`\n"
         "  codex        not connected: `safekept connect codex`\n"
         "Not found here: hermes, gemini, cursor, opencode\n"

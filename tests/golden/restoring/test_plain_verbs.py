@@ -232,12 +232,27 @@ def test_what_hermes_takes_for_a_backup_is_imported_and_the_doubt_is_said(here, 
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("restor", "restore"), ("snapshots", "snapshot"), ("config", "settings"), ("list", "snapshot list")],
+    [
+        *[
+            ("restor", "restore"),
+            ("snapshots", "snapshot"),
+            ("config", "settings"),
+            ("list", "snapshot list"),
+        ],
+        *[("hlep", "--help"), ("version", "--version"), ("confg", "settings")],
+        *[("destinations rm", "destinations remove"), ("schedule status", "schedule show")],
+    ],
 )
 def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(say, word, meant):
-    said = say(word)
+    said = say(*word.split())
     assert said.code == 2
-    assert f"There is no command `{word}`. Did you mean: `safekept {meant}`?" in said.err
+    assert f"There is no command `{word.split()[-1]}`. Did you mean: `safekept {meant}`?" in said.err
+
+
+def test_a_command_that_people_do_not_type_is_not_proposed(say):
+    for word in ("hepler", "hokk"):
+        said = say(word)
+        assert said.code == 2 and "helper" not in said.err.replace(word, "") and "hook" not in said.err, said
 
 
 @pytest.mark.parametrize(

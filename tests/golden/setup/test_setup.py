@@ -162,7 +162,7 @@ def test_a_home_alone_is_not_said_to_be_connected_by_a_program_of_the_old_machin
     os.rename(program, program + "-gone")
     try:
         words = new.run("connect", SAFEKEPT_LAUNCHER="")
-        assert "0 of 1 agents on this machine are connected" in words.stdout
+        assert "0 of 1 agent on this machine connected" in words.stdout
         assert f"Hermes calls {program}, which is not there any more" in words.stdout
         assert (
             json.loads(new.run("status", "--json", SAFEKEPT_LAUNCHER="").stdout)["hosts"][0]["connected"]

@@ -262,6 +262,16 @@ def test_a_kit_replaces_only_a_kit(safekept, here, vault, tmp_path):
         assert safekept("vault", "kit", "-o", str(tmp_path / "other")).returncode == 0
 
 
+def test_a_kit_that_is_imported_says_what_it_is_for(safekept, here, vault, tmp_path):
+    assert safekept("vault", "kit", "-o", str(tmp_path / "kit")).returncode == 0
+    for name in ("kit.txt", "kit.html"):
+        done = safekept("import", str(tmp_path / name))
+        assert done.returncode == 1
+        assert f"`{tmp_path / name}` is not an archive" in done.stderr
+        assert "It is a kit. To have the home back from the copy that it names: " in done.stderr
+        assert f"`safekept rebuild {tmp_path / name}`" in done.stderr
+
+
 def test_damage_is_said_in_plain_words_with_what_to_do(safekept, here):
     make_hermes_home(os.path.join(here.places.user_home, ".hermes"))
     assert safekept("snapshot").returncode == 0

@@ -82,7 +82,7 @@ LEFT = {
     **REASONS,
     "mine": "changed by you after the agent's last write",
     "since": "changed after the rollback that is undone",
-    "renamed": "may be a file that no checkpoint holds, under another name",
+    "renamed": "may be the only copy of a file that was renamed, so it is not deleted",
     "unknown": "on disk, and not saved by any checkpoint",
     "unproven": "may have been there before; the checkpoint's list of what it left out is not whole",
     "then-left-out": "was there at the checkpoint and was not saved then",

@@ -11,7 +11,7 @@ import click
 from safekept.actions.status.host_status import HostStatus
 from safekept.core.ages import seconds_text
 
-from ..console import Console, path_text
+from ..console import Console, count_text, path_text
 from ..screen import Screen
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def show_hosts(console: Console, user_home: str, hosts: Sequence[HostStatus]) ->
         console.heading("No agent that can be connected was found on this machine", good=False)
     else:
         connected = sum(one.connected for one in here)
-        console.heading(f"{connected} of {len(here)} agents on this machine are connected", bool(connected))
+        console.heading(
+            f"{connected} of {count_text(len(here), 'agent')} on this machine connected", bool(connected)
+        )
     for one in here:
         for number, text in enumerate(host_lines(console, one)):
             console.line(f"  {'' if number else one.host:<12} {screen.text(path_text(text))}")

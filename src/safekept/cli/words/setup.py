@@ -38,7 +38,7 @@ def show_found(console: Console, user_home: str, found: Survey) -> None:
     console.line("Found on this machine", bold=True)
     for one in found.homes:
         count = len(one.profiles)
-        many = f", {count} profile{'' if count == 1 else 's'}: {', '.join(one.profiles)}" if count else ""
+        many = f", the default profile and {count} more: {', '.join(one.profiles)}" if count else ""
         text = f"{one.place.layout.title} in {screen.path(one.place.home)}{path_text(many)}"
         for number, line in enumerate(folded(text, 2, 4, screen.columns)):
             console.line(f"{'    ' if number else '  '}{line}")

@@ -252,7 +252,7 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
     try:
         for path in pages:
             with held_output(path) as held:
-                if os.path.lexists(held) and not _is_kit(held):
+                if os.path.lexists(held) and not is_kit(held):
                     raise KitTaken(
                         f"`{path}` exists and is not a kit",
                         kept="It was not touched; nothing was written",
@@ -284,7 +284,7 @@ class ReadKit:
 
 def read_kit(path: str) -> ReadKit | None:
     """Read a kit, as text or as HTML; None where the file is none."""
-    if not _is_kit(path):
+    if not is_kit(path):
         return None
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         text = file.read(_LONGEST)
@@ -301,9 +301,12 @@ def read_kit(path: str) -> ReadKit | None:
     return ReadKit(key[1] if key else "", tuple(places), variables)
 
 
-def _is_kit(path: str) -> bool:
+def is_kit(path: str) -> bool:
+    """Whether a file is a kit, as text or as HTML."""
     try:
+        if not os.path.isfile(path):
+            return False
         with open(path, encoding="utf-8", errors="replace") as file:
-            return os.path.isfile(path) and TITLE in file.read(4096)
+            return TITLE in file.read(4096)
     except OSError:
         return False

@@ -7,6 +7,7 @@ import os
 import click
 
 from safekept.actions.restoring.import_ import Imported, ImportRequest, PreparedImport, prepare_import
+from safekept.archive.errors import ArchiveUnknown
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, reworded
@@ -119,6 +120,12 @@ def command(
     except SafekeptError as error:
         # The library does not know what was typed; a printed command must.
         error.next_steps = reworded(error.next_steps, lambda step: _named(step, os.path.abspath(file)))
+        if isinstance(error, ArchiveUnknown):
+            from safekept.actions.vault.keys.kit import is_kit
+
+            if is_kit(file):
+                before = "It is a kit. To have the home back from the copy that it names:"
+                error.next_steps = (NextStep("rebuild", (os.path.abspath(file),), before=before),)
         raise
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     "--seal",
     metavar="TO",
     multiple=True,
+    callback=lambda _context, _option, given: _recipients(given),
     help="Only TO can open it: an age or SSH public key, a file of keys, gpg:KEY, passphrase, "
     "gpg-symmetric; may be repeated; default: the setting `backup.seal`.",
 )
@@ -130,6 +131,14 @@ def command(
     console.finish()
     named = [*(("--home", result.place.home) if home else ()), *(("--layout", layout) if layout else ())]
     return _show_result(console, result, named)
+
+
+def _recipients(given: tuple[str, ...]) -> tuple[str, ...]:
+    """For whom it is sealed; an option that stands there means that nobody was named."""
+    for one in given:
+        if one.startswith("-"):
+            raise click.UsageError(f"--seal needs to know for whom, and `{one}` is an option.")
+    return given
 
 
 def _refuse_what_does_not_fit(
