@@ -22,8 +22,9 @@ from ..owner import users_home, worker_for
 from .databases import HeaderReader
 from .opener import Opener
 from .outside import Place, external_places
+from .report import Setting
 from .selection import Judge, Selection
-from .walk import Setting, Walk
+from .walk import Walk
 
 if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions
@@ -153,8 +154,8 @@ class Scan:
                 for group in walk.groups():
                     some = some or any(entry.kind is not Kind.DIRECTORY for entry in group)
                     yield group
-                sidecars += walk.sidecars.files
-                sidecar_bytes += walk.sidecars.bytes
+                sidecars += walk.report.sidecars.files
+                sidecar_bytes += walk.report.sidecars.bytes
         finally:
             headers.close()
         if sidecars:
