@@ -74,7 +74,7 @@ def guarding(
         protected(protection)
         if protection.outcome == FAILED and not request.anyway:
             raise _not_protected(protection, request)
-        guarded = Guarded(operation, request, protection, Ended(0))
+        guarded = Guarded(operation, request, protection, Ended(0), work)
         try:
             yield guarded
         except BaseException as error:

@@ -13,6 +13,7 @@ from safekept.home.scan import Selection
 
 from ..alarms.alarms import Alarm
 from ..base.context import HomeRef
+from ..base.operations.care import GuardFacts
 from ..snapshots.create import SnapshotResult
 from .pre_update import Protection
 
@@ -63,6 +64,7 @@ class Guarded:
     request: GuardRequest
     protection: Protection
     ended: Ended
+    facts: GuardFacts  # what the journal says of it, and every document
     health: Health | None = None
     unchecked: str = ""  # why there was no check, or why it is not whole
     interrupted: bool = False  # Ctrl-C during the check

@@ -60,7 +60,7 @@ class PushResult:
     """What was sent, what was not, and why."""
 
     operation: str
-    destination: str
+    facts: PushFacts  # what the journal says of it, and every document
     place: str
     state: str = DONE
     absence: DestinationAbsent | None = None  # a disk that is not plugged in is a fact, and this is why
@@ -79,6 +79,10 @@ class PushResult:
         return self.absence.what if self.absence else ""
 
     @property
+    def destination(self) -> str:
+        return self.facts.destination or ""
+
+    @property
     def bytes(self) -> int:
         return (self.mirrored.bytes if self.mirrored else 0) + self.archives.bytes
 
@@ -89,7 +93,7 @@ class PushResult:
     def as_dict(self) -> dict[str, object]:
         return {
             "operation": self.operation,
-            "destination": self.destination,
+            **self.facts.document("destination", "bytes", "seconds"),
             "place": self.place,
             "state": self.state,
             "reason": self.reason or None,
@@ -99,8 +103,6 @@ class PushResult:
             "leaving": list(self.leaving),
             "archives": self.archives.as_dict(),
             "notes": list(self.notes),
-            "bytes": self.bytes,
-            "seconds": round(self.seconds, 3),
             "dry_run": self.dry_run,
         }
 
@@ -117,10 +119,11 @@ def push(
     """
     setting = find_destination(context, request.destination)
     operation, began = new_id(), time.monotonic()
-    result = PushResult(operation, setting.name, setting.url, dry_run=request.dry_run)
     work = PushFacts(destination=setting.name, place=setting.url)
+    result = PushResult(operation, work, setting.url, dry_run=request.dry_run)
     if request.dry_run:
         _push(context, setting, request, result, listener, reach)
+        work.add(_outcome(result))
         return result
     with _one_at_a_time(context, setting):
         record(context, work.line(operation, "begun"), listener)

@@ -57,16 +57,11 @@ class Rebuilt:
     place: HomeRef
     ground: RebuildTarget
     receipt: Receipt
-    receipt_path: str
-    files: int
-    bytes: int
-    seconds: float
-    outside: int = 0
+    facts: RebuildFacts  # what the journal says of it, and every document
     lost: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # bound to the machine that is gone
     wrappers: list[Wrapper] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
-    outside_operation: str = ""  # takes back what was written outside the home
 
     @property
     def complete(self) -> bool:
@@ -147,8 +142,8 @@ class PreparedRebuild:
         outside, lost = self._outside(work, listener)
         lost = [*self.losses, *sorted(built.restored.lost.items()), *lost]
         wrappers = self._wrappers()
-        seconds = time.monotonic() - began
-        work.files, work.bytes, work.seconds = built.files, receipt.bytes, round(seconds, 3)
+        work.files, work.bytes = built.files, receipt.bytes
+        work.seconds = round(time.monotonic() - began, 3)
         work.outside, work.ok, work.wrappers = outside, receipt.ok, tuple(made_anew(wrappers))
         state = "done" if receipt.ok and not lost else "incomplete"
         record(self.own, work.line(operation, state), listener)
@@ -157,16 +152,11 @@ class PreparedRebuild:
             self.place,
             ground,
             receipt,
-            path,
-            built.files,
-            receipt.bytes,
-            seconds,
-            outside,
+            work,
             lost,
             self.left_out,
             wrappers,
             starting_hints(self.place),
-            work.outside_operation or "",
         )
 
     def _receipt(self, operation: str, started: float, built: Built, findings: Findings) -> Receipt:

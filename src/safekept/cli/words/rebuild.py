@@ -64,23 +64,17 @@ def show_rebuild_plan(console: Console, prepared: PreparedRebuild) -> None:
 
 
 def rebuilt_document(prepared: PreparedRebuild, rebuilt: Rebuilt) -> dict[str, object]:
-    receipt = rebuilt.receipt
     return {
         "operation": rebuilt.operation,
         **rebuild_document(prepared),
         "complete": rebuilt.complete,
-        "files": rebuilt.files,
-        "bytes": rebuilt.bytes,
-        "outside_files": rebuilt.outside,
-        "outside_operation": rebuilt.outside_operation or None,
+        **rebuilt.facts.document("files", "bytes", "outside_files", "outside_operation", "proven", "seconds"),
         "lost": [{"path": path, "reason": reason} for path, reason in rebuilt.lost],
-        "proven": receipt.ok,
-        "rows": [row.as_dict() for row in receipt.rows],
-        "receipt": rebuilt.receipt_path or None,
+        "rows": [row.as_dict() for row in rebuilt.receipt.rows],
+        "receipt": rebuilt.facts.receipt or None,
         "wrappers": [wrapper.as_dict() for wrapper in rebuilt.wrappers],
         "start": _start(prepared) or None,
         "hints": rebuilt.hints,
-        "seconds": round(rebuilt.seconds, 3),
     }
 
 
@@ -93,18 +87,19 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
         what = f"Rebuilt what could be had: {path_text(ground.home)}"
     console.heading(what, rebuilt.complete)
     show_rows(console, receipt.rows)
-    console.fact("Files", f"{count_text(rebuilt.files, 'file')}, {size_text(rebuilt.bytes)}")
-    if rebuilt.outside:
+    done = rebuilt.facts
+    console.fact("Files", f"{count_text(done.files or 0, 'file')}, {size_text(done.bytes or 0)}")
+    if done.outside:
         console.fact(
             "Outside",
             NextStep(
                 "undo",
-                (rebuilt.outside_operation,),
-                before=f"{count_text(rebuilt.outside, 'file')} (take back:",
+                (done.outside_operation or "",),
+                before=f"{count_text(done.outside, 'file')} (take back:",
                 after=")",
             ),
         )
-    console.fact("Time", time_text(rebuilt.seconds))
+    console.fact("Time", time_text(done.seconds or 0.0))
     for path, reason in rebuilt.lost[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
     for wrapper in rebuilt.wrappers:

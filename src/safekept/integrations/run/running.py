@@ -62,6 +62,7 @@ class Ran:
 
     operation: str
     request: RunRequest
+    facts: RunFacts  # what the journal says of it, and the report
     first: str = ""  # the checkpoint before it started; "" where there is none
     snapshot: str = ""  # of the home, where one was asked for
     no_snapshot: str = ""  # why there is none, although it was asked for
@@ -97,8 +98,9 @@ def run_agent(
     RunNotProtected where the agent was not started.
     """
     find_program(request.command[0], context.caller.environment.get("PATH", ""))
-    ran, began = Ran(new_id(), request), time.monotonic()  # the operation is the session of its points
-    work = RunFacts(project=request.project, command=request.agent, session=ran.operation)
+    operation, began = new_id(), time.monotonic()  # the operation is the session of its points
+    work = RunFacts(project=request.project, command=request.agent, session=operation)
+    ran = Ran(operation, request, work)
     record(context, work.line(ran.operation, "begun"), listener)
     with recording(context, ran.operation, work, listener):
         settings_before = _digest(request.settings_file)

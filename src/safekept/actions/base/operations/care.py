@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts
+from .facts import Facts, told
 
 
 @dataclass(kw_only=True, slots=True)
@@ -105,10 +105,10 @@ class ConnectFacts(Facts):
 
     verb: ClassVar[str] = "connect"
 
-    agent: str | None = None
-    scope: str | None = None
-    files_changed: tuple[str, ...] | None = None
-    command: tuple[str, ...] | None = None
+    agent: str | None = told("host")
+    scope: str | None = told()
+    files_changed: tuple[str, ...] | None = None  # documents have every file, with what changes
+    command: tuple[str, ...] | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -127,20 +127,20 @@ class DrillFacts(Facts):
 
     verb: ClassVar[str] = "drill"
 
-    subject: str | None = None
-    name: str | None = None
-    small: bool | None = None
+    subject: str | None = told()
+    name: str | None = told()
+    small: bool | None = told()
     destination: str | None = None
-    store: str | None = None
+    store: str | None = told()
     snapshot: str | None = None
     projects: tuple[str, ...] | None = None
     rebuild: str | None = None  # the rebuild that it belongs to
     scratch: str | None = None  # while it works
-    ok: bool | None = None
-    files: int | None = None
-    bytes: int | None = None
-    failed: tuple[str, ...] | None = None
-    receipt: str | None = None
+    ok: bool | None = told()
+    files: int | None = told()
+    bytes: int | None = told()
+    failed: tuple[str, ...] | None = None  # the checks; documents have a row of each
+    receipt: str | None = told()
 
 
 # What is written down of risky commands: before them, and after.
@@ -152,13 +152,14 @@ class GuardFacts(Facts):
 
     verb: ClassVar[str] = "guard"
 
-    command: str | None = None
-    kind: str | None = None
+    seconds: float | None = None  # of all of it
+    command: str | None = None  # without its options
+    kind: str | None = told()
     protection: str | None = None
     snapshot: str | None = None
     raised: str | None = None
-    status: int | None = None
-    command_seconds: float | None = None
+    status: int | None = told()
+    command_seconds: float | None = told("seconds")
     findings: tuple[Mapping[str, object], ...] | None = None
     notes: tuple[str, ...] | None = None
     unchecked: str | None = None

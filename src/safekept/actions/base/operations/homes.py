@@ -210,16 +210,16 @@ class RebuildFacts(Facts):
 
     verb: ClassVar[str] = "rebuild"
 
-    layout: str | None = None
+    layout: str | None = told()
     from_: str | None = None
     host: str | None = None
     archive: str | None = None
     snapshot: str | None = None
-    aside: str | None = None  # where the home before it lies
-    receipt: str | None = None
-    files: int | None = None
-    bytes: int | None = None
-    outside: int | None = None
-    outside_operation: str | None = None  # the landing of what lies outside, which `undo` takes back
-    ok: bool | None = None
+    aside: str | None = told()  # where the home before it lies
+    receipt: str | None = told()
+    files: int | None = told()
+    bytes: int | None = told()
+    outside: int | None = told("outside_files")
+    outside_operation: str | None = told()  # the landing of what lies outside, which `undo` takes back
+    ok: bool | None = told("proven")
     wrappers: tuple[Mapping[str, object], ...] | None = None

@@ -93,13 +93,14 @@ class RunFacts(Facts):
 
     verb: ClassVar[str] = "run"
 
-    project: str | None = None
-    command: str | None = None
-    session: str | None = None
-    checkpoint: str | None = None
-    snapshot: str | None = None
-    status: int | None = None
-    command_seconds: float | None = None
+    seconds: float | None = None  # of all of it
+    project: str | None = told()
+    command: str | None = None  # the agent's name
+    session: str | None = told()
+    checkpoint: str | None = told()
+    snapshot: str | None = told()
+    status: int | None = told()
+    command_seconds: float | None = told("seconds")
     points: int | None = None
     files: int | None = None
     missing: int | None = None

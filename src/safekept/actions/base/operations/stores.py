@@ -37,8 +37,8 @@ class AdoptFacts(Facts):
 
     verb: ClassVar[str] = "adopt"
 
-    copies: tuple[Mapping[str, object], ...] | None = None
-    freed_bytes: int | None = None
+    copies: tuple[Mapping[str, object], ...] | None = None  # of each how many remarks; documents have them
+    freed_bytes: int | None = told()
 
 
 # What is written down of what goes to a destination, and comes from there.
@@ -50,13 +50,13 @@ class PushFacts(Facts):
 
     verb: ClassVar[str] = "push"
 
-    destination: str | None = None
-    place: str | None = None
+    destination: str | None = told()
+    place: str | None = None  # as the settings have it; documents say where that is
     absent: bool | None = None  # a disk that is not plugged in
-    vault: str | None = None  # its id
+    vault: str | None = told()  # its id
     snapshots: int | None = None
     files: int | None = None
-    bytes: int | None = None
+    bytes: int | None = told()
     archive: str | None = None  # the last one that was sent
     archives: tuple[Mapping[str, object], ...] | None = None  # every one of ours that is there: name, home
     problems: tuple[Mapping[str, object], ...] | None = None
@@ -68,9 +68,9 @@ class PullFacts(Facts):
 
     verb: ClassVar[str] = "pull"
 
-    destination: str | None = None
-    place: str | None = None
-    path: str | None = None
+    destination: str | None = told()
+    place: str | None = None  # as the settings have it; documents say where that is
+    path: str | None = told()
     mend: bool | None = None
     archive: str | None = None
     files: int | None = None
@@ -85,8 +85,8 @@ class PullFacts(Facts):
 class VaultFacts(Facts):
     """What each of these says first."""
 
-    vault: str | None = None
-    id: str | None = None
+    vault: str | None = told()
+    id: str | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -102,7 +102,7 @@ class VaultJoinFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-join"
 
-    key: str | None = None
+    key: str | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -112,7 +112,7 @@ class VaultCheckFacts(VaultFacts):
     verb: ClassVar[str] = "vault-check"
 
     read_data: float | None = None  # the share of the bytes that were read
-    bytes_read: int | None = None
+    bytes_read: int | None = told()
     damage: tuple[str, ...] | None = None
 
 
@@ -122,11 +122,11 @@ class VaultRepairFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-repair"
 
-    index_files: int | None = None
-    packs_indexed: int | None = None
-    saved: int | None = None
-    lost: int | None = None
-    sound: bool | None = None
+    index_files: int | None = told()
+    packs_indexed: int | None = told()
+    saved: int | None = told()
+    lost: int | None = told()
+    sound: bool | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -161,7 +161,7 @@ class VaultUnlockFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-unlock"
 
-    locks: tuple[str, ...] | None = None
+    locks: tuple[str, ...] | None = None  # who held them; documents name each
 
 
 @dataclass(kw_only=True, slots=True)
@@ -186,8 +186,8 @@ class VaultKeyAddFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-key-add"
 
-    key: str | None = None
-    recovery: bool | None = None
+    key: str | None = told()
+    recovery: bool | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
