@@ -14,14 +14,15 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(os.path.dirname(TESTS), "src", "safekept")
 FLOORS = [  # top to bottom
     {"cli", "ui"},
-    {"integrations", "api"},
+    {"api"},
+    {"integrations"},
     {"settings"},
     {"actions"},
     {"home", "vault", "archive", "checkpoints", "schedule"},
     {"core"},
 ]
 LEVEL = {room: depth for depth, rooms in enumerate(FLOORS) for room in rooms}
-FACES = FLOORS[0] | FLOORS[1] | FLOORS[2]
+FACES = FLOORS[0] | FLOORS[1] | FLOORS[2] | FLOORS[3]
 #: Rooms whose insides are their own: outsiders import their top-level files and what their folders show.
 WITH_DOORS = (
     "vault",
@@ -395,6 +396,8 @@ def test_a_planted_private_import_is_named(tmp_path):
         ("cli", "from safekept.settings import load", []),
         ("cli", "from safekept.ui import app", ["cli/a.py -> ui"]),
         ("integrations", "from safekept.cli.console import Console", ["integrations/a.py -> cli"]),
+        ("api", "from safekept.integrations import hosts", []),
+        ("integrations", "from safekept.api import here", ["integrations/a.py -> api"]),
         ("settings", "from safekept.integrations import hosts", ["settings/a.py -> integrations"]),
     ],
 )

@@ -113,4 +113,5 @@ def import_archive(
         need_consent("import", plan, yes)
         done = prepared.carry_out()
     counts = done.facts.document("operation", "created", "replaced", "removed")
-    return Restored(source, plan, True, **counts, complete=not plan.missing, lost=plan.missing)
+    notes = tuple(done.hints)
+    return Restored(source, plan, True, **counts, complete=not plan.missing, lost=plan.missing, notes=notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -52,7 +52,14 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 def here() -> Here:
     settings = load_settings(os.environ)
-    return Here(settings, context_of(settings, actor="api"))
+    return Here(settings, context_of(settings, actor="api").changed(keep_connected=_keep_connected))
+
+
+def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, ...]]:
+    """Agents that are connected stay so when their settings are put back, as with the command line."""
+    from safekept.integrations.connecting.keeping import holding
+
+    return holding(context, home)
 
 
 def text(path: PathLike | None) -> str:

@@ -165,7 +165,8 @@ def restore(
         done = prepared.carry_out()
     lost = tuple(Missing(path, reason) for path, reason in done.lost)
     counts = done.facts.document("operation", "created", "replaced", "removed")
-    return Restored(prepared.chosen.id, plan, True, **counts, complete=done.complete, lost=lost)
+    notes = tuple(done.notes)
+    return Restored(prepared.chosen.id, plan, True, **counts, complete=done.complete, lost=lost, notes=notes)
 
 
 def _listed(one: Listed) -> Snapshot:

@@ -92,4 +92,5 @@ def _undone(found: ActionUndone, dry_run: bool) -> Undone:
         complete=found.complete,
         returns=returns,
         goes=goes,
+        notes=found.notes,
     )

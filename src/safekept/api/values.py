@@ -70,6 +70,7 @@ class Restored:
     removed: int = 0
     complete: bool = True
     lost: tuple[Missing, ...] = ()  # what could not be brought back
+    notes: tuple[str, ...] = ()  # in sentences: agents that stay connected, and hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class Undone:
     complete: bool = True
     returns: tuple[str, ...] = ()
     goes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # in sentences: agents that stay connected
 
 
 @dataclass(frozen=True, slots=True)

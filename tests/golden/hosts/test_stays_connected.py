@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+import safekept
 from safekept.integrations.chat.chat import Conversation, dispatch
 from safekept.integrations.connecting.keeping import holding
 from support.commands.in_process import spoken
@@ -69,6 +70,26 @@ def test_a_restore_in_a_chat_keeps_it_too(say, here, home):
     done = dispatch(chat, f"/restore {made} yes")
     assert "Hermes stays connected" in done.text, done.text
     assert connected(say) == {"hermes": [None]}
+
+
+def test_a_restore_and_an_undo_by_python_keep_it_too(say, here, home, monkeypatch):
+    made, then = before_connecting(say, home)
+    done = safekept.restore(made, yes=True)
+    assert done.notes == (f"Hermes stays connected: safekept's own entries were kept in {home}/config.yaml",)
+    assert "# changed since" not in read(home, "config.yaml") and connected(say) == {"hermes": [None]}
+    undone = safekept.undo(done.operation)
+    assert undone.done and "# changed since" in read(home, "config.yaml")
+    assert connected(say) == {"hermes": [None]}
+    assert say("connect", "hermes", "--remove", "--yes").code == 0
+    assert read(home, "config.yaml") == then + "# changed since\n"
+
+
+def test_an_import_by_python_keeps_it_too(say, here, home, tmp_path):
+    assert say("backup", "-o", str(tmp_path / "then.zip")).code == 0
+    before_connecting(say, home)
+    done = safekept.import_archive(str(tmp_path / "then.zip"), yes=True)
+    assert done.done and "# changed since" not in read(home, "config.yaml")
+    assert [note for note in done.notes if "stays connected" in note] and connected(say) == {"hermes": [None]}
 
 
 def test_what_a_person_took_out_himself_is_not_put_back(say, home):

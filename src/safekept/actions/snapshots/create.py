@@ -60,7 +60,6 @@ class SnapshotRequest:
     check: str = "auto"
     deadline: float = 30.0  # seconds without progress before a locked database is given up
     wait: float = 60.0  # seconds to wait for somebody who has the vault to himself
-    pin: str = ""  # "pin" or "pin:YYYY-MM-DD"
     retention: bool = True  # let older snapshots go afterwards, as the policies say
     isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
     now_ns: int = 0  # the time it is taken at, as a schedule's clock says; 0: what the clock says
@@ -297,8 +296,6 @@ def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
         tags.append(INCOMPLETE)
     if request.partial and request.kind not in PARTS:
         tags.append(PARTIAL)
-    if request.pin:
-        tags.append(request.pin)
     return (*tags, *request.tags)
 
 

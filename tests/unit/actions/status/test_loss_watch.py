@@ -16,6 +16,7 @@ from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.listing import list_home
 from safekept.home.health.home_loss import Shrinkage, shrunk
 from safekept.home.scan.scanning import Selection
+from safekept.vault.care import pin
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
@@ -186,7 +187,9 @@ def test_retention_cannot_let_the_generation_before_a_loss_go(here, home):
 
 
 def test_a_pin_that_holds_longer_is_not_shortened(here, home):
-    first = take(here, home, pin="pin")
+    first = take(here, home)
+    with opened(here) as repository, repository.lock(exclusive=True) as lock:
+        pin(repository, [first.snapshot], lock)
     jobs(home, 0)
     alarm = take(here, home).alarm
     assert alarm is not None and alarm.pinned == first.id
