@@ -13,15 +13,15 @@ import pytest
 from safekept.core.objects.local import LocalObjects
 from safekept.core.objects.memory import MemoryObjects
 from safekept.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
-from safekept.vault.storage.remote import RemoteStorage
+from safekept.vault.storage.objects import ObjectStorage
 from support.vault.faulty_storage import FaultyStorage
 
 STORAGES = {
     "local": lambda path: LocalStorage(os.path.join(str(path), "vault")),
     "memory": lambda path: MemoryStorage(),
     "faulty": lambda path: FaultyStorage(MemoryStorage()),
-    "remote-memory": lambda path: RemoteStorage(MemoryObjects().below("4d2f00aa")),
-    "remote-file": lambda path: RemoteStorage(LocalObjects(os.path.join(str(path), "stick"))),
+    "remote-memory": lambda path: ObjectStorage(MemoryObjects().below("4d2f00aa")),
+    "remote-file": lambda path: ObjectStorage(LocalObjects(os.path.join(str(path), "stick"))),
 }
 #: Places on real servers: one connection for all tests, and a vault of its own for each.
 SERVERS = {
@@ -55,7 +55,7 @@ def storage(request, tmp_path, opened):
     if request.param in STORAGES:
         made = STORAGES[request.param](tmp_path)
     else:
-        made = RemoteStorage(opened(request.param).below(secrets.token_hex(8)))
+        made = ObjectStorage(opened(request.param).below(secrets.token_hex(8)))
     made.create()
     yield made
     made.close()
@@ -155,7 +155,7 @@ def test_many_threads_may_write_at_once(storage):
 
 def test_a_remote_listing_shows_only_names_of_the_vaults_own_shape():
     objects = MemoryObjects()
-    storage = RemoteStorage(objects)
+    storage = ObjectStorage(objects)
     storage.write(FileKind.PACK, NAME, CONTENT)
     wrong = (
         "data/ab/ab12",
@@ -172,7 +172,7 @@ def test_a_remote_listing_shows_only_names_of_the_vaults_own_shape():
 
 def test_a_remote_vault_lies_as_restic_lays_it_out():
     objects = MemoryObjects()
-    storage = RemoteStorage(objects)
+    storage = ObjectStorage(objects)
     for kind in KINDS:
         storage.write(kind, NAME, CONTENT)
     storage.write(FileKind.CONFIG, "", b"x")

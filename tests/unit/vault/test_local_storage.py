@@ -81,6 +81,33 @@ def test_a_vault_that_is_gone_is_not_made_anew_by_a_write(storage):
         storage.read(FileKind.CONFIG)
 
 
+def test_a_config_that_may_not_survive_a_power_cut_is_taken_back(storage, monkeypatch):
+    """Nobody else can have written it, and with it the place would count as a vault."""
+    real, failed = os.fsync, []
+
+    def fail(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) and not failed:
+            failed.append(descriptor)
+            raise OSError(errno.EIO, "Input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(VaultUnreachable) as caught:
+        storage.write(FileKind.CONFIG, "", b"config")
+    assert caught.value.what == f"The vault at `{storage.path}` could not be written: Input/output error"
+    assert failed and not storage.exists(FileKind.CONFIG)
+    storage.write(FileKind.CONFIG, "", b"config")
+    assert storage.read(FileKind.CONFIG) == b"config"
+
+
+def test_a_directory_in_the_place_of_a_file_is_no_file(storage):
+    os.makedirs(os.path.join(storage.path, "index", NAME))
+    assert list(storage.list(FileKind.INDEX)) == [] and not storage.exists(FileKind.INDEX, NAME)
+    for read in (storage.read, lambda kind, name: storage.read_into(bytearray(9), kind, name)):
+        with pytest.raises(NotStored):
+            read(FileKind.INDEX, NAME)
+
+
 def test_a_bad_sector_is_damage_of_one_file(storage, monkeypatch):
     storage.write(FileKind.PACK, NAME, CONTENT)
 

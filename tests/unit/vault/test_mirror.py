@@ -31,7 +31,7 @@ from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind
-from safekept.vault.storage.remote import RemoteStorage
+from safekept.vault.storage.objects import ObjectStorage
 from support.offsite.faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from support.vault.vaults import CHEAP, SECRET, new_vault, read_all, save_files, some_files
 
@@ -53,7 +53,7 @@ def vault():
 
 def mirror(vault, objects, *, prune=False, lanes=1, removed_keys=()):
     """What a push does with one vault and one place."""
-    target = RemoteStorage(objects)
+    target = ObjectStorage(objects)
     plan = plan_mirror(vault.storage, target)
     refuse_other_vault(vault, plan, target)
     if prune:
@@ -65,7 +65,7 @@ def mirror(vault, objects, *, prune=False, lanes=1, removed_keys=()):
 
 
 def reopened(objects):
-    return Repository.open(RemoteStorage(objects), SECRET)
+    return Repository.open(ObjectStorage(objects), SECRET)
 
 
 def away(vault, *snapshots):
@@ -169,7 +169,7 @@ def test_a_file_of_the_wrong_size_there_is_replaced(vault):
     ]
     for victim in victims:
         objects.objects[victim] = objects.objects[victim][:-7]
-    plan = plan_mirror(vault.storage, RemoteStorage(objects))
+    plan = plan_mirror(vault.storage, ObjectStorage(objects))
     assert sorted(plan.wrong) == sorted(victims)
     assert mirror(vault, objects).files == 2
     prove_sound(objects, vault)
@@ -278,10 +278,10 @@ def test_two_pushes_at_once_end_in_one_whole_copy(vault):
 
 
 def test_a_pack_that_vanishes_meanwhile_is_said(vault):
-    plan = plan_mirror(vault.storage, RemoteStorage(MemoryObjects()))
+    plan = plan_mirror(vault.storage, ObjectStorage(MemoryObjects()))
     gone = plan.files[FileKind.PACK][0]
     del vault.storage.files[gone.place]
-    result = carry_out(plan, vault.storage, RemoteStorage(MemoryObjects()))
+    result = carry_out(plan, vault.storage, ObjectStorage(MemoryObjects()))
     assert [problem.file for problem in result.problems] == [gone.place]
     assert "vanished" in result.problems[0].reason
 
@@ -301,9 +301,9 @@ def test_a_snapshot_that_is_taken_meanwhile_never_arrives_without_its_packs(vaul
     busy = Busy(vault.storage.files)
     busy.busy = True
     objects = MemoryObjects()
-    plan = plan_mirror(busy, RemoteStorage(objects))
+    plan = plan_mirror(busy, ObjectStorage(objects))
     busy.busy = False
-    carry_out(plan, busy, RemoteStorage(objects))
+    carry_out(plan, busy, ObjectStorage(objects))
     with reopened(objects) as copy:
         assert check(copy, read_data=1.0).sound
 
@@ -330,10 +330,10 @@ def test_bytes_on_their_way_are_bounded(vault, monkeypatch):
                 flying -= len(content)
 
     source = Counting(vault.storage.files)
-    plan = plan_mirror(source, RemoteStorage(MemoryObjects()))
+    plan = plan_mirror(source, ObjectStorage(MemoryObjects()))
     flying = most = 0
     largest = max(file.size for file in plan.files[FileKind.PACK])
-    carry_out(plan, source, RemoteStorage(Slow()), lanes=8)
+    carry_out(plan, source, ObjectStorage(Slow()), lanes=8)
     assert most <= max(60_000, largest)
 
 
@@ -343,10 +343,10 @@ def test_ctrl_c_ends_the_copying_at_once_and_leaves_no_gap(vault, monkeypatch):
             raise KeyboardInterrupt
 
     objects = MemoryObjects()
-    plan = plan_mirror(vault.storage, RemoteStorage(objects))
+    plan = plan_mirror(vault.storage, ObjectStorage(objects))
     monkeypatch.setattr(transfer, "Worker", Impatient)
     with pytest.raises(KeyboardInterrupt):
-        carry_out(plan, vault.storage, RemoteStorage(objects))
+        carry_out(plan, vault.storage, ObjectStorage(objects))
     assert "config" not in objects.objects
     assert not any(name.startswith(("data/", "index/", "snapshots/")) for name in objects.objects)
 
@@ -361,7 +361,7 @@ def test_a_prune_deletes_exactly_what_is_not_here_any_more(vault):
     with vault.lock(exclusive=True) as lock:
         pin(vault, snapshots[2:], lock)
     away(vault, snapshots[0], snapshots[1])
-    target = RemoteStorage(objects)
+    target = ObjectStorage(objects)
     leaving = refuse_prune(vault, plan_mirror(vault.storage, target), target)
     assert [one.id for one in leaving] == [one.id for one in snapshots[:2]]
     mirror(vault, objects, prune=True)
@@ -535,10 +535,10 @@ def test_where_it_can_be_neither_replaced_nor_deleted_a_person_is_told(vault):
 def test_a_vault_that_is_fetched_is_none_before_its_last_file_is_here(vault):
     objects = MemoryObjects()
     mirror(vault, objects)
-    source = RemoteStorage(objects)
+    source = ObjectStorage(objects)
     for at in range(1, 400):
         target = MemoryStorage()
-        faulty = RemoteStorage(FaultyObjects(objects, at, "down"))
+        faulty = ObjectStorage(FaultyObjects(objects, at, "down"))
         try:
             carry_out(plan_mirror(faulty, target), faulty, target, order=CONFIG_LAST, lanes=1)
         except SafekeptError:
@@ -558,11 +558,11 @@ def test_what_a_lying_place_gives_back_is_never_kept(vault, fault):
     mirror(vault, objects)
     calls = FaultyObjects(objects)
     carry_out(
-        plan_mirror(RemoteStorage(calls), MemoryStorage()), RemoteStorage(calls), MemoryStorage(), lanes=1
+        plan_mirror(ObjectStorage(calls), MemoryStorage()), ObjectStorage(calls), MemoryStorage(), lanes=1
     )
     for at in range(1, calls.calls + 1):
         target = MemoryStorage()
-        faulty = RemoteStorage(FaultyObjects(objects, at, fault))
+        faulty = ObjectStorage(FaultyObjects(objects, at, fault))
         result = carry_out(plan_mirror(faulty, target), faulty, target, order=CONFIG_LAST, lanes=1)
         for name, data in target.files.items():
             assert data == objects.objects[name], (at, name, result.problems)

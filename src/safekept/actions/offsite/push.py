@@ -23,7 +23,7 @@ from safekept.core.objects.base import ObjectStore
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, plan_mirror, refuse_other_vault
 from safekept.vault.repo import Repository
-from safekept.vault.storage import RemoteStorage
+from safekept.vault.storage import ObjectStorage
 
 from ..alarms.alarms import DESTINATION, OVERDUE, end_alarms
 from ..base.context import UserContext
@@ -247,7 +247,7 @@ def _mirror(
     result: PushResult,
     listener: Listener,
 ) -> None:
-    target = RemoteStorage(objects.below(directory_of(repository.id)))
+    target = ObjectStorage(objects.below(directory_of(repository.id)))
     with _held(repository, listener) as check:
         listener(Event("compare"))
         plan = result.plan = plan_mirror(repository.storage, target)

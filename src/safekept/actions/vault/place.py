@@ -40,7 +40,7 @@ def storage_of(context: UserContext, place: str, *, known: str = "", create: boo
     """
     if not is_remote(context, place):
         return LocalStorage(place if create else _directory_in(place, known))
-    from safekept.vault.storage import RemoteStorage
+    from safekept.vault.storage import ObjectStorage
 
     setting = find_destination(context, place)
     objects = open_destination(context, setting)
@@ -50,7 +50,7 @@ def storage_of(context: UserContext, place: str, *, known: str = "", create: boo
         objects.close()
         raise
 
-    class Owning(RemoteStorage):
+    class Owning(ObjectStorage):
         """Closing the vault closes the place, which a view of one directory does not."""
 
         def close(self) -> None:

@@ -3,11 +3,12 @@
 Durable write: a temporary name in the same directory, all bytes, fsync, then a link (which refuses a
 taken name) or, to replace, a rename, then fsync of the directory. Files are 0600, directories 0700. The
 root is never made by a write: where it is missing, the drive is not plugged in.
+
+A vault on this host stands on this, too, with names, modes and errors of its own: `vault/storage/local.py`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from ..errors import SafekeptError
 from ..files import (
+    NOT_THERE,
     TEMPORARY_PREFIX,
     NoRoom,
     durable_directories,
@@ -42,12 +44,23 @@ from .errors import WHOLE, PlaceMissing, refused, unreachable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_MADE = 0o600  # a file has this mode from its first byte
+#: What could not be done, in words.
+_VERBS = {
+    "make": "make that directory",
+    "list": "list it",
+    "read": "read it",
+    "write": "write there",
+    "delete": "delete there",
+}
 
 
 class LocalObjects(ObjectStore):
     """The files below one directory."""
 
     lanes = 2
+    #: What a file has in the end.
+    mode = _MADE
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -64,7 +77,7 @@ class LocalObjects(ObjectStore):
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             fsync_directory(os.path.dirname(self.path))
         except OSError as error:
-            raise self._failed("make that directory", error) from error
+            raise self._failed("make", error) from error
 
     def list(self, prefix: str = "") -> Iterator[Stored]:
         self._root()
@@ -75,22 +88,28 @@ class LocalObjects(ObjectStore):
     def _walk(self, prefix: str, temporary: bool) -> Iterator[Stored]:
         """The files below, whole ones or those under temporary names."""
         deeper = []
+        for name, facts in self.in_directory(prefix):
+            if facts is None:
+                deeper.append(f"{prefix}{name}/")
+            elif name.startswith(TEMPORARY_PREFIX) is temporary:
+                yield Stored(prefix + name, facts.st_size, facts.st_mtime)
+        for directory in sorted(deeper):
+            yield from self._walk(directory, temporary)
+
+    def in_directory(self, prefix: str) -> Iterator[tuple[str, os.stat_result | None]]:
+        """What lies directly in a directory, if there is one: files with facts, directories with None."""
         try:
             with os.scandir(os.path.join(self.path, prefix)) as listing:
                 for item in listing:
-                    if item.is_dir(follow_symlinks=False):
-                        deeper.append(f"{prefix}{item.name}/")
-                    elif item.name.startswith(TEMPORARY_PREFIX) is temporary:
-                        # A file that somebody removes meanwhile is simply no longer listed.
-                        with contextlib.suppress(FileNotFoundError):
-                            facts = item.stat()
-                            yield Stored(prefix + item.name, facts.st_size, facts.st_mtime)
-        except (FileNotFoundError, NotADirectoryError):
+                    try:
+                        facts = None if item.is_dir(follow_symlinks=False) else item.stat()
+                    except FileNotFoundError:  # whatever is removed meanwhile is simply no longer listed
+                        continue
+                    yield item.name, facts
+        except NOT_THERE:
             return
         except OSError as error:
-            raise self._failed("list it", error) from error
-        for directory in sorted(deeper):
-            yield from self._walk(directory, temporary)
+            raise self._failed("list", error) from error
 
     def size(self, name: str) -> int:
         try:
@@ -98,36 +117,36 @@ class LocalObjects(ObjectStore):
             if not stat.S_ISDIR(facts.st_mode):
                 return facts.st_size
             raise NotThere(name)
-        except (FileNotFoundError, NotADirectoryError):
+        except NOT_THERE:
             raise self._not_there(name) from None
         except OSError as error:
-            raise self._failed("read it", error) from error
+            raise self._failed("read", error) from error
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
-        descriptor = self._open(name)
+        descriptor, size = self._open(name)
         try:
-            wanted = max(0, os.fstat(descriptor).st_size - offset) if length is None else length
-            return read_exactly(descriptor, offset, wanted)
+            return read_exactly(descriptor, offset, max(0, size - offset) if length is None else length)
         except OSError as error:
-            raise self._failed("read it", error) from error
+            raise self._failed("read", error, name) from error
         finally:
             os.close(descriptor)
 
     def stream(self, name: str, offset: int = 0) -> Iterator[bytes]:
-        descriptor = self._open(name)
+        descriptor, _ = self._open(name)
         try:
             while data := os.pread(descriptor, CHUNK, offset):
                 yield data
                 offset += len(data)
         except OSError as error:
-            raise self._failed("read it", error) from error
+            raise self._failed("read", error, name) from error
         finally:
             os.close(descriptor)
 
-    def write(self, name: str, content: Content, *, replace: bool = False) -> None:
+    def write(self, name: str, content: Content, *, replace: bool = False, by_content: bool = False) -> None:
+        """`by_content`: named by the hash of its bytes; whoever else writes that name writes the same."""
         place = self._place(name)
         directory = os.path.dirname(place)
-        temporary, new = temporary_name(directory), False
+        temporary, new = self._temporary(place), False
         try:
             there = os.path.lexists(place)
             if not replace and there:
@@ -140,13 +159,16 @@ class LocalObjects(ObjectStore):
                     while data := content.read(CHUNK):
                         write_all(descriptor, data)
                 os.fsync(descriptor)
+                if self.mode != _MADE:
+                    os.fchmod(descriptor, self.mode)
             finally:
                 os.close(descriptor)
-            if replace:
+            if replace or by_content:
                 os.rename(temporary, place)
             else:
                 link_once(temporary, place)
-            new = not there
+            # By content it may be another writer's by now, who was told that it is there.
+            new = not there and not by_content
             fsync_directory(directory)
         except FileExistsError:
             remove_quietly(temporary)
@@ -156,7 +178,7 @@ class LocalObjects(ObjectStore):
             remove_quietly(temporary)
             if new:  # it may not outlive a power cut, and whoever finds it takes it for one that does
                 remove_quietly(place)
-            raise self._failed("write there", error) from error
+            raise self._failed("write", error) from error
         except BaseException:
             remove_quietly(temporary)
             raise
@@ -166,18 +188,18 @@ class LocalObjects(ObjectStore):
         try:
             fsync_directory(directory)
         except OSError as error:
-            raise self._failed("write there", error) from error
+            raise self._failed("write", error) from error
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, durable: bool = True) -> None:
         place = self._place(name)
-        self._root()
         try:
             os.unlink(place)
-            fsync_directory(os.path.dirname(place))
-        except (FileNotFoundError, NotADirectoryError):
-            pass
+            if durable:
+                fsync_directory(os.path.dirname(place))
+        except NOT_THERE:
+            self._not_there(name)  # fine, unless the whole place is gone
         except OSError as error:
-            raise self._failed("delete there", error) from error
+            raise self._failed("delete", error) from error
 
     def probe(self) -> Abilities:
         name = "safekept-probe"
@@ -203,28 +225,35 @@ class LocalObjects(ObjectStore):
     def _place(self, name: str) -> str:
         return os.path.join(self.path, checked(name))
 
-    def _open(self, name: str) -> int:
+    def _temporary(self, place: str) -> str:
+        """The name under which a file is written, in the directory of its place."""
+        return temporary_name(os.path.dirname(place))
+
+    def _open(self, name: str) -> tuple[int, int]:
+        """A descriptor of an object, and its size."""
         try:
             descriptor = os.open(self._place(name), os.O_RDONLY | os.O_CLOEXEC)
-            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                return descriptor
+            facts = os.fstat(descriptor)
+            if not stat.S_ISDIR(facts.st_mode):
+                return descriptor, facts.st_size
             os.close(descriptor)
             raise NotThere(name)
-        except (FileNotFoundError, NotADirectoryError):
+        except NOT_THERE:
             raise self._not_there(name) from None
         except OSError as error:
-            raise self._failed("read it", error) from error
+            raise self._failed("read", error, name) from error
 
     def _make(self, temporary: str, directory: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            return os.open(temporary, flags, 0o600)
+            return os.open(temporary, flags, _MADE)
         except FileNotFoundError:
             self._root()
             durable_directories(directory, self.path)
-            return os.open(temporary, flags, 0o600)
+            return os.open(temporary, flags, _MADE)
 
     def _root(self) -> None:
+        """See that the root is there."""
         if not self.present():
             raise PlaceMissing(
                 f"There is no directory `{self.path}`",
@@ -237,7 +266,8 @@ class LocalObjects(ObjectStore):
         self._root()
         return NotThere(name)
 
-    def _failed(self, verb: str, error: OSError) -> SafekeptError:
+    def _failed(self, verb: str, error: OSError, name: str = "") -> SafekeptError:
+        """The error to raise; `name` where it is about the bytes of one object."""
         reason = error.strerror or str(error)
         if error.errno in _FULL:
             return NoRoom(
@@ -247,9 +277,8 @@ class LocalObjects(ObjectStore):
                 place=self.path,
             )
         if error.errno in _DENIED:
-            return refused(
-                self.path, verb, reason, "Mount it writable, or make it writable for you, and run it again"
-            )
+            advice = "Mount it writable, or make it writable for you, and run it again"
+            return refused(self.path, _VERBS[verb], reason, advice)
         lost = unreachable(self.path, reason)
         lost.next_steps = (
             "See that the disk is mounted there and that every part of the path is a directory",

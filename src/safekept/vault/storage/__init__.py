@@ -1,6 +1,7 @@
 """Where a vault's files live: one small contract, and the places that keep it.
 
-Places off this host come in by `remote`; a new kind of them is added in core/objects.
+All stand on `core/objects`, where a new kind of place is added: `objects` gives one the shape of a vault, and
+`local` is a directory written as restic writes it.
 """
 
 from typing import TYPE_CHECKING
@@ -10,13 +11,15 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, stored_name
     from .local import RESERVE, LocalStorage
-    from .remote import MemoryStorage, RemoteStorage
+    from .memory import MemoryStorage
+    from .objects import ObjectStorage
 
 __getattr__ = doors(
     __name__,
     {
         "base": "AlreadyStored DIRECTORIES FileKind NotStored Storage stored_name",
         "local": "LocalStorage RESERVE",
-        "remote": "MemoryStorage RemoteStorage",
+        "memory": "MemoryStorage",
+        "objects": "ObjectStorage",
     },
 )

@@ -1,8 +1,8 @@
-"""A vault in a place off this host, with restic's own layout, so that restic opens it there.
+"""A vault in a place for objects, with restic's own layout, so that restic opens it there.
 
-The place is an ObjectStore; this is only the shape of names between the two. A write is refused where the
-name is taken; where the place itself cannot refuse (`Abilities.write_once`), a look before the write has
-to do, which is enough for files that are named by their content.
+The place is any ObjectStore, on this host or off it; this is only the shape of names between the two. A
+write is refused where the name is taken; where the place itself cannot refuse (`Abilities.write_once`), a
+look before the write has to do, which is enough for files that are named by their content.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
-from safekept.core.objects.memory import MemoryObjects
 
 from .base import AlreadyStored, FileKind, NotStored, Storage, is_name, stored_name
 
 _FEW = 16  # so many looks cost less than a listing
 
 
-class RemoteStorage(Storage):
+class ObjectStorage(Storage):
     """The files of one vault below the root of an ObjectStore; see `ObjectStore.below`."""
 
     def __init__(self, objects: ObjectStore) -> None:
@@ -90,12 +89,3 @@ class RemoteStorage(Storage):
 
     def close(self) -> None:
         self.objects.close()
-
-
-class MemoryStorage(RemoteStorage):
-    """A vault in memory, for tests. `files` and `times` may be looked at and tampered with."""
-
-    def __init__(self, files: dict[str, bytes] | None = None) -> None:
-        memory = MemoryObjects(files)
-        super().__init__(memory)
-        self.files, self.times = memory.objects, memory.times
