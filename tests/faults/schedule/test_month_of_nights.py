@@ -185,20 +185,20 @@ def month(tmp_path, monkeypatch):
     with WebServer() as web:
         one = Month(tmp_path, web)
 
-        def delete(objects, name):
-            one.refused.append(name)
-            raise refused(objects.location, "delete there", "403 Forbidden")
+        class AppendOnly(LocalObjects):
+            """The place off this host; the vault here may delete."""
 
-        write = LocalObjects.write
-
-        def write_once(objects, name, content, *, replace=False):
-            if replace and objects.exists(name):
+            def delete(self, name):
                 one.refused.append(name)
-                raise refused(objects.location, "write there", "403 Forbidden")
-            write(objects, name, content, replace=replace)
+                raise refused(self.location, "delete there", "403 Forbidden")
 
-        monkeypatch.setattr(LocalObjects, "delete", delete)
-        monkeypatch.setattr(LocalObjects, "write", write_once)
+            def write(self, name, content, *, replace=False):
+                if replace and self.exists(name):
+                    one.refused.append(name)
+                    raise refused(self.location, "write there", "403 Forbidden")
+                super().write(name, content, replace=replace)
+
+        monkeypatch.setattr("safekept.core.objects.local.LocalObjects", AppendOnly)
         yield one
 
 
