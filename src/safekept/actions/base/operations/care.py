@@ -96,7 +96,7 @@ class DoctorFacts(Facts):
 
     verb: ClassVar[str] = "doctor"
 
-    fixes: tuple[Mapping[str, object], ...] | None = None
+    fixes: tuple[Mapping[str, object], ...] | None = told("repairs")
 
 
 @dataclass(kw_only=True, slots=True)

@@ -198,10 +198,10 @@ class BringBackFacts(Facts):
 
     undoes: str | None = None
     of: str | None = None
-    what: str | None = None
-    back: tuple[str, ...] | None = None
-    lost: tuple[str, ...] | None = None
-    notes: tuple[str, ...] | None = None
+    what: str | None = told()
+    back: tuple[str, ...] | None = told()
+    lost: tuple[str, ...] | None = told()
+    notes: tuple[str, ...] | None = told()
 
 
 @dataclass(kw_only=True, slots=True)
