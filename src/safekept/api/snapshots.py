@@ -162,6 +162,7 @@ def restore(
         if dry_run:
             return Restored(prepared.chosen.id, plan)
         need_consent("restore", plan, yes)
+        prepared.refuse_doubt()
         done = prepared.carry_out()
     lost = tuple(Missing(path, reason) for path, reason in done.lost)
     counts = done.facts.document("operation", "created", "replaced", "removed")

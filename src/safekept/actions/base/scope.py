@@ -20,6 +20,7 @@ from .context import UserContext
 
 #: What became of things that the archive does not hold, or does not hold whole.
 _NOT_HELD = frozenset({"unreadable", "locked", "changed", "damaged", "outside", "excluded", "gone"})
+_MISSING = frozenset({"unreadable", "locked", "changed"})
 _LOST = frozenset({"unreadable", "locked", "changed", "damaged", "outside"})
 
 
@@ -39,6 +40,21 @@ def scope_of(selection: Selection) -> dict[str, object]:
 def losses(head: Mapping[str, object] | None) -> list[tuple[str, str]]:
     """What is missing, torn or damaged in an archive by its own account: path and reason."""
     return [(path, reason) for path, outcome, reason in _remarks(head) if outcome in _LOST]
+
+
+def damaged_in(head: Mapping[str, object] | None) -> list[str]:
+    """The databases in an archive or a snapshot that are not sound, by its own account."""
+    found = [path for path, outcome, _ in _remarks(head) if outcome == "damaged"]
+    databases = head.get("databases") if head else None
+    for path, facts in databases.items() if isinstance(databases, Mapping) else ():
+        if isinstance(facts, Mapping) and facts.get("state") == "damaged" and path not in found:
+            found.append(str(path))
+    return found
+
+
+def missing_in(head: Mapping[str, object] | None) -> list[str]:
+    """What was selected and is not in it, or not whole; what lies behind a link was never selected."""
+    return [path for path, outcome, _ in _remarks(head) if outcome in _MISSING]
 
 
 def spared(head: Mapping[str, object] | None, layout: Layout) -> Callable[[str], bool]:

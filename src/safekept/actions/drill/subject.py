@@ -264,11 +264,14 @@ def _root_mode(source: Any) -> int | None:
 
 
 def _older(listing: Listing, chosen: Listed) -> str:
-    """The next older one of the whole home that may be tried instead."""
+    """The next older one of the whole home that may be tried instead; one that is sound, if any is."""
+    from ..snapshots.soundness import sound_ones
+
     older = [
         one for one in listing.shown if one.snapshot.time_ns < chosen.snapshot.time_ns and not one.partial
     ]
-    return older[0].short if older else ""
+    found = next(sound_ones(older), None) or next(iter(older), None)
+    return found.short if found else ""
 
 
 def needed_bytes(entries: list[Entry], chosen: set[str] | None) -> int:

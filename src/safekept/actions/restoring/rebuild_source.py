@@ -30,6 +30,7 @@ from ..offsite.destination import DestinationSetting
 from ..offsite.homes_in_vault import KeptHome, SeveralHomes, choose_home, kept_homes
 from ..offsite.place import NoSuchDestination, find_destination, open_destination
 from ..snapshots.listing import Listed, Listing
+from ..snapshots.soundness import Doubt, reasons_against, sound_ones
 from ..snapshots.stored_home import reading
 from ..vault.keys.key_file import KeyMissing
 from ..vault.opening import open_vault, try_again
@@ -72,6 +73,7 @@ class Origin:
     chosen: Listed | None = None
     newer: Listed | None = None  # a quick snapshot that is newer than the chosen one
     sealed: str = ""
+    doubt: Doubt | None = None  # the chosen one is not sound, and another is
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -83,6 +85,7 @@ class Origin:
             "taken": self.subject.taken or None,
             "snapshot": self.chosen.as_dict() if self.chosen else None,
             "newer_quick": self.newer.id if self.newer else None,
+            "doubt": self.doubt.as_dict() if self.doubt else None,
         }
 
 
@@ -248,8 +251,18 @@ def _snapshot(
             None,
         )
         origin = Origin(subject, "snapshot", kept.vault, kept.host, subject.home, chosen)
-        origin.newer = newer if not request.snapshot else None
+        if not request.snapshot:
+            origin.newer = newer
+            origin.doubt = None if request.allow_damaged else _doubt(kept, chosen, subject)
         yield origin
+
+
+def _doubt(kept: KeptHome, chosen: Listed, subject: Subject) -> Doubt | None:
+    """What is wrong with the newest one, where a sound one is there; nobody named it."""
+    lost = [path for path, _ in subject.damage if path in subject.unreadable]
+    reasons = reasons_against(chosen, kept.usual, (), subject.manifest, lost)
+    sound = next(sound_ones(kept.usual), None) if reasons else None
+    return Doubt(chosen, reasons, sound) if sound is not None else None
 
 
 def _choose(context: UserContext, request: RebuildRequest, homes: list[KeptHome]) -> tuple[KeptHome, Listed]:

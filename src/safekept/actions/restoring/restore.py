@@ -23,16 +23,18 @@ from safekept.vault.errors import VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
+from ..alarms.alarms import open_alarms
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import make_right
-from ..base.scope import losses, speaks_for, targets_of, within, without_removal
+from ..base.scope import damaged_in, losses, speaks_for, targets_of, within, without_removal
 from ..hosts.staying import staying_connected
-from ..snapshots.choosing import choose, latest_to_restore
+from ..snapshots.choosing import choose, latest_to_restore, usual_ones
 from ..snapshots.listing import Listed, Listing, list_home
-from ..snapshots.stored_home import NotAHome, open_stored, path_in_home, reading
+from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
+from ..snapshots.stored_home import NotAHome, Stored, open_stored, path_in_home, reading
 from ..undo.safety_snapshot import take_undo_point
 from ..vault.opening import open_vault
 from .databases import RowsGoing, compare_databases
@@ -95,6 +97,7 @@ class PreparedRestore:
     speaks_for: str = ""  # where that is less than the home: what an exact restore may remove
     newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
     going: tuple[RowsGoing, ...] = ()  # rows of databases that are there now and not in the snapshot
+    doubt: Doubt | None = None  # it is not sound, nobody named it by its id, and there is one that is
 
     @property
     def losses(self) -> list[tuple[str, str]]:
@@ -122,6 +125,24 @@ class PreparedRestore:
         if plan.outside:
             reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
         return reasons
+
+    def again(self, snapshot: Listed, before: str, *more: str) -> NextStep:
+        """The same restore of another snapshot, or of this one by its id."""
+        request = self.request
+        words = [snapshot.short, *self.plan.only]
+        words += ["--home", self.place.home] if request.home and not request.into else []
+        words += ["--into", request.into] if request.into else []
+        words += ["--exact"] if request.exact else []
+        words += ["--allow-damaged"] if request.allow_damaged else []
+        return NextStep("snapshot restore", (*words, *more), before=before)
+
+    def refuse_doubt(self) -> None:
+        """For faces that are told beforehand to go on: not with what is broken, unless it was named."""
+        if self.doubt is not None and self.doubt.sound is not None:
+            raise self.doubt.refusal(
+                self.again(self.doubt.sound, "Restore the newest sound one:", "--yes"),
+                self.again(self.chosen, "Or this one all the same, by its id:", "--yes"),
+            )
 
     def carry_out(self, listener: Listener = silent) -> Restored:
         """Keep what is there, stage, prove, swap in; journalled either way."""
@@ -220,6 +241,7 @@ def prepare_restore(
                 exact=request.exact,
                 only=only,
                 spare=without_removal(chosen.snapshot, stored, place.layout),
+                damaged=() if request.allow_damaged else damaged_in(stored.manifest),
             )
         except SafekeptError as error:
             error.next_steps = restore_steps(error.next_steps, chosen.short)
@@ -247,6 +269,7 @@ def prepare_restore(
             speaks,
             newer,
             going,
+            _doubt(context, repository, listing, request, chosen, stored, plan.only),
         )
 
 
@@ -258,15 +281,47 @@ def _choose(
         return choose(listing, request.word), None
 
     def holds(one: Listed) -> bool:
-        try:
-            stored = open_stored(context, repository, one, request.layout)
-            homes = (stored.home, listing.home)
-            names = [path_in_home(path, homes, request.directory, stored.source) for path in request.paths]
-            return "." not in names and all(stored.source.node(name) is not None for name in names)
-        except (NotAHome, VaultDamaged):
-            return False
+        return _holds(context, repository, listing, request, one)
 
     return latest_to_restore(listing, holds if request.paths else None)
+
+
+def _holds(
+    context: UserContext, repository: Repository, listing: Listing, request: RestoreRequest, one: Listed
+) -> bool:
+    """Whether a snapshot has all that is asked for."""
+    try:
+        stored = open_stored(context, repository, one, request.layout)
+        homes = (stored.home, listing.home)
+        names = [path_in_home(path, homes, request.directory, stored.source) for path in request.paths]
+        return "." not in names and all(stored.source.node(name) is not None for name in names)
+    except (NotAHome, VaultDamaged):
+        return False
+
+
+def _doubt(
+    context: UserContext,
+    repository: Repository,
+    listing: Listing,
+    request: RestoreRequest,
+    chosen: Listed,
+    stored: Stored,
+    only: tuple[str, ...],
+) -> Doubt | None:
+    """What is wrong with it among what was asked for, where it was not named and a better one is there."""
+    if is_named(chosen, request.word):
+        return None
+    alarms = open_alarms(context, listing.home)
+    unreadable = [one.path for one in stored.source.remarks if one.outcome is Outcome.UNREADABLE]
+    usual = usual_ones(listing)
+    agreed = damaged_in(stored.manifest) if request.allow_damaged else ()
+    reasons = reasons_against(chosen, usual, alarms, stored.manifest, unreadable, only, agreed)
+    if not reasons:
+        return None
+    for one in sound_ones(usual, alarms):
+        if one is not chosen and (not only or _holds(context, repository, listing, request, one)):
+            return Doubt(chosen, reasons, one)
+    return None
 
 
 def going_text(going: Iterable[RowsGoing]) -> str:

@@ -83,7 +83,7 @@ def _named(every: list[Listed], word: str) -> bool:
 
 def _at(listing: Listing, word: str, before: float) -> Listed:
     """The newest whole one that was taken by then; a part of the home where there is no whole one."""
-    usual = [one for one in _usual(listing) if one.snapshot.time_ns <= before * 1e9]
+    usual = [one for one in usual_ones(listing) if one.snapshot.time_ns <= before * 1e9]
     found = next((one for one in usual if not one.partial), None) or next(iter(usual), None)
     if found is None:
         if not listing.shown:
@@ -102,7 +102,7 @@ def latest(listing: Listing) -> Listed:
     just left."""
     if not listing.shown:
         raise none_yet(listing)
-    usual = _usual(listing)
+    usual = usual_ones(listing)
     return next((one for one in usual if not one.partial), usual[0])
 
 
@@ -114,7 +114,7 @@ def latest_to_restore(
     Where paths are asked for, `holds` says whether a snapshot has them all; a newer part of the home is
     taken only where the whole one has them not.
     """
-    chosen, usual = latest(listing), _usual(listing)
+    chosen, usual = latest(listing), usual_ones(listing)
     parts = usual[: usual.index(chosen)]
     if holds is None:
         return chosen, next((one for one in parts if one.kind == QUICK), None)
@@ -123,7 +123,7 @@ def latest_to_restore(
     return (newer, None) if newer is not None and not holds(chosen) else (chosen, newer)
 
 
-def _usual(listing: Listing) -> list[Listed]:
+def usual_ones(listing: Listing) -> list[Listed]:
     """Newest first, without undo points and times to come; with them where there is nothing else."""
     usual = [one for one in listing.shown if one.kind not in UNDO_POINTS]
     return [one for one in usual if not one.future] or usual or listing.shown

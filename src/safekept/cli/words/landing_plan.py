@@ -11,8 +11,11 @@ from safekept.actions.drill.receipts import FAILED, Row
 from safekept.core.errors import ConsentNeeded
 
 from ..console import Console, at_words, count_text, path_text, screen_width, size_text
+from .snapshots import age_text
 
 if TYPE_CHECKING:
+    from safekept.actions.snapshots.soundness import Doubt
+    from safekept.core.next_step import Step
     from safekept.home.landing import LandingPlan
 
 
@@ -26,6 +29,7 @@ def show_changes(console: Console, plan: LandingPlan) -> None:
     show_paths(console, "Replaces", plan.replace)
     show_paths(console, "Removes", plan.remove)
     show_paths(console, "Outside", plan.outside)
+    show_paths(console, "Stays", plan.damaged, "damaged in what would be restored; --allow-damaged takes it")
     show_paths(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
 
 
@@ -58,6 +62,28 @@ def ask_consent(console: Console, what: str, questions: list[str], see: str, agr
         )
     if not console.ask("Continue?"):
         raise click.Abort
+
+
+def show_doubt(console: Console, doubt: Doubt | None, instead: str) -> None:
+    """The first lines of a plan: what is wrong with what nobody named, and the command that is meant."""
+    if doubt is None or doubt.sound is None:
+        return
+    console.heading(doubt.text, good=False)
+    console.line(
+        f"The newest sound one is {doubt.sound.short}, {age_text(doubt.sound, word='old')}: `{instead}`"
+    )
+
+
+def ask_about_doubt(console: Console, doubt: Doubt, instead: Step, all_the_same: Step) -> None:
+    """A yes to that very question; whoever cannot be asked is told which one is sound."""
+    if not console.can_ask():
+        raise doubt.refusal(instead, all_the_same)
+    if not console.ask(f"Restore {doubt.chosen.short} all the same, and not {_short(doubt)}?"):
+        raise click.Abort
+
+
+def _short(doubt: Doubt) -> str:
+    return doubt.sound.short if doubt.sound else "an older one"
 
 
 # The rows of a receipt on the screen: the same for a drill and for a rebuild.

@@ -203,7 +203,13 @@ class Server:
         return list(self._scan(number).measure()), b""
 
     def on_plan(
-        self, ordered: bool, targets: Targets, layout: Layout, exact: bool, only: tuple[str, ...]
+        self,
+        ordered: bool,
+        targets: Targets,
+        layout: Layout,
+        exact: bool,
+        only: tuple[str, ...],
+        damaged: tuple[str, ...],
     ) -> tuple[Any, bytes]:
         from ..landing.plan import plan_landing
 
@@ -216,6 +222,7 @@ class Server:
             exact=exact,
             only=only,
             spare=lambda path: bool(self.line.ask("spare", number, path)[0]),
+            damaged=damaged,
         )
         session.plan = plan
         return [number, plan_out(plan)], b""

@@ -208,7 +208,18 @@ def remarks_out(remarks: list[Remark]) -> list[dict[str, object]]:
 
 # The plan of a landing on its way from the owner's child to root, who shows it and asks.
 
-_LISTS = ("create", "replace", "same", "kept", "remove", "outside", "executable", "links", "mounts")
+_LISTS = (
+    "create",
+    "replace",
+    "same",
+    "kept",
+    "damaged",
+    "remove",
+    "outside",
+    "executable",
+    "links",
+    "mounts",
+)
 _NUMBERS = ("bytes", "needed", "free")
 _COUNTS = ("created", "replaced", "removed", "same", "kept", "bytes")
 

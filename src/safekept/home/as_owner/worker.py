@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.entries import Entry, Remark, Source
@@ -127,12 +127,13 @@ class Worker:
         exact: bool,
         only: Sequence[str],
         spare: Callable[[str], bool],
+        damaged: Collection[str] = (),
     ) -> LandingPlan:
         from .wire import plan_in
 
         given = _Given(source)
         handlers = {**given.handlers, "spare": lambda session, path: (spare(path), b"")}
-        arguments = (source.ordered, targets, layout, exact, tuple(only))
+        arguments = (source.ordered, targets, layout, exact, tuple(only), tuple(damaged))
         (number, said), _ = self._child.ask("plan", *arguments, handlers=handlers)
         plan = plan_in(said, exact, layout)
         plan.owners = OwnersLanding(self, int(number))

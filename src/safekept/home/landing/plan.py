@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from safekept.core.entries import Kind, Source
 from safekept.core.files import free_bytes
 from safekept.core.next_step import NextStep
 from safekept.core.spelling import shell_word
+from safekept.core.sqlite import SIDECARS
 
 from ..layout.layout import Layout
 from ..layout.places import HomeNotDirectory
@@ -48,6 +49,7 @@ class LandingPlan:
     replace: list[str] = field(default_factory=list)
     same: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)  # bound to this machine: neither written nor removed
+    damaged: list[str] = field(default_factory=list)  # damaged in the source: what is there stays
     remove: list[str] = field(default_factory=list)  # exact only
     outside: list[str] = field(default_factory=list)  # full paths outside the home
     executable: list[str] = field(default_factory=list)  # what the agent would run
@@ -88,6 +90,7 @@ class LandingPlan:
             "replace": self.replace,
             "same": self.same,
             "kept": self.kept,
+            "damaged": self.damaged,
             "remove": self.remove,
             "outside": self.outside,
             "executable": self.executable,
@@ -109,14 +112,16 @@ def plan_landing(
     exact: bool = False,
     only: Sequence[str] = (),
     spare: Callable[[str], bool] = never,
+    damaged: Collection[str] = (),
 ) -> LandingPlan:
     """Compare a source with its target. An exact landing leaves what `spare` names where it is.
 
+    `damaged` are files that the source itself calls damaged: they come where nothing is, and replace nothing.
     Raises ImportOutsideHome, NothingMatches and UnsafeEntry; links in the way and a lack of room
     are part of the plan (`obstacles`), and refused when it is carried out.
     """
     if (worker := worker_for(targets.home)) is not None:
-        return worker.plan_landing(source, targets, layout, exact, only, spare)
+        return worker.plan_landing(source, targets, layout, exact, only, spare, damaged)
     if os.path.exists(targets.home) and not os.path.isdir(targets.home):
         raise HomeNotDirectory(
             f"`{targets.home}` is not a directory, so nothing can be restored into it",
@@ -133,18 +138,29 @@ def plan_landing(
     plan.kept = chosen.kept
     trees = [StillTree(root.base) for root in places.roots]
     try:
+        _leave_damaged(plan, trees, damaged)
         vacant = [_is_vacant(tree, root.name) for tree, root in zip(trees, places.roots, strict=True)]
         for item in chosen.items.values():
             _judge(plan, item, trees[item.root], places, layout, vacant[item.root])
         if exact:
-            plan.removals = find_removals(places.home, layout, chosen, spare)
+            plan.removals = find_removals(
+                places.home, layout, chosen, lambda path: _stays(plan, path) or spare(path)
+            )
             plan.remove = sorted(plan.removals.files)
             for path in plan.remove:
                 _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)
     finally:
         for tree in trees:
             tree.close()
-    for listing in (plan.create, plan.replace, plan.same, plan.kept, plan.outside, plan.executable):
+    for listing in (
+        plan.create,
+        plan.replace,
+        plan.same,
+        plan.kept,
+        plan.damaged,
+        plan.outside,
+        plan.executable,
+    ):
         listing.sort()
     plan.links = sorted(set(plan.links))
     plan.mounts = _mounts_in_the_way(plan, places)
@@ -177,6 +193,26 @@ def _is_vacant(tree: Tree, name: str) -> bool:
         return found is None or (stat.S_ISDIR(found.st_mode) and not os.listdir(tree.full(name)))
     except (OSError, LandingThroughLink):
         return False  # each entry will tell
+
+
+def _leave_damaged(plan: LandingPlan, trees: Sequence[Tree], damaged: Collection[str]) -> None:
+    """Take what is damaged off the plan where the home has something: anything there may be better."""
+    for path in damaged:
+        item = plan.items.get(path)
+        if item is None or item.kind is not Kind.FILE:
+            continue
+        try:
+            there = trees[item.root].look(item.place) is not None
+        except LandingThroughLink:
+            continue  # refused for the link
+        if there:
+            plan.damaged.append(path)
+            for name in (path, *(path + suffix for suffix in SIDECARS)):
+                plan.items.pop(name, None)
+
+
+def _stays(plan: LandingPlan, path: str) -> bool:
+    return (database_of(path) or path) in plan.damaged
 
 
 def _judge(

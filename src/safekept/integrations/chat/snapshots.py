@@ -80,6 +80,7 @@ def restore(conversation: Conversation, words: list[str]) -> Answer:
     with prepare_restore(conversation.context, request, conversation.listener) as prepared:
         if not request.paths and not agreed:
             return _shown(prepared)
+        prepared.refuse_doubt()
         done = prepared.carry_out(conversation.listener)
         chosen, newer = prepared.chosen, prepared.newer
     landed, undo = done.landed, NextStep("undo", (done.operation,))
@@ -114,6 +115,9 @@ def _shown(prepared: PreparedRestore) -> Answer:
             lines.append(f"  {len(paths)} {what}: {', '.join(sorted(paths)[:_NAMED])}{more}")
     if len(lines) == 1:
         return f"The home is as snapshot {chosen.short} has it: nothing would change.", {}, True
+    if prepared.doubt is not None and prepared.doubt.sound is not None:
+        sound = prepared.doubt.sound.short
+        lines.insert(0, f"⚠️ {prepared.doubt.text}. The newest sound one: /restore {sound}")
     lines.append(f"To do it, say: /restore {chosen.short} yes")
     return "\n".join(lines), {"snapshot": chosen.id, "plan": plan.as_dict()}, True
 

@@ -150,6 +150,7 @@ def restore(caller: Caller, snapshot: str, paths: Sequence[str], home: str, conf
         unconfirmed = caller.planned(answer, confirm, fingerprint, differs=differs)
         if unconfirmed is not None:
             return unconfirmed
+        prepared.refuse_doubt()
         caller.spending(confirm)(of_restore(prepared))
         return _restored(prepared.carry_out(caller.listener))
 
@@ -166,6 +167,8 @@ def _restore_plan(prepared: PreparedRestore) -> ToolAnswer:
     )
     age = seconds_text(max(0, time.time_ns() - chosen.snapshot.time_ns) / 1e9)
     answer.add(f"Plan: restore from snapshot {chosen.short} ({age} ago) into {shown(prepared.place.home)}")
+    if prepared.doubt is not None and prepared.doubt.sound is not None:
+        answer.add(f"{prepared.doubt.text}. The newest sound one is {prepared.doubt.sound.short}.")
     answer.items("Would be replaced", plan.replace)
     answer.items("Would be made", plan.create)
     answer.items("Would be removed", plan.remove)

@@ -61,6 +61,13 @@ class Account:
         self.reused += files
         self.bytes += size
 
+    def name_what_is_no_database(self, now_ns: int) -> None:
+        """A file that should be a database and is none is a damaged one, wherever databases are asked for."""
+        for remark in self.remarks:
+            if remark.outcome is Outcome.DAMAGED and remark.path not in self.databases:
+                facts = DatabaseFacts("damaged", "raw", remark.reason)
+                self.databases[remark.path] = StoredDatabase(facts, now_ns, True)
+
 
 # Databases in page-aligned blocks of one size, so that a day of change costs what changed. SQLite never
 # moves bytes, so a block that did not change is the same block at the same place. Blocks are not even

@@ -89,6 +89,7 @@ def write_snapshot(
         stack.callback(intake.close)
         intake.take(source)
         account = intake.account
+        account.name_what_is_no_database(started)
         described = describe(account)
         about = _describe(intake, saver, memory, described.manifest, time_ns or started)
         tree = intake.trees.finish()

@@ -14,7 +14,7 @@ from safekept.core.next_step import NextStep, reworded
 from ...console import Console, path_text
 from ...options import place_or_file, start
 from ...sealing import given_passphrase, identity_options
-from ...words.landing_plan import ask_consent
+from ...words.landing_plan import ask_about_doubt, ask_consent, show_doubt
 from ...words.rebuild import rebuild_document, rebuilt_document, show_rebuild_plan, show_rebuilt
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from safekept.actions.restoring.rebuild import PreparedRebuild
     from safekept.actions.restoring.rebuild_source import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
+    from safekept.actions.snapshots.soundness import Doubt
     from safekept.actions.vault.keys.kit import ReadKit
     from safekept.settings import Settings
     from safekept.vault.repo import Secret
@@ -163,6 +164,8 @@ class _Work:
         console = self.console
         with prepare_rebuild(self._opening, request, console.listener()) as prepared:
             console.finish()
+            if (doubt := prepared.origin.doubt) is not None and doubt.sound is not None:
+                show_doubt(console, doubt, _again(console, prepared, "--snapshot", doubt.sound.short))
             show_rebuild_plan(console, prepared)
             if self._record is None:
                 self._record = MachineRecord() if home_only else record_of(prepared)
@@ -171,8 +174,10 @@ class _Work:
             if self._dry_run:
                 self._done.append((prepared, rebuild_document(prepared), True))
                 return
-            if prepared.questions and not self._yes:
-                key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
+            key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
+            if prepared.origin.doubt is not None:
+                _settle_doubt(console, prepared, prepared.origin.doubt, key, self._yes)
+            elif prepared.questions and not self._yes:
                 ask_consent(
                     console,
                     "rebuild",
@@ -272,6 +277,19 @@ def _with_key(
 
         return context.changed(vault_secret=once, secret_tries=PASSPHRASE_TRIES)
     return context
+
+
+def _settle_doubt(
+    console: Console, prepared: PreparedRebuild, doubt: Doubt, key: tuple[str, ...], yes: bool
+) -> None:
+    """One question for all of it, and nobody agrees to it beforehand."""
+    assert doubt.sound is not None
+    sound, this = (("--snapshot", one.short, *key, "--yes") for one in (doubt.sound, doubt.chosen))
+    instead = f"Rebuild from the newest sound one: `{_again(console, prepared, *sound)}`"
+    all_the_same = f"Or from this one all the same, by its id: `{_again(console, prepared, *this)}`"
+    if yes:
+        raise doubt.refusal(instead, all_the_same)
+    ask_about_doubt(console, doubt, instead, all_the_same)
 
 
 def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import click
 
+from safekept.actions.alarms.alarms import Alarm, open_alarms
+from safekept.actions.snapshots.choosing import usual_ones
 from safekept.actions.snapshots.listing import Listed, Listing, list_home
+from safekept.actions.snapshots.soundness import sound_ones
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.tags import KINDS, OTHER
 
@@ -51,12 +55,19 @@ def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool
             "damaged": [{"name": name, "reason": why} for name, why in sorted(listing.damaged.items())],
         }
     )
-    _show(console, listing, chosen, every, kind, named_home(home, layout))
+    alarms = open_alarms(context, place.home)
+    _show(console, listing, chosen, alarms, every, kind, named_home(home, layout))
     return 3 if listing.damaged else 0
 
 
 def _show(
-    console: Console, listing: Listing, chosen: list[Listed], every: bool, kind: str | None, named: list[str]
+    console: Console,
+    listing: Listing,
+    chosen: list[Listed],
+    alarms: Sequence[Alarm],
+    every: bool,
+    kind: str | None,
+    named: list[str],
 ) -> None:
     now = time.time_ns()
     if chosen:
@@ -67,7 +78,8 @@ def _show(
         rows += [_row(one, now, one.id in foreign) for one in chosen]
         for row in _aligned(rows):
             console.line(row)
-        if first := next((one for one in listing.shown if one.number), None):
+        first = next(sound_ones(usual_ones(listing), alarms), None)
+        if first := first or next((one for one in listing.shown if one.number), None):
             example = console.command("snapshot", "restore", first.short, *named)
             console.line(f"Restore one with its id: `{example}`")
     else:

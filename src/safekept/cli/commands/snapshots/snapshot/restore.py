@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from safekept.actions.base.scope import damaged_in
 from safekept.actions.restoring.restore import (
     PreparedRestore,
     Restored,
@@ -14,13 +15,21 @@ from safekept.actions.restoring.restore import (
     going_text,
     prepare_restore,
 )
+from safekept.actions.snapshots.listing import Listed
 from safekept.core.entries import Outcome
 from safekept.vault.tags import QUICK
 
 from ....console import Console, path_text, time_text
 from ....options import common_options, source_options, start
 from ....words.grace import kept_text
-from ....words.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances
+from ....words.landing_plan import (
+    SHOWN,
+    ask_about_doubt,
+    ask_consent,
+    show_changes,
+    show_doubt,
+    show_hindrances,
+)
 from ....words.remarks import census_lines
 from ....words.snapshots import age_text, named_home
 
@@ -105,7 +114,9 @@ def command(
             _show_newer(console, prepared)
             console.line("Nothing was changed")
             return 0
-        if prepared.questions and not yes:
+        if prepared.doubt is not None:
+            _settle_doubt(console, prepared, yes)
+        elif prepared.questions and not yes:
             ask_consent(
                 console,
                 "restore",
@@ -118,10 +129,21 @@ def command(
         return _show_result(console, prepared, restored)
 
 
-def _again(console: Console, prepared: PreparedRestore, *more: str) -> str:
+def _settle_doubt(console: Console, prepared: PreparedRestore, yes: bool) -> None:
+    """One question for all of it, and nobody agrees to it beforehand."""
+    doubt = prepared.doubt
+    assert doubt is not None and doubt.sound is not None
+    instead = f"Restore the newest sound one: `{_again(console, prepared, '--yes', of=doubt.sound)}`"
+    this = f"Or this one all the same, by its id: `{_again(console, prepared, '--yes')}`"
+    if yes:
+        raise doubt.refusal(instead, this)
+    ask_about_doubt(console, doubt, instead, this)
+
+
+def _again(console: Console, prepared: PreparedRestore, *more: str, of: Listed | None = None) -> str:
     """The same restore as it was asked for, with something added; runs from any directory."""
     request = prepared.request
-    words = ["snapshot", "restore", prepared.chosen.short, *prepared.plan.only]
+    words = ["snapshot", "restore", (of or prepared.chosen).short, *prepared.plan.only]
     words += named_home(request.home, request.layout)
     if request.into:
         words += ["--into", os.path.abspath(request.into)]
@@ -147,11 +169,13 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
         "plan": prepared.plan.as_dict(),
         "going": [one.as_dict() for one in prepared.going],
         "needs_consent": prepared.questions,
+        "doubt": prepared.doubt.as_dict() if prepared.doubt else None,
     }
 
 
 def _show_plan(console: Console, prepared: PreparedRestore) -> None:
-    plan, chosen = prepared.plan, prepared.chosen
+    plan, chosen, doubt = prepared.plan, prepared.chosen, prepared.doubt
+    show_doubt(console, doubt, _again(console, prepared, of=doubt.sound) if doubt else "")
     if prepared.newer is not None:
         newer = f"{prepared.newer.short} ({prepared.newer.kind}) is newer"
         console.line(f"`latest` is the newest snapshot of the whole home; {newer}")
@@ -168,7 +192,7 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
         console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
     if prepared.request.exact and prepared.speaks_for:
         console.fact("Only for", path_text(prepared.speaks_for))
-    _show_losses(console, prepared.losses)
+    _show_losses(console, prepared)
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
     show_changes(console, plan)
@@ -188,9 +212,14 @@ def _show_newer(console: Console, prepared: PreparedRestore) -> None:
     console.line(f"Newer state files are in the quick snapshot {newer}: `{again}`")
 
 
-def _show_losses(console: Console, lost: list[tuple[str, str]]) -> None:
+def _show_losses(
+    console: Console, prepared: PreparedRestore, lost: list[tuple[str, str]] | None = None
+) -> None:
+    lost = prepared.losses if lost is None else lost
+    damaged = set(damaged_in(prepared.manifest))
     for path, reason in lost[:SHOWN]:
-        console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
+        what = "Damaged" if path in damaged else "Missing"
+        console.fact(what, f"{path_text(path)}: {reason}" if path else reason)
     if len(lost) > SHOWN:
         console.line(f"               … and {len(lost) - SHOWN:,} more (all of them: --json)")
 
@@ -224,7 +253,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
     console.fact("Time", time_text(landed.seconds))
     if restored.undo_point:
         console.fact("Before", f"kept as snapshot {restored.undo_point[:8]}")
-    _show_losses(console, restored.lost)
+    _show_losses(console, prepared, restored.lost)
     for remark in landed.remarks[:SHOWN]:
         if remark.outcome is not Outcome.UNREADABLE:
             console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")

@@ -1,0 +1,138 @@
+"""What is wrong with a snapshot, and which is the newest with which nothing is: the one place that says so.
+
+A snapshot that was taken after a loss holds that loss. Whoever says `latest` in a fright means what they had
+before. So one that holds a damaged database, lacks something, or came after a loss that nobody has seen to
+yet, is brought back only where it is named by its id, or after a yes to that very question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import Step
+from safekept.vault.snapshots import is_number
+
+from ..alarms.alarms import LOSS, Alarm
+from .listing import UNDO_POINTS, Listed
+
+DAMAGED, UNVERIFIED = "damaged", "unverified"
+
+
+class SnapshotNotSound(SafekeptError):
+    code = "snapshot-not-sound"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a snapshot is not what a person means, and the newest one that is."""
+
+    chosen: Listed
+    reasons: tuple[str, ...]
+    sound: Listed | None = None
+
+    @property
+    def text(self) -> str:
+        return f"Snapshot {self.chosen.short} is not sound: {'; '.join(self.reasons)}"
+
+    def refusal(self, instead: Step, all_the_same: Step) -> SnapshotNotSound:
+        """For whoever agrees beforehand: nobody agrees to what they have not seen."""
+        return SnapshotNotSound(
+            self.text,
+            kept="Nothing was changed",
+            next_steps=(instead, all_the_same),
+            snapshot=self.chosen.id,
+            sound=self.sound.id if self.sound else None,
+            reasons=list(self.reasons),
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        return {"reasons": list(self.reasons), "sound": self.sound.id if self.sound else None}
+
+
+def is_named(chosen: Listed, word: str) -> bool:
+    """Whether a word can mean this snapshot alone: its id, the start of it, or its label."""
+    return not is_number(word) and (chosen.id.startswith(word) or chosen.label == word)
+
+
+def sound_ones(every: Sequence[Listed], alarms: Iterable[Alarm] = ()) -> Iterator[Listed]:
+    """Those of the whole home with which nothing is wrong, newest first; not yet checked ones come last."""
+    after = _Losses(every, alarms)
+    good = [
+        one
+        for one in every
+        if one.kind not in UNDO_POINTS
+        and not (one.partial or one.future)
+        and one.complete
+        and one.state != DAMAGED
+        and not any(after.of(one))
+    ]
+    unchecked = [one for one in good if one.state == UNVERIFIED and one.proven_ns is None]
+    yield from (one for one in good if one not in unchecked)
+    yield from unchecked
+
+
+def reasons_against(
+    chosen: Listed,
+    every: Sequence[Listed],
+    alarms: Iterable[Alarm] = (),
+    manifest: Mapping[str, object] | None = None,
+    unreadable: Iterable[str] = (),
+    only: Sequence[str] = (),
+    agreed: Collection[str] = (),
+) -> tuple[str, ...]:
+    """What is wrong with it, a few words each.
+
+    `unreadable` is what the vault lost; `only`: nothing else is asked for; `agreed`: known, and wanted so.
+    """
+    from ..base.scope import damaged_in, missing_in  # loads much, and a list needs none of it
+
+    def asked(paths: Iterable[str]) -> list[str]:
+        return [path for path in paths if path not in agreed and (not only or _touches(path, only))]
+
+    damaged, missing = asked(damaged_in(manifest)), asked([*missing_in(manifest), *unreadable])
+    reasons = [f"{_some(damaged)} in it {_is(damaged)} damaged"] if damaged else []
+    reasons += [f"{_some(missing)} {_is(missing)} not whole in it"] if missing else []
+    if manifest is None and not only:  # no account of its own: what its tags say
+        reasons += ["a database in it is damaged"] if chosen.state == DAMAGED and not damaged else []
+        reasons += ["it is incomplete"] if not chosen.complete and not reasons else []
+    reasons += [
+        f"{alarm.text} since {holder.short}"
+        for alarm, holder in _Losses(every, alarms).of(chosen)
+        if not alarm.paths or asked(alarm.paths)
+    ]
+    return tuple(reasons)
+
+
+class _Losses:
+    """Alarms about a loss, each with the snapshot that still has what is lost."""
+
+    def __init__(self, every: Sequence[Listed], alarms: Iterable[Alarm]) -> None:
+        by_id = {one.id: one for one in every}
+        self._found = [
+            (alarm, by_id[alarm.pinned])
+            for alarm in alarms
+            if alarm.kind == LOSS and alarm.pinned in by_id and alarm.home in ("", by_id[alarm.pinned].home)
+        ]
+
+    def of(self, one: Listed) -> Iterator[tuple[Alarm, Listed]]:
+        """Those that a snapshot came after."""
+        for alarm, holder in self._found:
+            if one.snapshot.time_ns > holder.snapshot.time_ns:
+                yield alarm, holder
+
+
+def _touches(path: str, only: Sequence[str]) -> bool:
+    from ..base.scope import within
+
+    return not path or any(within(path, one) or within(one, path) for one in only)
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = len(paths) - 1
+    return f"{paths[0] or 'a part'} and {more:,} more" if more else paths[0] or "a part"
+
+
+def _is(paths: Sequence[str]) -> str:
+    return "are" if len(paths) > 1 else "is"

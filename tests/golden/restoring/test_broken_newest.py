@@ -1,0 +1,164 @@
+"""The newest snapshot is broken: nobody gets it back by saying nothing, and every screen says so alike."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.places.user_home)
+
+
+NOISE = b"no database at all\n" * 2000
+
+
+def make_noise(home):
+    for name in ("state.db", "state.db-wal", "state.db-shm"):
+        if os.path.exists(os.path.join(home, name)):
+            os.unlink(os.path.join(home, name))
+    with open(os.path.join(home, "state.db"), "wb") as file:
+        file.write(NOISE)
+
+
+@pytest.fixture
+def broken(here, home, say):
+    """A sound snapshot, then memories deleted and the database noise, then a snapshot of that; both ids."""
+    sound = take(here, home).id[:8]
+    for name in os.listdir(os.path.join(home, "memories")):
+        os.unlink(os.path.join(home, "memories", name))
+    make_noise(home)
+    say("snapshot")
+    newest = json.loads(say("snapshot", "list", "--json").out)["snapshots"][0]["id"][:8]
+    assert newest != sound
+    return sound, newest
+
+
+def state_bytes(home):
+    with open(os.path.join(home, "state.db"), "rb") as file:
+        return file.read()
+
+
+def test_the_plan_begins_with_what_is_wrong_and_the_newest_sound_one(broken, say):
+    sound, newest = broken
+    shown = say("restore", "--dry-run")
+    first, second, third = shown.out.splitlines()[:3]
+    assert first == f"Snapshot {newest} is not sound: state.db in it is damaged; memories 12 → 0 since {sound}"
+    assert second.startswith(f"The newest sound one is {sound}, ")
+    assert f"`safekept snapshot restore {sound}`" in second + third
+
+
+@pytest.mark.parametrize("word", [(), ("latest",), ("1",)])
+def test_yes_refuses_a_broken_snapshot_that_nobody_named_and_says_which_is_sound(broken, home, say, word):
+    sound, newest = broken
+    refused = say("restore", *word, "--yes")
+    assert refused.code == 1
+    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert f"Snapshot {newest} is not sound: state.db in it is damaged" in refused.err
+    assert f"`safekept snapshot restore {sound} --yes`" in refused.err
+    assert f"`safekept snapshot restore {newest} --yes`" in refused.err
+    assert state_bytes(home) == NOISE
+    assert os.listdir(os.path.join(home, "memories")) == []
+
+
+def test_the_printed_command_brings_everything_back(broken, home, say):
+    sound, _ = broken
+    assert say("snapshot", "restore", sound, "--yes").code == 0
+    assert state_bytes(home).startswith(b"SQLite format 3\0")
+    assert os.listdir(os.path.join(home, "memories"))
+
+
+def test_without_a_terminal_the_broken_one_is_refused_too(broken, say):
+    sound, _ = broken
+    refused = say("restore")
+    assert refused.code == 1
+    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert sound in refused.err
+
+
+def test_a_damaged_file_is_never_said_to_be_replaced_by_the_snapshot(broken, home, say):
+    _, newest = broken
+    with open(os.path.join(home, "state.db"), "ab") as file:
+        file.write(b"more")
+    plan = json.loads(say("restore", newest, "--dry-run", "--json").out)
+    assert "state.db" not in plan["plan"]["replace"]
+    assert plan["plan"]["damaged"] == ["state.db"]
+    shown = say("restore", newest, "--dry-run").out
+    assert "Replaces" not in shown
+    assert "Damaged    state.db: state.db should be a database and is 38 KB of something else" in shown
+    assert "Stays      1 file (damaged in what would be restored; --allow-damaged takes it)" in shown
+    done = say("restore", newest, "--yes")
+    assert done.code == 3
+    assert "0 replaced" in done.out
+    assert state_bytes(home) == NOISE + b"more"
+
+
+def test_a_damaged_file_comes_back_where_it_is_asked_for(broken, home, say):
+    _, newest = broken
+    with open(os.path.join(home, "state.db"), "ab") as file:
+        file.write(b"more")
+    assert say("restore", newest, "--yes", "--allow-damaged").code == 3
+    assert state_bytes(home) == NOISE
+
+
+def test_a_path_that_is_whole_in_it_is_restored_without_a_word(broken, home, say):
+    with open(os.path.join(home, "config.yaml"), "w") as file:
+        file.write("model: other\n")
+    shown = say("restore", "config.yaml", "--yes")
+    assert shown.code == 0, shown.err
+    assert "not sound" not in shown.out + shown.err
+
+
+def test_the_list_ends_with_the_newest_sound_one(broken, say):
+    sound, newest = broken
+    shown = say("snapshot", "list").out
+    assert f"Restore one with its id: `safekept snapshot restore {sound}`" in shown
+    row = next(line for line in shown.splitlines() if newest in line)
+    assert "DAMAGED" in row
+    assert " yes " not in row
+
+
+def test_where_nothing_is_sound_a_restore_goes_on_with_what_there_is(here, home, say):
+    make_noise(home)
+    take(here, home)
+    with open(os.path.join(home, "SOUL.md"), "a") as file:
+        file.write("changed\n")
+    assert say("restore", "--yes").code == 3
+    with open(os.path.join(home, "SOUL.md")) as file:
+        assert "changed" not in file.read()
+
+
+def test_a_drill_and_a_rebuild_name_the_same_sound_one(broken, here, say, tmp_path):
+    sound, newest = broken
+    drilled = say("drill")
+    assert drilled.code == 1
+    assert f"`safekept drill {sound}`" in drilled.out
+    place = os.path.join(here.places.user_home, "again")
+    words = ("rebuild", here.places.vault, "--key-file", here.places.vault_key_file, "--home", place)
+    shown = say(*words, "--dry-run").out
+    assert shown.splitlines()[0] == f"Snapshot {newest} is not sound: state.db in it is damaged"
+    assert f"--snapshot {sound}" in shown
+    refused = say(*words, "--yes")
+    assert refused.code == 1
+    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert f"--snapshot {sound}" in refused.err
+    assert not os.path.exists(place)
+    assert say(*words, "--snapshot", sound, "--yes").code == 0
