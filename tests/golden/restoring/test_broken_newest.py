@@ -61,7 +61,8 @@ def test_the_plan_begins_with_what_is_wrong_and_the_newest_sound_one(broken, say
     sound, newest = broken
     shown = say("restore", "--dry-run")
     first, second, third = shown.out.splitlines()[:3]
-    assert first == f"Snapshot {newest} is not sound: state.db in it is damaged; memories 12 → 0 since {sound}"
+    wrong = f"state.db in it is damaged; memories 12 → 0 since {sound}"
+    assert first == f"Snapshot {newest} is not sound: {wrong}"
     assert second.startswith(f"The newest sound one is {sound}, ")
     assert f"`safekept snapshot restore {sound}`" in second + third
 
