@@ -11,8 +11,13 @@ from contextlib import closing
 
 import pytest
 
+from safekept.actions.setup.steps import Wishes, set_up
+from safekept.actions.setup.survey import FoundHome
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.snapshots.preview import with_estimate
 from safekept.cli.console import Console, Progress, left_text
-from safekept.core.events import Event, expecting
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Event, expecting, silent
 from safekept.core.sqlite import check as checking
 from safekept.core.sqlite.check import examine_aloud, verify
 from safekept.core.sqlite.format import connect
@@ -165,3 +170,44 @@ def test_a_snapshot_is_estimated_by_the_last_one_and_the_first_by_a_look(tmp_pat
         size = document["bytes"]
         with open(os.path.join(home, "SOUL.md"), "w", encoding="utf-8") as file:
             file.write("less\n")
+
+
+def test_an_archive_is_estimated_by_the_last_one_and_the_first_by_a_look(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    with open(os.path.join(home, "memories", "large.md"), "wb") as file:
+        file.truncate(20 << 20)  # an archive says something every few megabytes
+    heard: list[Event] = []
+    monkeypatch.setattr(Console, "draws", lambda _: True)
+    monkeypatch.setattr(Console, "listener", lambda _: heard.append)
+    say = spoken(monkeypatch, here.places.user_home)
+    for _ in range(2):
+        heard.clear()
+        document = json.loads(say("backup", "--json").out)
+        stored = [one for one in heard if one.phase == "store" and not one.text]
+        assert len(stored) > 2, "on the way, and at the end"
+        assert all(0 < one.done <= one.total < 4 * document["bytes"] for one in stored)
+
+
+def test_the_snapshots_of_setup_are_estimated_where_somebody_watches(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    monkeypatch.setattr(Intake, "_say_sometimes", Intake._say)
+    for watched in (False, True):
+        heard: list[Event] = []
+        place = throwaway(tmp_path / str(watched)).changed(user_home=here.places.user_home)
+        wishes = Wishes(homes=(FoundHome(place.locate(home)),), watched=watched)
+        set_up(place, wishes, listener=heard.append)
+        stored = [one for one in heard if one.phase == "store" and not one.text]
+        assert stored and all((one.total > 0) is watched for one in stored)
+
+
+def test_what_keeps_an_estimate_from_being_made_is_said_by_the_snapshot(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    request = SnapshotRequest(here.locate(home))
+    inside = here.changed(vault=os.path.join(home, "vault"))
+    listener = with_estimate(inside, request, silent)
+    with pytest.raises(SafekeptError) as caught:
+        create_snapshot(inside, request, listener)
+    assert caught.value.code == "vault-inside-home"

@@ -68,6 +68,7 @@ class Wishes:
     kit: str | None = None  # a directory or a name; "": the user's home directory; None: no kit
     selection: Selection = field(default_factory=Selection)  # what the settings leave out
     deadline: float = 30.0
+    watched: bool = False  # somebody sees the progress: a first snapshot is estimated by a look
 
 
 Told = Callable[[SetupStep], None]
@@ -153,6 +154,10 @@ def _snapshot(context: UserContext, home: FoundHome, wishes: Wishes, listener: L
     from ..snapshots.create import SnapshotRequest, create_snapshot
 
     request = SnapshotRequest(home.place, selection=wishes.selection, deadline=wishes.deadline)
+    if wishes.watched:
+        from ..snapshots.preview import with_estimate
+
+        listener = with_estimate(context, request, listener)
     taken = create_snapshot(context, request, listener)
     text = f"{taken.id[:8]} of {home.place.home}, {taken.files:,} files"
     if not taken.complete:

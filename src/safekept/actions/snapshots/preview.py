@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from safekept.core.entries import Kind, Remark
-from safekept.core.events import Listener, silent
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, expecting, silent
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import scan
 from safekept.vault.tags import check_label
 
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
+from ..base.record import expected_bytes
 from ..base.recovery import make_right
 from ..vault.opening import refuse_inside_home, vault_exists
 from .create import SnapshotRequest
@@ -27,6 +30,18 @@ class SnapshotPreview:
     files: int
     bytes: int
     remarks: list[Remark]
+
+
+def with_estimate(context: UserContext, request: SnapshotRequest, listener: Listener) -> Listener:
+    """The same listener, told how much the first snapshot of a home will take, by a look at it.
+
+    For whoever watches: of every later one the journal knows. What keeps the look from being made is said by
+    the snapshot itself.
+    """
+    if not expected_bytes(context, "snapshot", request.place.home, request.partial):
+        with contextlib.suppress(SafekeptError, OSError):
+            return expecting(listener, "store", preview_snapshot(context, request).bytes)
+    return listener
 
 
 def preview_snapshot(

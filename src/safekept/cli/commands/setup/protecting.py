@@ -152,6 +152,7 @@ class Protecting:
                 include=self.settings.texts("backup.include"), exclude=self.settings.texts("backup.exclude")
             ),
             deadline=self.settings.number("database.deadline"),
+            watched=self.console.draws(),
         )
 
     def _guard(self) -> str:

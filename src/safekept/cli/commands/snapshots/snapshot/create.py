@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.record import expected_bytes
 from safekept.actions.snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
-from safekept.core.events import expecting
 from safekept.core.next_step import NextStep, read_step
 from safekept.core.trash import GRACE
 from safekept.home.scan import Selection
@@ -20,9 +18,7 @@ from ....words.grace import moment_text
 from ....words.remarks import census_lines, in_full_lines, left_out_bytes, show_remarks
 
 if TYPE_CHECKING:
-    from safekept.actions.base.context import UserContext
     from safekept.actions.snapshots.preview import SnapshotPreview
-    from safekept.core.events import Listener
 
 KINDS = ("manual", "quick", "scheduled", "pre-update", "pre-migration")
 #: Kinds that stand before something risky: one of three outcomes, and a zip on request.
@@ -152,19 +148,14 @@ def take(
         from .protection import protect
 
         return protect(console, settings, context, request, backup, named)
-    result = create_snapshot(context, request, _estimating(console, context, request))
+    listener = console.listener()
+    if console.draws():
+        from safekept.actions.snapshots.preview import with_estimate
+
+        listener = with_estimate(context, request, listener)
+    result = create_snapshot(context, request, listener)
     console.finish()
     return show_result(console, result, named)
-
-
-def _estimating(console: Console, context: UserContext, request: SnapshotRequest) -> Listener:
-    """At a terminal the first snapshot of a home is estimated by a look at what it will take; the journal
-    knows of every later one."""
-    if not console.draws() or expected_bytes(context, "snapshot", request.place.home, request.partial):
-        return console.listener()
-    from safekept.actions.snapshots.preview import preview_snapshot
-
-    return expecting(console.listener(), "store", preview_snapshot(context, request).bytes)
 
 
 def restore_command(console: Console, result: SnapshotResult, named: list[str]) -> str:
