@@ -15,6 +15,7 @@ import pytest
 
 import safekept
 from safekept.actions.base.operations.every import every_verb
+from safekept.archive import open_archive
 from safekept.core.journal import Journal, Record
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
@@ -159,6 +160,8 @@ def told(tmp_path_factory) -> dict[tuple[str, str], Told]:
             assert said.code == 0, (words, said.out, said.err)
             document = json.loads(report.read_text() if report else said.out)
             found[verb, "json"] = Told(_line(place, verb), _part(document, where))
+        with open_archive(str(place / "home.zip")) as archive:
+            found["backup", "manifest"] = Told(found["backup", "json"].line, dict(archive.head or {}))
         for verb, call in CALLS.items():
             _change(place)
             value = call()
@@ -225,3 +228,11 @@ def test_the_value_of_python_says_what_the_line_says(verb, told):
     assert shared
     for field, name in shared.items():
         assert _plain(one.answer[name]) == one.line.facts[field], name
+
+
+def test_the_manifest_in_an_archive_says_what_the_line_says(told):
+    one = told["backup", "manifest"]
+    shared = one.line.facts.keys() & one.answer.keys()
+    assert {"home", "layout", "census"} <= shared
+    for name in shared:
+        assert _plain(one.answer[name]) == one.line.facts[name], name
