@@ -46,7 +46,7 @@ def put(home, name, text):
 
 
 def test_a_list_has_number_id_age_kind_files_size_added_verified_and_label(here, home, say):
-    take(here, home, label="before the move")
+    whole = take(here, home, label="before the move").id[:8]
     quick = take(here, home, kind="quick", selection=Selection(quick=True), check="never").id[:8]
     say("snapshot", "pin", "2", "--days", "5")
     done = say("snapshot", "list")
@@ -61,7 +61,8 @@ def test_a_list_has_number_id_age_kind_files_size_added_verified_and_label(here,
         r"before the move \(pinned until \d{4}-\d\d-\d\d\)",
         lines[2],
     ), lines[2]
-    assert lines[3] == f"Restore one with its id: `safekept snapshot restore {quick}`"
+    newest_whole = f"Restore one with its id: `safekept snapshot restore {whole}`"
+    assert lines[3] == newest_whole, "what `latest` means: the newest sound one of the whole home"
     only = json.loads(say("snapshot", "list", "--kind", "quick", "--json").out)["snapshots"]
     assert [(one["number"], one["kind"]) for one in only] == [(1, "quick")]
 
