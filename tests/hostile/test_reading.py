@@ -14,7 +14,7 @@ OWN = {
     "home/landing/record.py": "our own record, by a descriptor that was checked",
     "home/landing/stage/proving.py": "what we staged ourselves",
     "home/landing/swap/in_place_restore.py": "the header of a database that the landing looked at",
-    "home/landing/swap/obstacles.py": "the table of mounts",
+    "home/landing/swap/open_databases.py": "the table of mounts",
     "checkpoints/scan/cache.py": "our own cache",
     "checkpoints/scan/trust.py": "our own record of packs",
 }

@@ -95,12 +95,12 @@ def guard(
 @in_its_own_process
 def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
     """Restore what was lost beyond doubt."""
-    from safekept.actions.guard.check import missed_by
+    from safekept.actions.guard.check import not_brought_back
     from safekept.actions.restoring.restore import prepare_restore
 
     with prepare_restore(here().context, request) as prepared:
         done = prepared.carry_out()
-    return done.operation, missed_by(done)
+    return done.operation, not_brought_back(done)
 
 
 def _fill(context: UserContext, told: Guarded, work: ActionGuarded) -> None:

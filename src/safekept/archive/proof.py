@@ -67,7 +67,7 @@ def _both_lanes(archive: Archive, reading: Reading) -> None:
         reading.stopped = True
         raise
     finally:
-        lane.wait_whatever_comes()
+        lane.wait_through_signals()
     if lane.error is not None:
         raise lane.error
 

@@ -48,11 +48,11 @@ def write_report_file(path: str, document: Mapping[str, object], say: Callable[[
     data = document_text(document, 1).encode() + b"\n"
     try:
         if _below(os.path.realpath(os.path.dirname(path)), _OF_THE_SYSTEM) and _is_stream(path):
-            _pour(path, data)
+            _write(path, data)
             return
         with held_output(path) as held:
             if _is_stream(held):
-                _pour(held, data, led=held == path)
+                _write(held, data, led=held == path)
             else:
                 durable_write(held, data)
     except (SafekeptError, OSError) as error:
@@ -75,7 +75,7 @@ def _below(directory: str, places: tuple[str, ...]) -> bool:
     return any(directory == place or directory.startswith(place + "/") for place in places)
 
 
-def _pour(path: str, data: bytes, *, led: bool = True) -> None:
+def _write(path: str, data: bytes, *, led: bool = True) -> None:
     """`led`: links are followed. Where others could have put one, they are not, and the stream is ours."""
     # Not waited for: a pipe that nobody reads would keep us for ever. Appended, because what is behind
     # `/dev/stdout` may be a file that has the command's own output in it.

@@ -118,7 +118,7 @@ class HomeUnknown(SafekeptError):
     code, exit_code = "home-unknown", 2
 
 
-class Findable(Protocol):
+class HomeLocation(Protocol):
     """What is known of where an agent's home is; a whole layout knows it too."""
 
     @property
@@ -177,7 +177,7 @@ def _place(fields: Mapping[str, Any]) -> HomePlace:
     return HomePlace(words[0], words[1], words[2], words[3], words[4], marks[0], marks[1])
 
 
-def named_home(layout: Findable, environment: Mapping[str, str], user_home: str) -> str:
+def named_home(layout: HomeLocation, environment: Mapping[str, str], user_home: str) -> str:
     """The home as the variable or the layout names it: nothing is looked at, no link resolved."""
     value = environment.get(layout.variable, "").strip() if layout.variable else ""
     if value == "~" or value.startswith("~/"):
@@ -187,7 +187,7 @@ def named_home(layout: Findable, environment: Mapping[str, str], user_home: str)
     return os.path.join(user_home, layout.default) if layout.default else ""
 
 
-def locate_home(layout: Findable, environment: Mapping[str, str], user_home: str) -> str:
+def locate_home(layout: HomeLocation, environment: Mapping[str, str], user_home: str) -> str:
     """Where the home is or would be, links resolved; it need not exist."""
     value = environment.get(layout.variable, "").strip() if layout.variable else ""
     default = os.path.join(user_home, layout.default) if layout.default else ""
@@ -203,7 +203,7 @@ def locate_home(layout: Findable, environment: Mapping[str, str], user_home: str
     return root_of(layout, named_home(layout, environment, user_home), default)
 
 
-def root_of(layout: Findable, path: str, default: str = "") -> str:
+def root_of(layout: HomeLocation, path: str, default: str = "") -> str:
     """The home that a path belongs to: itself, or the one around it if it is a profile."""
     path = os.path.realpath(path)
     if not layout.profiles:
@@ -216,7 +216,7 @@ def root_of(layout: Findable, path: str, default: str = "") -> str:
     return os.path.dirname(parent) if os.path.basename(parent) == layout.profiles else path
 
 
-def recognise_home(home: str, layouts: Mapping[str, Findable]) -> str:
+def recognise_home(home: str, layouts: Mapping[str, HomeLocation]) -> str:
     """The name of the layout whose markers stand at the root of a directory, or ""."""
     best = ("", (0, 0))
     for layout in layouts.values():

@@ -36,7 +36,7 @@ class Worker:
         """Wait for its end; False if `timeout` seconds were not enough."""
         return self._ended.wait(timeout)
 
-    def wait_whatever_comes(self) -> None:
+    def wait_through_signals(self) -> None:
         """Wait for its end, through any number of signals; what the last one raised is raised afterwards.
 
         Ctrl-C, being told to end, a time that is over: only a signal can raise here.

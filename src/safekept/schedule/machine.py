@@ -123,7 +123,7 @@ _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30, "armv7l": 314, "i686
 _PROCESS, _IDLE_CLASS, _CLASS_SHIFT = 1, 3, 13
 
 
-def step_back() -> None:
+def lower_priority() -> None:
     """Lower this process's priority, and that of whatever it starts. It cannot be raised again."""
     with contextlib.suppress(OSError):
         wanted = NICE - os.nice(0)

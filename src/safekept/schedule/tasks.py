@@ -133,7 +133,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class TaskHistory:
     """What is known of a task; moments in seconds since 1970, 0 for never."""
 
     since: float = 0.0  # when it was first seen to be wanted
@@ -148,12 +148,12 @@ class Past:
     alarmed: float = 0.0  # when it was found overdue; 0: it is not
 
 
-def wanted_from(past: Past, now: float) -> Past:
+def wanted_from(past: TaskHistory, now: float) -> TaskHistory:
     """The same, known to be wanted from now on at the latest."""
     return past if past.since else replace(past, since=now)
 
 
-def due_at(task: Task, past: Past, cadence: Cadence, now: float) -> float:
+def due_at(task: Task, past: TaskHistory, cadence: Cadence, now: float) -> float:
     """The moment from which the task may be done; a moment that is not after `now` means: now."""
     moment = _regular(task, past, cadence, now)
     if past.failures and 0 < past.tried <= now + AHEAD:
@@ -163,7 +163,7 @@ def due_at(task: Task, past: Past, cadence: Cadence, now: float) -> float:
     return moment
 
 
-def _regular(task: Task, past: Past, cadence: Cadence, now: float) -> float:
+def _regular(task: Task, past: TaskHistory, cadence: Cadence, now: float) -> float:
     if past.done > now + AHEAD:
         return now
     if not task.every:
@@ -175,7 +175,7 @@ def _regular(task: Task, past: Past, cadence: Cadence, now: float) -> float:
     return now if not past.since or past.since > now + AHEAD else cadence.next(past.since)
 
 
-def overdue_since(task: Task, past: Past, now: float) -> float:
+def overdue_since(task: Task, past: TaskHistory, now: float) -> float:
     """The moment at which it became overdue; 0 where it is not."""
     known = past.succeeded or past.since
     if not task.limit or not known or known + task.limit >= now:
@@ -223,13 +223,13 @@ class RunNote:
 class State:
     """All of it."""
 
-    tasks: dict[str, Past] = field(default_factory=dict)
+    tasks: dict[str, TaskHistory] = field(default_factory=dict)
     run: RunNote | None = None  # the last one that had anything to do
     looked: float = 0.0  # when it was last looked whether anything is due
     slept: float = 0.0  # seconds that this machine had slept since its start, at that moment
 
-    def past(self, name: str) -> Past:
-        return self.tasks.get(name) or Past()
+    def past(self, name: str) -> TaskHistory:
+        return self.tasks.get(name) or TaskHistory()
 
 
 def read_state(path: str) -> State:
@@ -256,10 +256,10 @@ def write_state(path: str, state: State) -> None:
     write_document(path, document)
 
 
-def _past(fields: Mapping[str, object]) -> Past:
-    known = asdict(Past())
+def _past(fields: Mapping[str, object]) -> TaskHistory:
+    known = asdict(TaskHistory())
     values = {name: fields[name] for name in known if name in fields}
-    return Past(**{name: type(known[name])(value) for name, value in values.items()})
+    return TaskHistory(**{name: type(known[name])(value) for name, value in values.items()})
 
 
 def _run(fields: Mapping[str, object] | None) -> RunNote | None:

@@ -123,7 +123,7 @@ def _guarded(take: TakeSettings, context: UserContext) -> TakeSettings:
 def _hermes_home(context: UserContext, home: str, layout: str) -> str:
     """The home whose `config.yaml` counts; as root, none of somebody else."""
     try:
-        found, name = context.whereabouts(home, layout)
+        found, name = context.home_and_layout_name(home, layout)
     except SafekeptError:
         return ""
     return found if name == "hermes" and foreign_owner(found) is None else ""

@@ -150,7 +150,7 @@ def test_an_interrupt_while_a_lock_is_given_up_leaves_none_behind(monkeypatch):
         def interrupted(self):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Worker, "wait_whatever_comes", interrupted)
+        monkeypatch.setattr(Worker, "wait_through_signals", interrupted)
         with pytest.raises(KeyboardInterrupt):
             lock.release()
         assert [name for name in vault.storage.files if name.startswith("locks/")] == []

@@ -487,7 +487,7 @@ def test_a_schedule_that_fell_silent_and_a_machine_that_slept(here, home, monkey
     (one,) = found(here, "no-schedule")
     from safekept.schedule.tasks import State, write_state
 
-    monkeypatch.setattr("safekept.actions.schedule.armed.why_not_armed", lambda *_: ("", ()))
+    monkeypatch.setattr("safekept.actions.schedule.host_start.why_host_will_not_start", lambda *_: ("", ()))
     slept = 0.0
     monkeypatch.setattr("safekept.schedule.machine.clocks", lambda: (1e9, slept))
     path = os.path.join(here.places.data_directory, "schedule", "state.json")

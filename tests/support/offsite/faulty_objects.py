@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from safekept.core.objects.base import Abilities, Content, ObjectStore, Stored, Taken
+from safekept.core.objects.base import Content, CredentialRights, ObjectStore, Stored, Taken
 from safekept.core.objects.errors import refused, unreachable
 from safekept.core.objects.memory import MemoryObjects
 
@@ -70,7 +70,7 @@ class FaultyObjects(ObjectStore):
         if fault == "lost":
             raise unreachable(self.location, "the answer was lost")
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         return self.below_store.probe()
 
     def _call(self, what: str, writes: bool = False) -> str:

@@ -12,7 +12,7 @@ import pytest
 from safekept.checkpoints.store.git import find_git
 from safekept.checkpoints.store.quarantine import Quarantine
 from safekept.checkpoints.store.refs import pack_refs
-from safekept.checkpoints.store.repository import nobody_writes, writing
+from safekept.checkpoints.store.repository import no_writer_now, writing
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import take
 from safekept.checkpoints.upkeep import tidy as tidy_module
@@ -148,9 +148,9 @@ def test_62_a_checkpoint_that_is_made_while_garbage_is_set_aside_gets_its_object
         identity = os.path.basename(store.project_directory(project))
         store.refs.create(identity, dropped.id, dropped.commit, store.project_directory(project))
         resurrected.append(dropped.id)
-        return nobody_writes(tidy.directory)
+        return no_writer_now(tidy.directory)
 
-    monkeypatch.setattr(Tidy, "_quiet_instant", quiet)
+    monkeypatch.setattr(Tidy, "_no_writer_within", quiet)
     upkeep = run_maintenance(store.directory, NOW, thorough=True)
     assert resurrected and upkeep.failures == 0
     store.objects.close()

@@ -117,7 +117,7 @@ def test_every_checkpoint_is_the_tree_that_was_there(telling, rounds):
     """
     with pytest.MonkeyPatch.context() as patch:
         if not telling:
-            patch.setattr("safekept.checkpoints.scan.walk.names_are_told", lambda device: False)
+            patch.setattr("safekept.checkpoints.scan.walk.directory_times_are_reliable", lambda device: False)
         follow_edits(rounds)
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from safekept.actions.setup.steps import Wishes, set_up
+from safekept.actions.setup.steps import SetupChoices, set_up
 from safekept.actions.setup.survey import FoundHome
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.preview import with_estimate
@@ -156,7 +156,7 @@ def test_a_snapshot_is_estimated_by_the_last_one_and_the_first_by_a_look(tmp_pat
     heard: list[Event] = []
     monkeypatch.setattr(Console, "draws", lambda _: True)
     monkeypatch.setattr(Console, "listener", lambda _: heard.append)
-    monkeypatch.setattr(Intake, "_say_sometimes", Intake._say)
+    monkeypatch.setattr(Intake, "_show_progress", Intake._say)
     say = spoken(monkeypatch, here.places.user_home)
     size = 0
     for _ in range(2):
@@ -192,11 +192,11 @@ def test_an_archive_is_estimated_by_the_last_one_and_the_first_by_a_look(tmp_pat
 def test_the_snapshots_of_setup_are_estimated_where_somebody_watches(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
     home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
-    monkeypatch.setattr(Intake, "_say_sometimes", Intake._say)
+    monkeypatch.setattr(Intake, "_show_progress", Intake._say)
     for watched in (False, True):
         heard: list[Event] = []
         place = throwaway(tmp_path / str(watched)).changed(user_home=here.places.user_home)
-        wishes = Wishes(homes=(FoundHome(place.locate(home)),), watched=watched)
+        wishes = SetupChoices(homes=(FoundHome(place.locate(home)),), watched=watched)
         set_up(place, wishes, listener=heard.append)
         stored = [one for one in heard if one.phase == "store" and not one.text]
         assert stored and all((one.total > 0) is watched for one in stored)

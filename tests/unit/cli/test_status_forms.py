@@ -12,7 +12,7 @@ from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.status import Status, look
 from safekept.cli.screen import folded
-from safekept.cli.status.growth import growth_svg, plot, spark
+from safekept.cli.status.growth import growth_svg, plot, sparkline
 from safekept.cli.status.prometheus import exposition
 from support.users.contexts import throwaway
 from support.users.states import State, alarmed
@@ -113,8 +113,8 @@ def test_an_image_is_whole_and_stays_inside_its_frame(points):
 
 
 def test_a_line_of_days_shows_the_highest_and_the_empty_ones():
-    assert spark([0, 1, 4, 8]) == "▁▂▅█"
-    assert spark([0, 0]) == spark([]) == ""
+    assert sparkline([0, 1, 4, 8]) == "▁▂▅█"
+    assert sparkline([0, 0]) == sparkline([]) == ""
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100])

@@ -14,7 +14,7 @@ def waits():
     while frame:
         names.add(frame.f_code.co_name)
         frame = frame.f_back
-    return "wait_whatever_comes" in names
+    return "wait_through_signals" in names
 def work():
     while not waits():
         time.sleep(0.01)
@@ -23,7 +23,7 @@ def work():
     finished.append(True)
 worker = Worker(work, "worker")
 try:
-    worker.wait_whatever_comes()
+    worker.wait_through_signals()
 except KeyboardInterrupt:
     print("interrupted", finished, worker.running)
 """

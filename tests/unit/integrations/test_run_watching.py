@@ -13,19 +13,19 @@ from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.checkpoints.store.store import Store
 from safekept.integrations.run import changes as sources
 from safekept.integrations.run.changes import CannotWatch, Looking, Notifications, Relevance, best_source
-from safekept.integrations.run.watching import Rhythm, Watch
+from safekept.integrations.run.watching import PauseDetector, Watch
 from support.projects.checkpoints import put
 
 # ── the rhythm ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_nothing_is_due_before_something_changed():
-    rhythm = Rhythm(2.0)
+    rhythm = PauseDetector(2.0)
     assert rhythm.due_at() is None and not rhythm.due(1e9) and not rhythm.waiting
 
 
 def test_a_quiet_moment_after_changes_is_due_and_each_change_puts_it_off():
-    rhythm = Rhythm(2.0)
+    rhythm = PauseDetector(2.0)
     rhythm.changed(10.0)
     rhythm.changed(11.5)
     assert (rhythm.due(13.4), rhythm.due(13.5)) == (False, True)
@@ -35,7 +35,7 @@ def test_a_quiet_moment_after_changes_is_due_and_each_change_puts_it_off():
 
 
 def test_changes_without_end_are_kept_all_the_same():
-    rhythm = Rhythm(2.0)
+    rhythm = PauseDetector(2.0)
     for tenth in range(299):
         rhythm.changed(tenth / 10)
         assert not rhythm.due(tenth / 10)
@@ -44,7 +44,7 @@ def test_changes_without_end_are_kept_all_the_same():
 
 
 def test_checkpoints_take_no_more_than_their_share_of_a_processor():
-    rhythm, now, spent = Rhythm(0.1, share=0.1), 0.0, 0.0
+    rhythm, now, spent = PauseDetector(0.1, share=0.1), 0.0, 0.0
     while now < 1000:
         rhythm.changed(now)
         due = rhythm.due_at()
@@ -57,7 +57,7 @@ def test_checkpoints_take_no_more_than_their_share_of_a_processor():
 
 
 def test_a_checkpoint_that_failed_is_tried_again_after_a_while_that_grows():
-    rhythm, now, waits = Rhythm(2.0), 0.0, []
+    rhythm, now, waits = PauseDetector(2.0), 0.0, []
     rhythm.changed(now)
     for _ in range(8):
         due = rhythm.due_at()

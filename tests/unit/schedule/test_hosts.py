@@ -116,7 +116,7 @@ def test_the_property_list_says_what_to_run_when_and_gently():
     assert found["Label"] == "dev.safekept.schedule"
     assert found["ProgramArguments"] == ["/opt/hold fast", "a&b", "<c>"]
     assert found["EnvironmentVariables"] == {"A": "x y"}
-    assert found["StartCalendarInterval"] == [{"Hour": 3, "Minute": 30}, {"Minute": call.look_minute}]
+    assert found["StartCalendarInterval"] == [{"Hour": 3, "Minute": 30}, {"Minute": call.minute_of_run}]
     assert (found["Nice"], found["LowPriorityIO"], found["ProcessType"]) == (10, True, "Background")
     assert found["Umask"] == 0o077
     assert found["StandardErrorPath"] == "/Users/ada/logs/schedule.log"
@@ -137,16 +137,16 @@ def test_lines_of_cron_are_quoted_for_the_shell_and_for_cron():
     begin, nightly, look, end = cron.lines(odd)
     assert begin.startswith("# safekept: begin. ")
     assert nightly == """30 3 * * * env A='50\\% $HOME' '/a b/safekept' 'x'"'"'y'"""
-    assert look.startswith(f"{odd.look_minute} * * * * env ")
+    assert look.startswith(f"{odd.minute_of_run} * * * * env ")
     assert end == "# safekept: end"
 
 
 def test_the_minute_of_the_look_differs_between_machines_and_not_between_days():
     homes = [Call(("/x",), home=f"/home/{number}") for number in range(40)]
-    minutes = [call.look_minute for call in homes]
+    minutes = [call.minute_of_run for call in homes]
     assert all(0 <= minute < 60 for minute in minutes)
     assert len(set(minutes)) > 10
-    assert minutes == [call.look_minute for call in homes]
+    assert minutes == [call.minute_of_run for call in homes]
 
 
 def test_a_file_of_the_system_names_who_runs_it_and_has_no_dot_in_its_name():

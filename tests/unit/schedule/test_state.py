@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from safekept.schedule.tasks import Past, RunNote, State, StepNote, read_state, write_state
+from safekept.schedule.tasks import RunNote, State, StepNote, TaskHistory, read_state, write_state
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def path(tmp_path):
 def test_what_is_written_is_read_back(path):
     steps = (StepNote("snapshot:/h", "done", 1.5, "x"), StepNote("push:nas", "failed", 2.0, "gone", "place"))
     state = State(
-        {"snapshot:/h": Past(1.0, 2.0, 3.0, 4.0, 5, "code", "text", 6.0, "what", 7.0)},
+        {"snapshot:/h": TaskHistory(1.0, 2.0, 3.0, 4.0, 5, "code", "text", 6.0, "what", 7.0)},
         RunNote("20260101-000000-abcdef", 10.0, "incomplete", 3.5, steps, 77),
         11.0,
     )
@@ -50,4 +50,4 @@ def test_facts_of_a_later_version_are_passed_over(path):
     document = {"version": 1, "looked": 1, "tasks": {"prune": {"done": 5, "mood": "good"}}, "run": None}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
-    assert read_state(path).past("prune") == Past(done=5.0)
+    assert read_state(path).past("prune") == TaskHistory(done=5.0)

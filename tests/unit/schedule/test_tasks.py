@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.schedule.tasks import AHEAD, Cadence, Past, Task, due_at, overdue_since, wanted_from
+from safekept.schedule.tasks import AHEAD, Cadence, Task, TaskHistory, due_at, overdue_since, wanted_from
 
 UTC = zoneinfo.ZoneInfo("UTC")
 CADENCE = Cadence.parse("03:30", UTC)
@@ -26,16 +26,16 @@ NOW = at("2026-06-10 12:00")
 
 
 def test_what_was_never_done_is_due_at_once():
-    assert due_at(NIGHTLY, Past(since=NOW), CADENCE, NOW) <= NOW
+    assert due_at(NIGHTLY, TaskHistory(since=NOW), CADENCE, NOW) <= NOW
 
 
 def test_what_was_done_tonight_is_due_tomorrow_night():
-    past = Past(since=1.0, done=at("2026-06-10 03:31"))
+    past = TaskHistory(since=1.0, done=at("2026-06-10 03:31"))
     assert due_at(NIGHTLY, past, CADENCE, NOW) == at("2026-06-11 03:30")
 
 
 def test_a_night_that_was_slept_through_is_caught_up_on_once():
-    past = Past(since=1.0, done=at("2026-06-05 03:31"))
+    past = TaskHistory(since=1.0, done=at("2026-06-05 03:31"))
     assert due_at(NIGHTLY, past, CADENCE, NOW) <= NOW  # five nights are owed
     past = replace(past, done=NOW)
     assert due_at(NIGHTLY, past, CADENCE, NOW) == at("2026-06-11 03:30")  # and one makes up for them
@@ -44,7 +44,7 @@ def test_a_night_that_was_slept_through_is_caught_up_on_once():
 def test_weekly_work_that_ended_late_does_not_creep_through_the_day():
     done, times = at("2026-06-01 03:30"), []
     for _ in range(10):
-        due = due_at(WEEKLY, Past(since=1.0, done=done), CADENCE, done)
+        due = due_at(WEEKLY, TaskHistory(since=1.0, done=done), CADENCE, done)
         times.append(due)
         done = due + 47 * 60  # it takes most of an hour each time
     assert [datetime.datetime.fromtimestamp(one, UTC).strftime("%H:%M") for one in times] == ["03:30"] * 10
@@ -52,35 +52,35 @@ def test_weekly_work_that_ended_late_does_not_creep_through_the_day():
 
 
 def test_weekly_work_that_was_never_done_waits_for_the_first_night():
-    assert due_at(WEEKLY, Past(since=NOW), CADENCE, NOW) == at("2026-06-11 03:30")
+    assert due_at(WEEKLY, TaskHistory(since=NOW), CADENCE, NOW) == at("2026-06-11 03:30")
 
 
 def test_what_failed_is_tried_again_later_and_later_but_always_the_next_night():
     tried = at("2026-06-10 03:31")
     waits = []
     for failures in range(1, 9):
-        past = Past(since=1.0, tried=tried, failures=failures)
+        past = TaskHistory(since=1.0, tried=tried, failures=failures)
         waits.append((due_at(NIGHTLY, past, CADENCE, tried) - tried) / HOUR)
     assert waits == [1, 2, 4, 8, 12, 12, 12, 12]
-    late = Past(since=1.0, tried=at("2026-06-10 23:00"), failures=9)
+    late = TaskHistory(since=1.0, tried=at("2026-06-10 23:00"), failures=9)
     assert due_at(NIGHTLY, late, CADENCE, late.tried) == at("2026-06-11 03:30")
 
 
 @pytest.mark.parametrize("task", [NIGHTLY, WEEKLY])
 def test_a_clock_that_was_put_back_makes_work_due_and_never_waits_for_years(task):
     future = at("2031-01-01 00:00")
-    past = Past(since=future, done=future, succeeded=future, tried=future, failures=3)
+    past = TaskHistory(since=future, done=future, succeeded=future, tried=future, failures=3)
     assert due_at(task, past, CADENCE, NOW) <= NOW
     assert overdue_since(replace(task, limit=DAY), past, NOW) == 0.0
 
 
 def test_a_clock_that_is_set_right_by_seconds_does_not_cause_a_second_run():
-    past = Past(since=1.0, done=NOW + AHEAD - 1)
+    past = TaskHistory(since=1.0, done=NOW + AHEAD - 1)
     assert due_at(NIGHTLY, past, CADENCE, NOW) > NOW
 
 
 def test_a_year_of_hourly_looks_does_nightly_work_once_a_night():
-    past, runs, now = Past(), [], at("2025-06-01 12:20")
+    past, runs, now = TaskHistory(), [], at("2025-06-01 12:20")
     while now < at("2026-06-01 12:20"):
         past = wanted_from(past, now)
         if due_at(NIGHTLY, past, CADENCE, now) <= now:
@@ -93,13 +93,13 @@ def test_a_year_of_hourly_looks_does_nightly_work_once_a_night():
 
 
 def test_overdue_is_judged_by_successes_alone():
-    past = Past(since=1.0, done=NOW, succeeded=NOW - 2 * DAY - 1)
+    past = TaskHistory(since=1.0, done=NOW, succeeded=NOW - 2 * DAY - 1)
     assert overdue_since(NIGHTLY, past, NOW) == NOW - 1
     assert overdue_since(NIGHTLY, replace(past, succeeded=NOW - 2 * DAY), NOW) == 0.0
     assert overdue_since(replace(NIGHTLY, limit=0.0), past, NOW) == 0.0
 
 
 def test_what_never_succeeded_is_overdue_from_when_it_was_wanted():
-    assert overdue_since(NIGHTLY, Past(since=NOW - DAY), NOW) == 0.0
-    assert overdue_since(NIGHTLY, Past(since=NOW - 3 * DAY), NOW) == NOW - DAY
-    assert overdue_since(NIGHTLY, Past(), NOW) == 0.0
+    assert overdue_since(NIGHTLY, TaskHistory(since=NOW - DAY), NOW) == 0.0
+    assert overdue_since(NIGHTLY, TaskHistory(since=NOW - 3 * DAY), NOW) == NOW - DAY
+    assert overdue_since(NIGHTLY, TaskHistory(), NOW) == 0.0

@@ -31,7 +31,7 @@ from safekept.home.scan import Scan, Selection, scan
 from ..base.context import HomeRef, UserContext
 from ..base.operations.stores import BackupFacts
 from ..base.record import expected_bytes, record, recording
-from ..base.recovery import make_right
+from ..base.recovery import recover_interrupted
 from ..base.scope import scope_of
 from ..base.scratch import scratch
 from ..snapshots.databases import LeanChoice
@@ -124,7 +124,7 @@ class Preview:
 
 def preview_backup(context: UserContext, request: BackupRequest, listener: Listener = silent) -> Preview:
     """What a run would take: the same scan, unread."""
-    make_right(context, request.place.home, listener)
+    recover_interrupted(context, request.place.home, listener)
     seal = seal_for(context, request.seal, preview=True)
     known = OwnArchives(context)
     output = output_path(context, request.place, request.output, request.form, seal, known)
@@ -165,7 +165,7 @@ def backup(context: UserContext, request: BackupRequest, listener: Listener = si
 
 
 def _backup(context: UserContext, request: BackupRequest, operation: str, listener: Listener) -> BackupResult:
-    make_right(context, request.place.home, listener)
+    recover_interrupted(context, request.place.home, listener)
     seal = seal_for(context, request.seal)
     known = OwnArchives(context)
     output = output_path(context, request.place, request.output, request.form, seal, known, request.now)

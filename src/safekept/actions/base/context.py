@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from safekept.core.agents import Findable, HomePlace, locate_home, named_home, recognise_home
+from safekept.core.agents import HomeLocation, HomePlace, locate_home, named_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal
 from safekept.core.owner import foreign_owner
@@ -169,7 +169,7 @@ class UserContext:
             in_place = self._as_owner(home or self.choices.default_home, layout, existing)
             if in_place is not None:
                 return in_place
-        found, name = self.whereabouts(home, layout)
+        found, name = self.home_and_layout_name(home, layout)
         chosen = self.layout(name)
         if existing and (home or self.choices.default_home):
             check_home(found, chosen)
@@ -178,7 +178,7 @@ class UserContext:
         said = bool(home or layout or self.choices.default_home)
         return HomeRef(found, chosen, said or bool(self.caller.environment.get(chosen.variable)))
 
-    def whereabouts(self, home: str = "", layout: str = "") -> tuple[str, str]:
+    def home_and_layout_name(self, home: str = "", layout: str = "") -> tuple[str, str]:
         """The home that is meant and the name of its layout, for whoever needs no more; it may be missing.
 
         As root, a home of somebody else is refused: nothing in it is looked at here.
@@ -199,7 +199,7 @@ class UserContext:
         return home, layout or recognise_home(home, self.home_places) or "generic"
 
     @property
-    def home_places(self) -> Mapping[str, Findable]:
+    def home_places(self) -> Mapping[str, HomeLocation]:
         """Where the home of each layout is."""
         return self.choices.home_places or self.choices.layouts
 

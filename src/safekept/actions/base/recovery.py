@@ -17,7 +17,7 @@ _SENTENCES = {
 _WHAT = {"import": "an import", "restore": "a restore", "undo": "an undo"}
 
 
-def make_right(context: UserContext, home: str, listener: Listener) -> None:
+def recover_interrupted(context: UserContext, home: str, listener: Listener) -> None:
     """Recover, and leave no doubt about it: a line for the person, a record in the journal."""
     if not existing_areas(home):
         return  # most homes never saw a landing, and pay for a look only

@@ -123,7 +123,7 @@ def targets_of(context: UserContext, layout: Layout, source: HomeSource, into: s
     return targets
 
 
-def speaks_for(snapshot: Snapshot, stored: Stored) -> str:
+def removal_scope(snapshot: Snapshot, stored: Stored) -> str:
     """What an exact restore may remove, in words, where that is less than the home; else empty."""
     if snapshot.excludes:
         told = ", ".join(snapshot.excludes[:3]) + (" …" if len(snapshot.excludes) > 3 else "")

@@ -18,13 +18,13 @@ from ..base.context import UserContext
 from ..status.findings.doctor_memory import remember
 from ..status.status import Status, look
 from .case import Case, DoctorRequest, Family
-from .clutter import look_at_clutter
 from .databases import look_at_databases
 from .essentials import look_at_essentials
 from .interrupted import look_at_interrupted
+from .leftover_copies import look_at_clutter
+from .machine_checks import look_at_clock, look_at_journal, look_at_programs, look_at_room
 from .permissions import look_at_permissions, mode_of
 from .protection import look_at_protection
-from .surrounding import look_at_clock, look_at_journal, look_at_programs, look_at_room
 
 #: In the order in which people should read them, within a level.
 FAMILIES: tuple[tuple[str, Family], ...] = (

@@ -20,7 +20,7 @@ from safekept.core.journal import new_id
 from ..base.context import UserContext
 from ..base.operations.care import DoctorFacts
 from ..base.record import record
-from ..base.recovery import make_right
+from ..base.recovery import recover_interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _mend(context: UserContext, repair: Repair, listener: Listener) -> None:
     if repair.kind == "mode":
         set_mode(repair.path, repair.before, repair.after)
     elif repair.kind == "landing":
-        make_right(context, repair.path, listener)
+        recover_interrupted(context, repair.path, listener)
     elif repair.kind == "rollback":
         from safekept.checkpoints.rollback import recover
 

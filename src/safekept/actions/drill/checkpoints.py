@@ -26,7 +26,7 @@ from ..base.record import recording
 from ..projects.project import NoCheckpointsHere, checkpoint_directory, need_project
 from ..projects.rollback import checkpoint_store
 from .checks.restored import Findings, Problems, plural
-from .drill_report import Drilled, sign_off, tell
+from .drill_report import Drilled, record_drill, tell
 from .place import bases, drill_place, no_room, sweep
 from .receipts import CHECKPOINTS, FAILED, UNKNOWN, Receipt
 
@@ -73,7 +73,7 @@ def drill_checkpoints(
             tool=f"safekept {__version__}",
             facts={"projects": projects, "problems": findings.facts()},
         )
-        path = sign_off(context, receipt, work, listener)
+        path = record_drill(context, receipt, work, listener)
         steps = _advice(receipt)
         tell(context, receipt, steps, listener)
         return Drilled(receipt, path, steps, tuple(swept))

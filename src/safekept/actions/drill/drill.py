@@ -19,14 +19,14 @@ from safekept.core.files import NoRoom
 from safekept.core.journal import new_id
 from safekept.core.next_step import Step
 
-from ..base.brought_code import brought_code
 from ..base.context import UserContext
+from ..base.imported_code import imported_code
 from ..base.operations.care import DrillFacts
 from ..base.operations.stores import BackupFacts
 from ..base.record import record, recording
 from .checks.every_check import in_order, look_at_everything
 from .checks.restored import Findings, RestoredHome, plural
-from .drill_report import RESTORE, STORE, Drilled, advice, is_damage, mark_snapshot, sign_off, tell
+from .drill_report import RESTORE, STORE, Drilled, advice, is_damage, mark_snapshot, record_drill, tell
 from .landing import choose_small, land_in_scratch
 from .place import DrillPlace, bases, drill_place, sweep
 from .receipts import ARCHIVE, DESTINATION, FAILED, PASSED, SNAPSHOT, Receipt
@@ -104,7 +104,7 @@ class _Work:
             self.findings.add(STORE, FAILED, 0, error.what)
             self.steps = error.next_steps
         receipt = self._receipt(subject)
-        path = sign_off(self.context, receipt, self.facts, self.listener)
+        path = record_drill(self.context, receipt, self.facts, self.listener)
         if receipt.ok and not receipt.small and subject is not None and subject.snapshot is not None:
             mark_snapshot(self.context, subject.snapshot, self.listener)
         steps = self.steps or advice(receipt, self.findings, subject.older if subject else "")
@@ -226,7 +226,7 @@ class _Work:
             self.context.caller.environment,
             self.findings,
             self.listener,
-            brought_code(self.context, live),
+            imported_code(self.context, live),
         )
 
     def _receipt(self, subject: Subject | None) -> Receipt:

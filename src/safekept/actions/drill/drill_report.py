@@ -107,7 +107,7 @@ class Drilled:
     swept: tuple[str, ...] = ()  # what killed drills had left, and this one removed
 
 
-def sign_off(context: UserContext, receipt: Receipt, work: DrillFacts, listener: Listener) -> str:
+def record_drill(context: UserContext, receipt: Receipt, work: DrillFacts, listener: Listener) -> str:
     """Write the receipt and the line of the journal; returns where the receipt lies."""
     path = ""
     try:

@@ -157,14 +157,14 @@ def _bring_back(context: UserContext, guarded: Guarded, taken: SnapshotResult, l
         else:
             with prepare_restore(context, request, listener) as prepared:
                 done = prepared.carry_out(listener)
-            guarded.undo, missed = done.operation, missed_by(done)
+            guarded.undo, missed = done.operation, not_brought_back(done)
     except SafekeptError as error:
         guarded.problem = problem_of(error)
         return
     guarded.restored = [one for one in sure if not missed.intersection(one.restore_paths)]
 
 
-def missed_by(done: Restored) -> set[str]:
+def not_brought_back(done: Restored) -> set[str]:
     """What a restore could not bring back."""
     return {path for path, _ in done.lost} | {
         one.path for one in done.landed.remarks if one.outcome is Outcome.UNREADABLE

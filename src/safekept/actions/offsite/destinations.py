@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record
-from safekept.core.objects.base import Abilities, ObjectStore
+from safekept.core.objects.base import CredentialRights, ObjectStore
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure
@@ -106,7 +106,7 @@ class Examined:
     place: str = ""
     state: str = "usable"  # or "absent", "failed"
     reason: str = ""  # why not
-    abilities: Abilities | None = None
+    abilities: CredentialRights | None = None
     used: bool = False  # safekept was here before
     readable: bool | None = None  # what was written came back the same
     write_speed: float = 0.0  # bytes in a second; 0: not measured

@@ -176,7 +176,7 @@ def _each(
         with mutex:
             waiting = iter(())  # nobody begins another one; the place is closed when all have ended
         for worker in workers:
-            worker.wait_whatever_comes()
+            worker.wait_through_signals()
         raise
     return [found[name] for name in names]
 

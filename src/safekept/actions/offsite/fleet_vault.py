@@ -17,7 +17,7 @@ from safekept.vault.repo import Repository
 from ..snapshots.listing import Listed
 from ..status.findings.homes import of_last
 from ..status.home_summary import last_snapshot
-from .homes_in_vault import KeptHome, kept_homes
+from .homes_in_vault import HomeInVault, homes_in_vault
 
 OPEN, LOCKED, UNREADABLE = "open", "locked", "unreadable"
 
@@ -138,12 +138,12 @@ def look_from_outside(objects: ObjectStore, directory: str, place: str) -> Fleet
 
 def look_inside(vault: FleetVault, repository: Repository, overdue: float, counts: bool, now: float) -> None:
     """Every home in it; with `counts` also what fell since the snapshot before."""
-    homes, damaged = kept_homes(repository, vault.place)
+    homes, damaged = homes_in_vault(repository, vault.place)
     vault.state, vault.damaged = OPEN, len(damaged)
     vault.homes = [_home(one, repository, overdue, counts, now) for one in homes]
 
 
-def _home(kept: KeptHome, repository: Repository, overdue: float, counts: bool, now: float) -> FleetHome:
+def _home(kept: HomeInVault, repository: Repository, overdue: float, counts: bool, now: float) -> FleetHome:
     last = kept.newest_whole
     age = max(0.0, now - last.snapshot.time_ns / 1e9)
     findings = list(_findings(kept, last, overdue, now))
@@ -164,7 +164,7 @@ def _home(kept: KeptHome, repository: Repository, overdue: float, counts: bool, 
     return FleetHome(kept.host, kept.home, kept.layout, len(kept.snapshots), last, age, tuple(findings))
 
 
-def _findings(kept: KeptHome, last: Listed, overdue: float, now: float) -> Iterator[Finding]:
+def _findings(kept: HomeInVault, last: Listed, overdue: float, now: float) -> Iterator[Finding]:
     """By the same rules as on the host itself; what to do about it is done there."""
     name = kept.home
     if last.partial:
@@ -178,7 +178,7 @@ def _findings(kept: KeptHome, last: Listed, overdue: float, now: float) -> Itera
         yield Finding("incomplete", PARTLY, text, home=name)
 
 
-def _losses(kept: KeptHome, repository: Repository) -> list[str]:
+def _losses(kept: HomeInVault, repository: Repository) -> list[str]:
     """Counts that fell beyond the ordinary: since the one before, and since those that a loss has pinned."""
     usual = kept.usual
     before = [*usual[1:2], *(one for one in usual[2:] if one.pinned and one.pinned_until)]

@@ -27,7 +27,7 @@ class SeveralHomes(SafekeptError):
 
 
 @dataclass(slots=True)
-class KeptHome:
+class HomeInVault:
     """One home in a vault."""
 
     vault: str  # how the vault is named
@@ -63,9 +63,9 @@ class KeptHome:
         }
 
 
-def kept_homes(
+def homes_in_vault(
     repository: Repository, vault: str, *, cached: bool = True, forgotten: bool = False
-) -> tuple[list[KeptHome], dict[str, str]]:
+) -> tuple[list[HomeInVault], dict[str, str]]:
     """Every home of a vault, by host and path, and the snapshot files that cannot be read.
 
     With `forgotten` also homes of which everything is forgotten: a mark can be added by whoever may only add,
@@ -80,17 +80,23 @@ def kept_homes(
     return [found[key] for key in sorted(found)], damaged
 
 
-def _by_home(vault: str, listed: Sequence[Listed]) -> dict[tuple[str, str, str], KeptHome]:
-    found: dict[tuple[str, str, str], KeptHome] = {}
+def _by_home(vault: str, listed: Sequence[Listed]) -> dict[tuple[str, str, str], HomeInVault]:
+    found: dict[tuple[str, str, str], HomeInVault] = {}
     for one in listed:
         key = (one.snapshot.hostname, one.home, layout_of(one.snapshot))
-        found.setdefault(key, KeptHome(vault, *key)).snapshots.append(one)
+        found.setdefault(key, HomeInVault(vault, *key)).snapshots.append(one)
     return found
 
 
 def choose_home(
-    homes: Sequence[KeptHome], place: str, *, host: str = "", layout: str = "", of: str = "", target: str = ""
-) -> KeptHome:
+    homes: Sequence[HomeInVault],
+    place: str,
+    *,
+    host: str = "",
+    layout: str = "",
+    of: str = "",
+    target: str = "",
+) -> HomeInVault:
     """The one that is meant. `target` is where it is to go: a home of that very path comes before others.
 
     SeveralHomes where that is not clear; `homes` is not empty.
@@ -125,12 +131,12 @@ def choose_home(
     )
 
 
-def _line(one: KeptHome, now: float) -> str:
+def _line(one: HomeInVault, now: float) -> str:
     age = seconds_text(max(0.0, now - one.newest.snapshot.time_ns / 1e9))
     return f"  {one.host or 'unknown'}  {one.home}  {one.layout or 'unknown'}  {age} old"
 
 
-def _command(place: str, one: KeptHome, among: Sequence[KeptHome]) -> NextStep:
+def _command(place: str, one: HomeInVault, among: Sequence[HomeInVault]) -> NextStep:
     """What chooses this one and no other."""
     words = [place]
     if len({other.host for other in among}) > 1 and one.host:

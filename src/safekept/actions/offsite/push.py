@@ -29,7 +29,7 @@ from ..alarms.alarms import DESTINATION, OVERDUE, end_alarms
 from ..base.context import UserContext
 from ..base.operations.stores import PushFacts
 from ..base.record import record, recording
-from ..vault.keys.keys import acknowledge_kit, removed_keys, require_second_way
+from ..vault.keys.keys import acknowledge_kit, removed_keys, require_recovery_access
 from ..vault.opening import open_vault, vault_exists
 from .destination import ARCHIVES, VAULT, DestinationSetting
 from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place
@@ -234,7 +234,7 @@ def _local_vault(
     if request.acknowledge_kit and not request.dry_run:
         acknowledge_kit(context, repository, listener)
     if not request.dry_run:
-        require_second_way(context, repository)
+        require_recovery_access(context, repository)
     return repository
 
 

@@ -12,7 +12,6 @@ from safekept.checkpoints.project import ORPHAN, presence
 from safekept.checkpoints.state import State, read_state
 from safekept.checkpoints.store import Damage, Store, current_damage
 from safekept.checkpoints.upkeep import (
-    Attended,
     Drop,
     Limits,
     ProjectPoints,
@@ -20,6 +19,7 @@ from safekept.checkpoints.upkeep import (
     Soundness,
     StoreSize,
     Upkeep,
+    UpkeepRequest,
     dropped,
     make_plan,
     measure,
@@ -245,7 +245,7 @@ def carry_out_prune(
             plan=plan,
             thorough=True,
             wait=_WAIT,
-            attended=Attended(operation, GRACE, now),
+            attended=UpkeepRequest(operation, GRACE, now),
         )
     work.dropped, work.orphans = upkeep.dropped, tuple(plan.orphans)
     work.size_before, work.size_after = before, measure(directory, repository).total

@@ -12,8 +12,8 @@ from safekept.checkpoints.points import (
     find_checkpoint,
     find_files,
     reconstruct_all,
-    substance,
     text_difference,
+    visible_state,
 )
 from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.store import Store
@@ -58,7 +58,7 @@ def pairs_of(store: Store, older: ReconstructedState, newer: ReconstructedState)
     return [
         (path, one, two)
         for path, (one, two) in sorted(found.items())
-        if substance(one) != substance(two)
+        if visible_state(one) != visible_state(two)
         and any(state is not None and state.kind != "directory" for state in (one, two))
     ]
 

@@ -96,9 +96,9 @@ class HomeGuard:
         for name, place in context.home_places.items():
             usual = os.path.join(context.places.user_home, place.default) if place.default else ""
             with contextlib.suppress(SafekeptError):
-                found.setdefault(context.whereabouts(layout=name)[0], name)
+                found.setdefault(context.home_and_layout_name(layout=name)[0], name)
             if usual and os.path.isdir(usual):
                 found.setdefault(os.path.realpath(usual), name)
         with contextlib.suppress(SafekeptError):
-            found.setdefault(*context.whereabouts())
+            found.setdefault(*context.home_and_layout_name())
         return {home: name for home, name in found.items() if home and os.path.isdir(home)}

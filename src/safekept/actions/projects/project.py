@@ -30,7 +30,7 @@ class NoSuchDirectory(SafekeptError):
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearbyProjects:
     """Projects with checkpoints around a directory that has none."""
 
     below: tuple[str, ...]
@@ -58,15 +58,15 @@ def find_project(store: Store | None, directory: str, context: UserContext) -> s
     return root.path if root is not None and root.path in known else None
 
 
-def near(store: Store | None, directory: str) -> Near:
+def near(store: Store | None, directory: str) -> NearbyProjects:
     """The projects with checkpoints below and above a directory."""
     if store is None:
-        return Near((), ())
+        return NearbyProjects((), ())
     place = os.path.realpath(directory)
     known = sorted(store.projects())
     below = [project for project in known if project.startswith(place.rstrip("/") + "/")]
     above = [project for project in known if place.startswith(project.rstrip("/") + "/")]
-    return Near(tuple(below), tuple(reversed(above)))
+    return NearbyProjects(tuple(below), tuple(reversed(above)))
 
 
 def need_project(store: Store | None, directory: str, context: UserContext) -> str:

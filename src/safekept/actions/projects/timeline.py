@@ -24,7 +24,7 @@ from ..base.context import UserContext
 from .difference import pairs_of
 from .guarding import forbidden_roots
 from .home_points.point import HomePoint
-from .project import Near, find_project, near
+from .project import NearbyProjects, find_project, near
 
 #: What changed is counted for so many rows; nobody reads further down.
 _COUNTED = 40
@@ -57,7 +57,7 @@ class Timeline:
     home: str | None = None  # where the directory lies in an agent's home and in no project
     rows: list[PointRow] = field(default_factory=list)
     hidden: int = 0  # marks, undo points and such that were not asked for
-    near: Near = field(default_factory=lambda: Near((), ()))
+    near: NearbyProjects = field(default_factory=lambda: NearbyProjects((), ()))
     never: bool = False  # a home, or a directory that holds one or our stores: no project can be here
     #: Files of agents' homes that were kept in the same time; they have no number here.
     home_points: list[HomePoint] = field(default_factory=list)

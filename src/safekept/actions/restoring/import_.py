@@ -22,16 +22,16 @@ from safekept.home.layout import recognise
 from safekept.home.owner import users_home
 
 from ..archives.sealing import identity_of
-from ..base.brought_code import code_files
 from ..base.context import HomeRef, UserContext
+from ..base.imported_code import code_files
 from ..base.operations.homes import ImportFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
-from ..base.recovery import make_right
+from ..base.recovery import recover_interrupted
 from ..base.scope import losses, spared
-from ..hosts.staying import staying_connected
+from ..hosts.connections_after_restore import staying_connected
 from ..undo.safety_snapshot import take_undo_point
-from .starting import Wrapper, made_anew, make_wrappers, starting_hints
+from .starting import Wrapper, make_wrappers, newly_made, starting_hints
 
 
 class NotABackup(SafekeptError):
@@ -162,7 +162,7 @@ class PreparedImport:
         wrappers: list[Wrapper] = []
         if not self.request.into and not self.request.only:
             wrappers = make_wrappers(self.place, self.context)
-        work.add({**landed.as_dict(), "wrappers": made_anew(wrappers)})
+        work.add({**landed.as_dict(), "wrappers": newly_made(wrappers)})
         record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
@@ -196,7 +196,7 @@ def prepare_import(
         layout_name, prefix, doubt = _what_it_is(context, request, archive)
         place = _target(context, request, layout_name)
         refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
-        make_right(context, place.home, listener)
+        recover_interrupted(context, place.home, listener)
         source = archive.under(prefix) if prefix else archive
         user_home = users_home(place.home, context.places.user_home)
         external = {} if request.into else place.layout.external_targets(user_home)

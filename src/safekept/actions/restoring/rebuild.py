@@ -31,14 +31,14 @@ from ..base.record import record, recording
 from ..base.scope import losses, targets_of
 from ..drill.checks.every_check import in_order
 from ..drill.checks.restored import Findings
-from ..drill.drill_report import sign_off
+from ..drill.drill_report import record_drill
 from ..drill.place import SPARE
 from ..drill.receipts import ARCHIVE, FAILED, SNAPSHOT, Receipt
 from ..drill.subject import Subject, needed_bytes
-from .rebuild_build import Built, build, settle_proven
+from .rebuild_build import Built, build, restore_times_after_checks
 from .rebuild_source import Origin, RebuildRequest, open_origin
-from .rebuild_target import RebuildTarget, building, look_at_ground, no_room, put_in_place, refuse_held
-from .starting import Wrapper, made_anew, make_wrappers, starting_hints
+from .rebuild_target import RebuildTarget, building, inspect_target, no_room, put_in_place, refuse_held
+from .starting import Wrapper, make_wrappers, newly_made, starting_hints
 
 
 class AnotherLayout(SafekeptError):
@@ -130,12 +130,12 @@ class PreparedRebuild:
             findings = Findings()
             built = build(self.context, self.subject, ground, operation, findings, listener)
             receipt = self._receipt(operation, started, built, findings)
-            path = sign_off(
+            path = record_drill(
                 self.own, replace(receipt, operation=new_id()), DrillFacts(rebuild=operation), listener
             )
             if not receipt.ok and not self.request.allow_damaged:
                 raise self._not_proven(receipt)
-            settle_proven(built, self.subject.root_mode)
+            restore_times_after_checks(built, self.subject.root_mode)
             listener(Event("swap"))
             put_in_place(ground)
         work.receipt = path
@@ -144,7 +144,7 @@ class PreparedRebuild:
         wrappers = self._wrappers()
         work.files, work.bytes = built.files, receipt.bytes
         work.seconds = round(time.monotonic() - began, 3)
-        work.outside, work.ok, work.wrappers = outside, receipt.ok, tuple(made_anew(wrappers))
+        work.outside, work.ok, work.wrappers = outside, receipt.ok, tuple(newly_made(wrappers))
         state = "done" if receipt.ok and not lost else "incomplete"
         record(self.own, work.line(operation, state), listener)
         return Rebuilt(
@@ -245,7 +245,7 @@ def prepare_rebuild(
         home = context.locate(request.home, layout.name, existing=False).home
         _refuse_another(context, request, home, origin)
         _refuse_own_source(origin, home)
-        ground = look_at_ground(context, home)
+        ground = inspect_target(context, home)
         if ground.aside:
             refuse_held(home, layout)
         needed, free = needed_bytes(origin.subject.entries, None) + SPARE, free_bytes(existing(home))

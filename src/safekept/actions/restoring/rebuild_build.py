@@ -83,7 +83,7 @@ def _judge_store(subject: Subject, restored: RestoredHome, findings: Findings) -
         findings.add(STORE, PASSED, subject.store_count, subject.store_text)
 
 
-def settle_proven(built: Built, root_mode: int | None) -> None:
+def restore_times_after_checks(built: Built, root_mode: int | None) -> None:
     """Put modes and times back that the checks touched: SQLite makes and removes files beside a database."""
     restored = built.restored
     for path, item in restored.items.items():

@@ -27,7 +27,7 @@ from ..drill.place import drill_place
 from ..drill.subject import Subject, open_archived, refuse_unreadable, subject_of
 from ..offsite.archives_there import StoredArchive, choose, fetch, list_archives
 from ..offsite.destination import DestinationSetting
-from ..offsite.homes_in_vault import KeptHome, SeveralHomes, choose_home, kept_homes
+from ..offsite.homes_in_vault import HomeInVault, SeveralHomes, choose_home, homes_in_vault
 from ..offsite.place import NoSuchDestination, find_destination, open_destination
 from ..snapshots.listing import Listed, Listing
 from ..snapshots.soundness import Doubt, reasons_against, sound_ones
@@ -225,10 +225,10 @@ def _snapshot(
     blind = context.changed(cache_directory="")
     with contextlib.ExitStack() as held:
         opened = _asked_and_opened(blind, request, vaults, held, listener)
-        homes: list[KeptHome] = []
+        homes: list[HomeInVault] = []
         damaged: dict[str, dict[str, str]] = {}
         for vault, repository in opened.items():
-            found, damaged[vault] = kept_homes(repository, vault, forgotten=True)
+            found, damaged[vault] = homes_in_vault(repository, vault, forgotten=True)
             homes += found
         if not homes:
             vault = next(iter(opened))
@@ -257,7 +257,7 @@ def _snapshot(
         yield origin
 
 
-def _doubt(kept: KeptHome, chosen: Listed, subject: Subject) -> Doubt | None:
+def _doubt(kept: HomeInVault, chosen: Listed, subject: Subject) -> Doubt | None:
     """What is wrong with the newest one, where a sound one is there; nobody named it."""
     lost = [path for path, _ in subject.damage if path in subject.unreadable]
     reasons = reasons_against(chosen, kept.usual, (), subject.manifest, lost)
@@ -265,7 +265,9 @@ def _doubt(kept: KeptHome, chosen: Listed, subject: Subject) -> Doubt | None:
     return Doubt(chosen, reasons, sound) if sound is not None else None
 
 
-def _choose(context: UserContext, request: RebuildRequest, homes: list[KeptHome]) -> tuple[KeptHome, Listed]:
+def _choose(
+    context: UserContext, request: RebuildRequest, homes: list[HomeInVault]
+) -> tuple[HomeInVault, Listed]:
     if request.snapshot:
         every = [(one, listed) for one in homes for listed in one.snapshots]
         found = pick([listed.snapshot for _, listed in every], request.snapshot)

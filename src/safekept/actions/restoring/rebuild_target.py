@@ -77,7 +77,7 @@ class RebuildTarget:
         return f"mv {home} {shlex.quote(self.home + '.rebuilt')} && mv {aside} {home}"
 
 
-def look_at_ground(context: UserContext, home: str) -> RebuildTarget:
+def inspect_target(context: UserContext, home: str) -> RebuildTarget:
     """What is at the target, and whether it can be put aside. Changes nothing but what a kill left behind."""
     for what, place in (("your home directory", context.places.user_home), ("`/`", "/")):
         if within(os.path.realpath(place), home) and (home != "/" or place == "/"):
@@ -92,7 +92,7 @@ def look_at_ground(context: UserContext, home: str) -> RebuildTarget:
     except UnsafeTarget as error:
         error.next_steps = ("Name a directory of its own, a new one or an empty one, with `--home DIR`",)
         raise
-    _make_right(home)
+    _put_old_state_back(home)
     owner = owner_of(home)
     movable = _movable(home)
     try:
@@ -179,7 +179,7 @@ def put_in_place(ground: RebuildTarget) -> None:
             os.rename(ground.built, ground.home)
             fsync_directory(above)
         except OSError as error:
-            _make_right(ground.home)
+            _put_old_state_back(ground.home)
             raise _refused(error, ground.home) from error
         os.unlink(os.path.join(ground.staging, _SWAP))
 
@@ -195,7 +195,7 @@ def _move_up(ground: RebuildTarget) -> None:
         os.chmod(ground.home, stat.S_IMODE(facts.st_mode))
         fsync_directory(ground.home)
     except OSError as error:
-        _make_right(ground.home)
+        _put_old_state_back(ground.home)
         raise _refused(error, ground.home) from error
     os.unlink(os.path.join(ground.staging, _SWAP))
 
@@ -207,7 +207,7 @@ def exact_times(ground: RebuildTarget) -> bool:
     return os.stat(lock).st_mtime_ns == _ODD_TIME_NS
 
 
-def _make_right(home: str) -> None:
+def _put_old_state_back(home: str) -> None:
     """After a kill in the middle of putting it in place: the old state takes its place again."""
     inside = os.path.join(home, SUFFIX)
     names = _read(inside).get("names")

@@ -28,9 +28,9 @@ from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
-from ..base.recovery import make_right
-from ..base.scope import damaged_in, losses, speaks_for, targets_of, within, without_removal
-from ..hosts.staying import staying_connected
+from ..base.recovery import recover_interrupted
+from ..base.scope import damaged_in, losses, removal_scope, targets_of, within, without_removal
+from ..hosts.connections_after_restore import staying_connected
 from ..snapshots.choosing import choose, latest_to_restore, usual_ones
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
@@ -38,7 +38,7 @@ from ..snapshots.stored_home import NotAHome, Stored, open_stored, path_in_home,
 from ..undo.safety_snapshot import take_undo_point
 from ..vault.opening import open_vault
 from .databases import RowsGoing, compare_databases
-from .starting import Wrapper, made_anew, make_wrappers
+from .starting import Wrapper, make_wrappers, newly_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class PreparedRestore:
     place: HomeRef
     plan: LandingPlan
     left_outside: list[str] = field(default_factory=list)
-    speaks_for: str = ""  # where that is less than the home: what an exact restore may remove
+    removal_scope: str = ""  # where that is less than the home: what an exact restore may remove
     newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
     going: tuple[RowsGoing, ...] = ()  # rows of databases that are there now and not in the snapshot
     doubt: Doubt | None = None  # it is not sound, nobody named it by its id, and there is one that is
@@ -180,7 +180,7 @@ class PreparedRestore:
         wrappers: list[Wrapper] = []
         if not self.request.into and not self.plan.only:
             wrappers = make_wrappers(self.place, self.context)
-        work.add({**landed.as_dict(), "wrappers": made_anew(wrappers)})
+        work.add({**landed.as_dict(), "wrappers": newly_made(wrappers)})
         record(self.context, work.line(operation, state), listener)
         if not self.request.into:
             expire(self.place.home, self.request.keep_days)
@@ -225,12 +225,12 @@ def prepare_restore(
         chosen, newer = _choose(context, repository, listing, request)
         stored = open_stored(context, repository, chosen, request.layout)
         place = HomeRef(place.home, stored.layout)
-        make_right(context, place.home, listener)
+        recover_interrupted(context, place.home, listener)
         source = stored.source
         left = source.without_external() if request.into else []
         homes = (stored.home, place.home)
         only = tuple(path_in_home(path, homes, request.directory, source) for path in request.paths)
-        speaks = speaks_for(chosen.snapshot, stored)
+        speaks = removal_scope(chosen.snapshot, stored)
         try:
             own = context.changed(user_home=users_home(place.home, context.places.user_home))
             external = targets_of(own, place.layout, source, request.into)

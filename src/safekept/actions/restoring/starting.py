@@ -39,7 +39,7 @@ def make_wrappers(place: HomeRef, context: UserContext) -> list[Wrapper]:
     return [_wrapper(name, directory, place, context) for name in profiles_of(place)]
 
 
-def made_anew(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
+def newly_made(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
     """Those that were made just now, for the journal: their paths and what is in them."""
     made = ((one.path, _text(one.path)) for one in wrappers if one.state == "made")
     return [{"path": path, "text": text} for path, text in made if text]

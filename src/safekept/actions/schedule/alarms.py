@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener
 from safekept.schedule import tasks
-from safekept.schedule.tasks import DAY, Cadence, Past, State, StepNote, Task, overdue_since
+from safekept.schedule.tasks import DAY, Cadence, State, StepNote, Task, TaskHistory, overdue_since
 
 from ..alarms.alarms import DESTINATION, DRILL, OVERDUE, Alarm, end_alarms, open_alarms, raise_alarm
 from ..alarms.notify import Notice, notify
@@ -33,7 +33,7 @@ _HOMES = (tasks.SNAPSHOT, tasks.ARCHIVE, tasks.DRILL, tasks.SMALL_DRILL)
 _DRILLS = (tasks.DRILL, tasks.SMALL_DRILL)
 
 
-class Telling:
+class RunAlarms:
     """What is told of one run. Made before it works, so that it knows which alarms are new."""
 
     def __init__(
@@ -165,7 +165,7 @@ def _ended(step: StepNote) -> str:
     return words.get(step.state, "failed")
 
 
-def _overdue_text(task: Task, past: Past, step: StepNote | None, now: float) -> str:
+def _overdue_text(task: Task, past: TaskHistory, step: StepNote | None, now: float) -> str:
     since = past.succeeded or past.since
     days = (now - since) / DAY
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))

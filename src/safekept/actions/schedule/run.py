@@ -40,7 +40,7 @@ from safekept.schedule.tasks import (
 from ..base.context import UserContext
 from ..base.operations.care import ScheduleFacts
 from ..base.record import error_facts, record
-from .alarms import Telling
+from .alarms import RunAlarms
 from .install import file_of
 from .steps import (
     ABSENT,
@@ -178,7 +178,7 @@ class Runner:
         due = [task for task in wanted if self._request.everything or self._due(task) <= now]
         doable, waiting = self._possible(_without_small_drills(due), power) if due else ([], [])
         steps = list(waiting)
-        telling = Telling(self._context, self._state, now, self._listener, works=bool(doable))
+        telling = RunAlarms(self._context, self._state, now, self._listener, works=bool(doable))
         if doable:
             with self._noted():
                 steps += self._do(doable)

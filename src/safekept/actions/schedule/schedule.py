@@ -17,7 +17,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.locks import process_lock
 from safekept.core.processes.process import process_alive
 from safekept.schedule.machine import Power, look
-from safekept.schedule.tasks import Past, RunNote, Task, due_at, read_state, wanted_from, write_state
+from safekept.schedule.tasks import RunNote, Task, TaskHistory, due_at, read_state, wanted_from, write_state
 
 from ..base.context import UserContext
 from .install import file_of
@@ -31,9 +31,9 @@ __all__ = [
     "count_as_done",
     "last_run",
     "next_run",
-    "pasts",
     "plan_due",
     "run_due",
+    "task_histories",
 ]
 
 
@@ -110,6 +110,6 @@ def next_run(context: UserContext, now: float) -> float:
     return min(moment for _, moment in plan_due(context, RunRequest(), now))
 
 
-def pasts(context: UserContext) -> dict[str, Past]:
+def task_histories(context: UserContext) -> dict[str, TaskHistory]:
     """What is known of each piece of work, by its name: `snapshot:/home/ada/.hermes`."""
     return read_state(file_of(context, "state.json")).tasks

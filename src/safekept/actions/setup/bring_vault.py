@@ -9,7 +9,7 @@ from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
 from ..offsite.pull import PullRequest, pull
-from ..vault.keys.keys import acknowledge_kit, second_way
+from ..vault.keys.keys import acknowledge_kit, recovery_access
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import remember_vault
 from ..vault.shared_vault import own_key
@@ -37,6 +37,6 @@ def bring_vault(
     with open_vault(opening.changed(source_vault=context.places.vault), listener=listener) as repository:
         own_key(repository, context.places.vault_key_file)
         remember_vault(context, repository.id)
-        if from_kit and not second_way(context, repository):
+        if from_kit and not recovery_access(context, repository):
             acknowledge_kit(context, repository, listener, seen=True)
     return pulled.path

@@ -53,7 +53,7 @@ class SetupStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SetupChoices:
     """What is to be done. What is there already is not asked for again."""
 
     passphrase: Secret | None = None
@@ -75,7 +75,7 @@ Told = Callable[[SetupStep], None]
 
 
 def set_up(
-    context: UserContext, wishes: Wishes, tell: Told = lambda step: None, listener: Listener = silent
+    context: UserContext, wishes: SetupChoices, tell: Told = lambda step: None, listener: Listener = silent
 ) -> list[SetupStep]:
     """Do all of it. Raises only where no vault can be made or opened: without one nothing else helps."""
     found: list[SetupStep] = []
@@ -86,7 +86,7 @@ def set_up(
     return found
 
 
-def _steps(context: UserContext, wishes: Wishes, listener: Listener) -> Iterator[SetupStep]:
+def _steps(context: UserContext, wishes: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
     yield from _vault(context, wishes, listener)
     # Before the snapshot: a machine that is rebuilt from it knows that it was connected.
     for agent in wishes.connect:
@@ -128,7 +128,7 @@ def _tried(name: str, act: Callable[[], str], *tasks: Task) -> SetupStep:
         return SetupStep(name, FAILED, error.what, seconds, error, tuple(error.next_steps))
 
 
-def _vault(context: UserContext, wishes: Wishes, listener: Listener) -> Iterator[SetupStep]:
+def _vault(context: UserContext, wishes: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
     from ..vault.keys.keys import add_passphrase
     from ..vault.opening import make_vault, open_vault, vault_exists
 
@@ -150,7 +150,7 @@ def _connected(agent: AgentPlace) -> str:
     return agent.name
 
 
-def _snapshot(context: UserContext, home: FoundHome, wishes: Wishes, listener: Listener) -> str:
+def _snapshot(context: UserContext, home: FoundHome, wishes: SetupChoices, listener: Listener) -> str:
     from ..snapshots.create import SnapshotRequest, create_snapshot
 
     request = SnapshotRequest(home.place, selection=wishes.selection, deadline=wishes.deadline)

@@ -15,7 +15,7 @@ from safekept.core.next_step import NextStep
 
 from ..base.context import HomeRef, UserContext
 from ..base.own_places import known_homes
-from ..schedule.armed import CRON_STOPPED
+from ..schedule.host_start import CRON_STOPPED
 from ..status.host_status import HostStatus
 from ..status.status import Status, look
 from ..status.vault_status import NONE
@@ -84,9 +84,9 @@ class Survey:
         return self.status.vault.state != NONE
 
     @property
-    def second_way(self) -> str:
+    def recovery_access(self) -> str:
         """What opens the vault when this machine is gone; "" where nothing does."""
-        return self.status.vault.second_way if self.has_vault else ""
+        return self.status.vault.recovery_access if self.has_vault else ""
 
     @property
     def unconnected(self) -> tuple[AgentPlace, ...]:
@@ -145,7 +145,7 @@ def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHo
             ),
             looked=paths,
         )
-    usual = context.whereabouts()[0]  # the one that is meant where none is named comes first
+    usual = context.home_and_layout_name()[0]  # the one that is meant where none is named comes first
     return tuple(sorted(found.values(), key=lambda one: one.place.home != usual))
 
 

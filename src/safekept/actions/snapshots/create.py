@@ -31,7 +31,7 @@ from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
 from ..base.own_places import own_places
 from ..base.record import expected_bytes, record, recording
-from ..base.recovery import make_right
+from ..base.recovery import recover_interrupted
 from ..base.scope import scope_of
 from ..base.scratch import copies_directory, usable_cache
 from ..setup.machine_record import KEY, machine_record
@@ -132,7 +132,7 @@ def _create(
         profile=request.selection.profile,
         partial=request.partial,
     )
-    make_right(context, request.place.home, listener)
+    recover_interrupted(context, request.place.home, listener)
     with open_vault(context, create=True, homes=(request.place.home,), listener=listener) as repository:
         with repository.lock(wait=request.wait) as lock:
             stored, source = _store(context, request, work, repository, lock, listener)

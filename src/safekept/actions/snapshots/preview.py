@@ -15,7 +15,7 @@ from safekept.vault.tags import check_label
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
 from ..base.record import expected_bytes
-from ..base.recovery import make_right
+from ..base.recovery import recover_interrupted
 from ..vault.opening import refuse_inside_home, vault_exists
 from .create import SnapshotRequest
 
@@ -50,7 +50,7 @@ def preview_snapshot(
     """Select as a run would; the vault is neither made nor opened."""
     check_label(request.label)
     refuse_inside_home(context, (request.place.home,))
-    make_right(context, request.place.home, listener)
+    recover_interrupted(context, request.place.home, listener)
     source = scan(
         request.place.home,
         request.place.layout,

@@ -31,7 +31,7 @@ from safekept.vault.repo import Repository
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SessionFacts
 from ..base.record import record, recording
-from ..base.recovery import make_right
+from ..base.recovery import recover_interrupted
 from ..base.scratch import scratch
 from ..undo.safety_snapshot import take_undo_point
 from .contents import Opened, nothing_there, opened
@@ -224,7 +224,7 @@ def restore_session(
 
     `undoes`: the operation that took it out, where this takes that back.
     """
-    make_right(context, place.home, listener)
+    recover_interrupted(context, place.home, listener)
     found = _find(context, stored, word, "restore", listener)
     operation = new_id()
     work = SessionFacts(

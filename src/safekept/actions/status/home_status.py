@@ -31,7 +31,7 @@ from .home_summary import (
     failure_of,
     last_archive,
     last_snapshot,
-    told_snapshot,
+    snapshot_from_journal,
 )
 from .recent import OF_THE_PAST, Recent
 from .vault_status import SHUT, UNOPENED, VaultView
@@ -129,10 +129,10 @@ def home_status(
     shown = [one for one in shown if not one.future] or shown
     # Where there is no vault at all, what the journal remembers protects nobody.
     shut = view.status.state in (SHUT, UNOPENED)
-    last = shown[0] if shown else told_snapshot(recent.snapshots.get(home), now) if shut else None
+    last = shown[0] if shown else snapshot_from_journal(recent.snapshots.get(home), now) if shut else None
     whole = next((one for one in shown if not one.partial), None)
     if shut:
-        whole = told_snapshot(recent.wholes.get(home), now)
+        whole = snapshot_from_journal(recent.wholes.get(home), now)
     sound = [one for one in listing.shown if one.state == SOUND and not one.future]
     ours = [one for one in receipts if one.home == home]
     coverage = _coverage(view, whole or last)

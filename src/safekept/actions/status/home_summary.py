@@ -115,7 +115,7 @@ def last_snapshot(listed: Listed) -> LastSnapshot:
     )
 
 
-def told_snapshot(entry: Record | None, now: float) -> LastSnapshot | None:
+def snapshot_from_journal(entry: Record | None, now: float) -> LastSnapshot | None:
     """The last snapshot as the journal tells it."""
     if entry is None:
         return None

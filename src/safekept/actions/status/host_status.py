@@ -72,7 +72,7 @@ class HostStatus:
         """Whether it is used on this machine: a program that nobody ever started needs no advice."""
         return bool(self.found or self.places)
 
-    def works_here(self, now: float) -> bool:
+    def used_lately(self, now: float) -> bool:
         """Whether it was at work here lately; settings that lie about for months are nobody's agent."""
         return bool(self.found) and now - max(self.used, self.calls.last_call) < WORKS_DAYS * 86400.0
 

@@ -20,7 +20,7 @@ _TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
 
 
 @dataclass(frozen=True, slots=True)
-class KeptProject:
+class ProjectSummary:
     """One project: when it was last taken, and what went wrong since."""
 
     project: str
@@ -58,11 +58,11 @@ class KeptProject:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptProjects:
+class ProjectSummaries:
     """All of them, the one taken last first, and the store that they share."""
 
     place: str
-    projects: tuple[KeptProject, ...] = ()
+    projects: tuple[ProjectSummary, ...] = ()
     bytes: int = 0
     problems: tuple[str, ...] = ()  # of the store itself: damage, maintenance that fails
 
@@ -71,7 +71,7 @@ class KeptProjects:
         return max((one.last for one in self.projects), default=0.0)
 
     @property
-    def failing(self) -> list[KeptProject]:
+    def failing(self) -> list[ProjectSummary]:
         return [one for one in self.projects if one.failing]
 
     def as_dict(self) -> dict[str, object]:
@@ -83,7 +83,7 @@ class KeptProjects:
         }
 
 
-def kept_projects(context: UserContext) -> KeptProjects:
+def project_summaries(context: UserContext) -> ProjectSummaries:
     """Every project that has checkpoints, or was tried and has none. Makes no store.
 
     What reads them is loaded only where there is anything to read.
@@ -93,16 +93,16 @@ def kept_projects(context: UserContext) -> KeptProjects:
     try:
         names = sorted(os.listdir(base))
     except OSError:
-        return KeptProjects(place)
+        return ProjectSummaries(place)
     from safekept.checkpoints.upkeep import measure
 
     found = [one for name in names if (one := _project(os.path.join(base, name))) is not None]
     found.sort(key=lambda one: (-one.last, one.project))
     size = measure(place, os.path.join(place, "store")).total
-    return KeptProjects(place, tuple(found), size, tuple(_problems(place)))
+    return ProjectSummaries(place, tuple(found), size, tuple(_problems(place)))
 
 
-def _project(directory: str) -> KeptProject | None:
+def _project(directory: str) -> ProjectSummary | None:
     from safekept.checkpoints.project import presence
     from safekept.checkpoints.state import read_state
 
@@ -110,7 +110,7 @@ def _project(directory: str) -> KeptProject | None:
     path = state.project or _named(directory)
     if not path:
         return None
-    return KeptProject(
+    return ProjectSummary(
         path,
         presence(directory, path).state,
         max(_time(state.last_success), _last_written(directory)),

@@ -56,9 +56,9 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
         upcoming = next_run(context, now)
     trouble, evidence = "", tuple[str, ...]()
     if ask:
-        from ..schedule.armed import why_not_armed
+        from ..schedule.host_start import why_host_will_not_start
 
-        trouble, evidence = why_not_armed(context, found)
+        trouble, evidence = why_host_will_not_start(context, found)
     since = max(state.looked, found.time if found is not None else 0.0)
     return ScheduleStatus(
         state.looked,

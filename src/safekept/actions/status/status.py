@@ -26,13 +26,13 @@ from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
 from ..snapshots.listing import as_stored
 from .destination_status import DestinationStatus, destination_statuses, unsaved_place, with_copies
+from .findings.all_findings import every_finding
 from .findings.doctor_memory import remembered
-from .findings.everything import every_finding
 from .findings.homes import STALE_HOURS
 from .findings.stores import PUSH_STALE_HOURS
 from .home_status import HomeStatus, home_status
 from .host_status import HostStatus
-from .project_summaries import KeptProjects, kept_projects
+from .project_summaries import ProjectSummaries, project_summaries
 from .recent import Recent, recent
 from .schedule_status import ScheduleStatus, schedule_status
 from .vault_status import NONE, SHUT, UNOPENED, VaultStatus, VaultView, vault_from_outside, vault_view
@@ -68,7 +68,7 @@ class Status:
     vault: VaultStatus
     homes: tuple[HomeStatus, ...] = ()
     unkept: tuple[tuple[str, str], ...] = ()  # homes of known agents that were never kept: path, layout
-    projects: KeptProjects = field(default_factory=lambda: KeptProjects(""))
+    projects: ProjectSummaries = field(default_factory=lambda: ProjectSummaries(""))
     destinations: tuple[DestinationStatus, ...] = ()
     schedule: ScheduleStatus = field(default_factory=ScheduleStatus)
     alarms: tuple[Alarm, ...] = ()  # all that are open, those of no home among them; newest first
@@ -142,7 +142,7 @@ def look(
         )
         vault = view.status
     unkept = () if home else _unkept(context, dict(places))
-    projects = kept_projects(context)
+    projects = project_summaries(context)
     destinations = destination_statuses(context, found)
     if vault.absent:
         destinations = with_copies(context, destinations)

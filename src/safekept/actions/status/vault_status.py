@@ -24,7 +24,13 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
-from ..vault.keys.keys import ListedKey, keys_from_outside, listed_keys, second_way, second_way_from_outside
+from ..vault.keys.keys import (
+    ListedKey,
+    keys_from_outside,
+    listed_keys,
+    recovery_access,
+    recovery_access_from_outside,
+)
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import known_vault
 from .growth import Growth, growth_of
@@ -74,7 +80,7 @@ class VaultStatus:
     key_file: str = ""  # the file of the key on this host; empty where a passphrase opens it
     check: LastCheck | None = None
     kit: float = 0.0  # when the kit was last written; 0: never
-    second_way: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
+    recovery_access: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
     growth: Growth = field(default_factory=Growth)
 
     @property
@@ -116,7 +122,7 @@ class VaultStatus:
             "locks": list(self.locks),
             "keys": [key.as_dict() for key in self.keys],
             "key_file": self.key_file or None,
-            "second_way": self.second_way or None,
+            "second_way": self.recovery_access or None,
             "kit_written": moment(self.kit),
             "readable_here": self.readable_here,
             "off_host": self.off_host,
@@ -181,7 +187,7 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         check=_check(recent),
         kit=_kit(recent),
         keys=keys_from_outside(place),
-        second_way=second_way_from_outside(context, known_vault(context)),
+        recovery_access=recovery_access_from_outside(context, known_vault(context)),
     )
     yield VaultView(status)
 
@@ -219,7 +225,7 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         key_file=key_file if key_file and os.path.isfile(key_file) else "",
         check=_check(recent),
         kit=_kit(recent),
-        second_way=second_way(context, repository),
+        recovery_access=recovery_access(context, repository),
         growth=growth_of(snapshots, now),
     )
     return VaultView(status, repository, snapshots)

@@ -26,7 +26,7 @@ from ..base.operations.stores import BackupFacts, SnapshotPruneFacts
 from ..base.record import record
 from ..projects.project import checkpoint_directory
 from .changes import Change, journal_of, known_landings
-from .undo_refusals import already_back, find_entry, not_undoable
+from .undo_refusals import already_back, find_entry, undo_refusal
 
 if TYPE_CHECKING:
     from safekept.checkpoints.upkeep import Dropped
@@ -70,10 +70,10 @@ def bring_back_dropped(context: UserContext, request: UndoRequest, listener: Lis
         raise already_back(entry, by)
     way = ways.get(entry.verb)
     if way is None or entry.state not in ("done", "incomplete"):
-        raise not_undoable(entry)
+        raise undo_refusal(entry)
     found = way(context, entry, request.dry_run, listener)
     if not found.back and not found.lost:
-        raise not_undoable(entry)
+        raise undo_refusal(entry)
     home = Facts.read(entry).home or ""
     change = Change(entry.operation, entry.verb, "dropped", entry.time, home=home, facts=entry.facts)
     if request.dry_run:

@@ -31,7 +31,7 @@ class JournalUnreadable(SafekeptError):
     code = "journal-unreadable"
 
 
-class BadMoment(SafekeptError):
+class BadTime(SafekeptError):
     code, exit_code = "bad-moment", 2
 
 
@@ -160,10 +160,10 @@ def _fitting(word: str) -> Callable[[str], bool]:
 
 
 def parse_since(text: str, now: float | None = None) -> float:
-    """`3h`, `2 days`, `2026-11-01` or `2026-11-01 14:30`, where this machine is. BadMoment for the rest."""
+    """`3h`, `2 days`, `2026-11-01` or `2026-11-01 14:30`, where this machine is. BadTime for the rest."""
     found = time_of(text, time.time() if now is None else now)
     if found is None:
-        raise BadMoment(
+        raise BadTime(
             f"`{text}` is no time that safekept understands",
             kept="Nothing was read or changed",
             next_steps=("Use `3h`, `2d`, `1w`, `yesterday 18:00`, `2026-11-01` or `2026-11-01 14:30`",),

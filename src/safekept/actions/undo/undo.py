@@ -24,8 +24,8 @@ from ..base.context import UserContext
 from ..base.operations.care import GuardFacts
 from ..base.operations.homes import UndoFacts
 from ..base.record import record, recording
-from ..base.recovery import make_right
-from ..hosts.staying import staying_connected
+from ..base.recovery import recover_interrupted
+from ..hosts.connections_after_restore import staying_connected
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
 from ..restoring.starting import take_back_wrappers
 from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
@@ -99,7 +99,7 @@ class Undone:
 def take_back(context: UserContext, request: UndoRequest, listener: Listener = silent) -> Undone:
     """Find what is meant, plan, and do it unless it is a dry run."""
     home, project = _scope(context, request)
-    _make_all_right(context, home, project, request, listener)
+    _recover_all_interrupted(context, home, project, request, listener)
     known = changes(context, home, project)
     if request.operation:
         change = named_change(known, request.operation) or _guarded(context, known, request.operation)
@@ -145,13 +145,13 @@ def _project(context: UserContext, directory: str) -> str:
     return around if around in known else place
 
 
-def _make_all_right(
+def _recover_all_interrupted(
     context: UserContext, home: str, project: str, request: UndoRequest, listener: Listener
 ) -> None:
     """What was killed half way is finished or taken back first; only then is there a last change."""
     if not project:
         for place in {home} if home else {one.home for one in changes(context) if one.home}:
-            make_right(context, place, listener)
+            recover_interrupted(context, place, listener)
     for place, path in [] if home else rolled_back_projects(context):
         if (not project or path == project) and RollbackJournal(place).pending():
             from safekept.checkpoints.rollback import recover

@@ -14,7 +14,7 @@ from .operation import Operation
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class UndoAvailability:
     """The answer: a command where it can be taken back, else why not and what can be done instead."""
 
     possible: bool
@@ -32,7 +32,7 @@ class WayBack:
         }
 
 
-def way_back(context: UserContext, operation: Operation) -> WayBack:
+def undo_availability(context: UserContext, operation: Operation) -> UndoAvailability:
     """Plan its undo. Nothing is changed; what keeps the plan from being made is part of the answer."""
     from .undo import UndoRequest, take_back
 
@@ -40,14 +40,14 @@ def way_back(context: UserContext, operation: Operation) -> WayBack:
     try:
         if home and leftovers(home):
             # Planning would make right what was cut off; whoever only looks changes nothing.
-            return WayBack(
+            return UndoAvailability(
                 False,
                 text="a landing in this home was cut off and has to be made right first",
                 next_steps=(NextStep("doctor", ("--fix", "--home", home), before="Take it back:"),),
             )
         take_back(context, UndoRequest(operation=operation.id, dry_run=True))
     except SafekeptError as error:
-        return WayBack(False, text=error.what, next_steps=error.next_steps)
+        return UndoAvailability(False, text=error.what, next_steps=error.next_steps)
     except OSError as error:
-        return WayBack(False, text=f"it cannot be told: {error.strerror or error}")
-    return WayBack(True, NextStep("undo", (operation.id,)))
+        return UndoAvailability(False, text=f"it cannot be told: {error.strerror or error}")
+    return UndoAvailability(True, NextStep("undo", (operation.id,)))

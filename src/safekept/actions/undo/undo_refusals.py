@@ -123,7 +123,7 @@ _OUTCOMES = {
 }
 
 
-def not_undoable(entry: Record) -> UndoNotPossible:
+def undo_refusal(entry: Record) -> UndoNotPossible:
     """The refusal, with the reason."""
     if entry.state in _OUTCOMES:
         why = f"it {_OUTCOMES[entry.state]}"

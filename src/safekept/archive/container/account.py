@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _IN_MEMORY = 8 << 20
 
 
-class Veil:
+class SpoolCipher:
     """A key that lives as long as a spool: what it puts on the disk nobody can read, not even later."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Spool:
     """
 
     def __init__(self, directory: str, veiled: bool = False) -> None:
-        self._veil = Veil() if veiled else None
+        self._veil = SpoolCipher() if veiled else None
         # It outlives this call by far; close() is what ends it.
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=directory)  # noqa: SIM115
         self._digest = hashlib.sha256()

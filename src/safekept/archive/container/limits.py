@@ -142,7 +142,7 @@ def check_target(archive: str, name: str, target: str) -> None:
         raise unsafe(archive, name, f"a link whose target has {LONGEST:,} bytes or more")
 
 
-class NameBook:
+class ArchiveNames:
     """Every name of one archive: finds duplicates, collisions, and links or files used as parents."""
 
     def __init__(self, archive: str, limits: Limits) -> None:

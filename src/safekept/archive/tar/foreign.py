@@ -11,7 +11,7 @@ from functools import partial
 
 from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
 
-from ..container.limits import Budget, NameBook, check_target, clean_name, leaves_target
+from ..container.limits import ArchiveNames, Budget, check_target, clean_name, leaves_target
 from ..container.manifest import PREFIX
 from ..errors import damaged, too_large, unsafe
 from .parser import KINDS, TarMember
@@ -23,7 +23,7 @@ _ROUNDS = 1000
 class ForeignListing:
     """The entries of one foreign tar, and what there is to say about them."""
 
-    def __init__(self, path: str, budget: Budget, book: NameBook) -> None:
+    def __init__(self, path: str, budget: Budget, book: ArchiveNames) -> None:
         self.path, self.budget, self.book = path, budget, book
         self.remarks: list[Remark] = []
 

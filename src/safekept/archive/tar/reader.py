@@ -16,7 +16,7 @@ from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
 from safekept.core.next_step import NextStep
 
 from ..container.handle import Handle
-from ..container.limits import HASH_ALL, Budget, Limits, NameBook, check_target, clean_name, leaves_target
+from ..container.limits import HASH_ALL, ArchiveNames, Budget, Limits, check_target, clean_name, leaves_target
 from ..container.manifest import (
     ENTRIES,
     FORMAT,
@@ -77,7 +77,7 @@ class TarReader:
     # -- listing ---------------------------------------------------------------------------------
 
     def _list(self) -> list[Entry]:
-        book = NameBook(self.path, self.limits)
+        book = ArchiveNames(self.path, self.limits)
         if self._trailer is not None:
             self._read_manifest(self._trailer)
             entries = self._own(book)
@@ -122,7 +122,7 @@ class TarReader:
             self._records = list(parse_records(self.path, hashed(), self.limits.count))
             check_entries(self.path, self.head, member.size, digest.hexdigest())
 
-    def _own(self, book: NameBook) -> list[Entry]:
+    def _own(self, book: ArchiveNames) -> list[Entry]:
         budget = Budget(self.path, self.handle.size, self.limits)
         budget.own = True
         directories, files = [], []
@@ -142,7 +142,7 @@ class TarReader:
         directories.sort(key=lambda entry: entry.path)
         return directories + files
 
-    def _walk(self, book: NameBook) -> list[Entry]:
+    def _walk(self, book: ArchiveNames) -> list[Entry]:
         """The first pass over a tar that does not say at its end what is in it."""
         budget = Budget(self.path, self.handle.size, self.limits)
         listed: list[TarMember] = []

@@ -15,7 +15,7 @@ from functools import partial
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 
 from ..container.handle import Handle
-from ..container.limits import HASH_ALL, Budget, Limits, NameBook, check_target, clean_name, leaves_target
+from ..container.limits import HASH_ALL, ArchiveNames, Budget, Limits, check_target, clean_name, leaves_target
 from ..container.manifest import (
     ENTRIES,
     HEAD,
@@ -73,7 +73,7 @@ class ZipReader:
         if own != marked:
             raise damaged(self.path, "its manifest and its comment do not belong together", HEAD)
         refuse_overlaps(self.path, members, directory.start)
-        book = NameBook(self.path, limits)
+        book = ArchiveNames(self.path, limits)
         self._entries = self._own(members, book) if own else self._foreign(members, book)
         book.close()
         self._entries.sort(key=lambda entry: (self._places.get(entry.path, -1), entry.path))
@@ -95,7 +95,7 @@ class ZipReader:
 
     # -- ours ------------------------------------------------------------------------------------
 
-    def _own(self, members: list[Member], book: NameBook) -> list[Entry]:
+    def _own(self, members: list[Member], book: ArchiveNames) -> list[Entry]:
         by_name: dict[str, Member] = {}
         for member in members:
             if member.name in by_name:
@@ -119,7 +119,7 @@ class ZipReader:
             self._rest.append(member)
         return entries
 
-    def _own_entry(self, record: Record, by_name: dict[str, Member], book: NameBook) -> Entry:
+    def _own_entry(self, record: Record, by_name: dict[str, Member], book: ArchiveNames) -> Entry:
         name = clean_name(self.path, record.path, own=True)
         if name != record.path:
             raise damaged(self.path, "its list of entries has a name that is not plain", record.path)
@@ -149,7 +149,7 @@ class ZipReader:
 
     # -- other people's --------------------------------------------------------------------------
 
-    def _foreign(self, members: list[Member], book: NameBook) -> list[Entry]:
+    def _foreign(self, members: list[Member], book: ArchiveNames) -> list[Entry]:
         entries: dict[str, Entry] = {}
         for member in members:
             name = clean_name(self.path, member.name, own=False)

@@ -9,7 +9,16 @@ if TYPE_CHECKING:
     from .differences import Changes, count_pairs, missed, text_difference, vanished
     from .readonly_view import borrowed
     from .reconstructed_state import ReconstructedState, numbered, reconstruct_all
-    from .rollback_plan import ACTIONS, LEFT, NAME, REMOVING, Left, RollbackJournal, RollbackPlan, substance
+    from .rollback_plan import (
+        ACTIONS,
+        LEFT,
+        NAME,
+        REMOVING,
+        Left,
+        RollbackJournal,
+        RollbackPlan,
+        visible_state,
+    )
 
 __getattr__ = doors(
     __name__,
@@ -18,6 +27,6 @@ __getattr__ = doors(
         "differences": "Changes count_pairs missed text_difference vanished",
         "readonly_view": "borrowed",
         "reconstructed_state": "ReconstructedState numbered reconstruct_all",
-        "rollback_plan": "ACTIONS LEFT Left NAME REMOVING RollbackJournal RollbackPlan substance",
+        "rollback_plan": "ACTIONS LEFT Left NAME REMOVING RollbackJournal RollbackPlan visible_state",
     },
 )

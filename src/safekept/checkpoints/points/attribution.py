@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ..checkpoint import Checkpoint, CheckpointDamaged, FileState
 from ..store.tree_state import TreeState
-from .rollback_plan import substance
+from .rollback_plan import visible_state
 
 
 class History(Protocol):
@@ -83,7 +83,7 @@ def changed_by_user(
     """
     if not any(point.kind == "after" for point in later):
         return set()
-    undecided = {path: substance(now.get(path)) for path in paths}
+    undecided = {path: visible_state(now.get(path)) for path in paths}
     waiting: dict[str, bool] = {}  # differs already, at a point that does not say by whom
     known: dict[str, FileState | None] = {path: now.get(path) for path in paths}
     newer, mine = live, set()
@@ -110,7 +110,7 @@ def changed_by_user(
         except CheckpointDamaged:  # a point that cannot be read knows nothing; the next older one does
             continue
         for path in covered:
-            state = substance(states.get(path))
+            state = visible_state(states.get(path))
             if state is None and unsure is not None and not unsure.knows(path):
                 # Hidden there: nothing is known of it but, by its own entry, that it existed.
                 if undecided.get(path, "") is not None or path not in unsure.skipped:

@@ -16,7 +16,7 @@ from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState, Sk
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .attribution import marks_amid_turns
-from .rollback_plan import parents, substance
+from .rollback_plan import parents, visible_state
 
 
 class States:
@@ -74,7 +74,7 @@ class ReconstructedState:
         for path, (one, two) in pairs.items():
             first = self.over[path][0] if path in self.over else one
             second = other.over[path][0] if path in other.over else two
-            if substance(first) != substance(second):
+            if visible_state(first) != visible_state(second):
                 return True
         return False
 
@@ -175,7 +175,7 @@ def numbered(
                 damaged.append(point)
             continue
         seen = [rebuilt]
-        if differs and not kept_nothing(store, point):
+        if differs and not holds_nothing_named(store, point):
             found.append(point)
     return found
 
@@ -188,7 +188,7 @@ def _readable(store: Store, rebuilt: ReconstructedState) -> bool:
     return True
 
 
-def kept_nothing(store: Store, point: Checkpoint) -> bool:
+def holds_nothing_named(store: Store, point: Checkpoint) -> bool:
     """Whether a point of named files holds none of them, and knows of none that it was not there."""
     if point.full:
         return False

@@ -218,7 +218,7 @@ class RollbackPlan:
         }
 
 
-def substance(state: FileState | None) -> tuple[str, int, str] | None:
+def visible_state(state: FileState | None) -> tuple[str, int, str] | None:
     """What makes two states the same to a person: kind, mode, bytes; not the time."""
     if state is None:
         return None
@@ -229,7 +229,7 @@ def same(one: FileState | None, other: FileState | None) -> bool:
     """Whether nothing at all has to be done to make one into the other."""
     if one is None or other is None:
         return one is other
-    return substance(one) == substance(other) and one.mtime_ns == other.mtime_ns
+    return visible_state(one) == visible_state(other) and one.mtime_ns == other.mtime_ns
 
 
 def file_mode(state: FileState) -> int:

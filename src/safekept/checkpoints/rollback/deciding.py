@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from ..checkpoint import FileState, Skipped
-from ..points.rollback_plan import Left, Step, parents, same, substance
+from ..points.rollback_plan import Left, Step, parents, same, visible_state
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class RollbackInputs:
     """Everything the decision is made from."""
 
     then: Mapping[str, FileState]
@@ -38,7 +38,7 @@ class Sides:
     renamed: Callable[[str, FileState], str] = lambda path, now: ""  # what was left out and it may have been
 
 
-def plan_steps(sides: Sides) -> tuple[list[Step], list[Left]]:
+def plan_steps(sides: RollbackInputs) -> tuple[list[Step], list[Left]]:
     """What to change and what to leave, each path once, in order of name."""
     return _Planner(sides).run()
 
@@ -54,14 +54,14 @@ def directories_of(paths: Mapping[str, FileState]) -> set[str]:
     return found
 
 
-def untouchable(path: str) -> bool:
+def is_never_written(path: str) -> bool:
     """Names that no rollback writes: git's own data, and what is no plain path below the project."""
     parts = path.split("/")
     return any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) or "\0" in path
 
 
 class _Planner:
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: RollbackInputs) -> None:
         self.sides = sides
         self.steps: dict[str, Step] = {}
         self.left: dict[str, Left] = {}
@@ -75,7 +75,7 @@ class _Planner:
             then, now = sides.then.get(path), sides.now.get(path)
             if same(then, now) or not sides.wanted(path):
                 continue
-            if untouchable(path):
+            if is_never_written(path):
                 self._leave(path, "git")
             elif path in sides.since:
                 self._leave(path, "since")
@@ -103,7 +103,7 @@ class _Planner:
 
     def _change(self, path: str, then: FileState, now: FileState) -> None:
         """On both sides, and different."""
-        if substance(then) == substance(now):
+        if visible_state(then) == visible_state(now):
             self._step(path, "metadata", then, now)
         elif path in self.sides.mine:
             self._leave(path, "mine")
@@ -152,7 +152,7 @@ class _Planner:
     def _remove_directories(self) -> None:
         """Directories that are new since: removed if they end up empty, which is seen when it is tried."""
         for path in self.directories_now - self.directories_then - self.sides.then.keys():
-            if path in self.holds_left or path in self.sides.mine or untouchable(path):
+            if path in self.holds_left or path in self.sides.mine or is_never_written(path):
                 continue
             if path in self.sides.since:
                 continue
@@ -188,7 +188,7 @@ class _Planner:
             above = left.rpartition("/")[0]
             step = self.steps.get(above)
             if step is not None and step.action == "metadata" and step.then and step.now:
-                if substance(step.then) == substance(step.now):
+                if visible_state(step.then) == visible_state(step.now):
                     del self.steps[above]
                 else:
                     kept = dataclasses.replace(step.then, mtime_ns=step.now.mtime_ns)

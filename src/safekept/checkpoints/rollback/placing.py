@@ -20,7 +20,7 @@ from .project_tree import ProjectTree
 
 
 @dataclass(frozen=True, slots=True)
-class Print:
+class FileStamp:
     """What tells one state of a file from another without reading it."""
 
     inode: int
@@ -30,16 +30,16 @@ class Print:
     ctime_ns: int
 
     @classmethod
-    def of(cls, facts: os.stat_result) -> Print:
+    def of(cls, facts: os.stat_result) -> FileStamp:
         return cls(facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_mode, facts.st_ctime_ns)
 
     def matches(self, facts: os.stat_result | None, moved: bool = False) -> bool:
         """Whether it is still that; a rename alone changes the change time."""
         if facts is None:
             return False
-        other = Print.of(facts)
+        other = FileStamp.of(facts)
         if moved:
-            other = Print(other.inode, other.size, other.mtime_ns, other.mode, self.ctime_ns)
+            other = FileStamp(other.inode, other.size, other.mtime_ns, other.mode, self.ctime_ns)
         return other == self
 
 
@@ -50,7 +50,7 @@ class Change:
     kind: str  # "take", "rmdir", "mkdir", "swap", "put" or "set"
     path: str
     aside: str = ""  # a name of ours: holds the new content before, the old content after
-    old: Print | None = None
+    old: FileStamp | None = None
     new: int = 0  # inode of the staged content
     mode: int | None = None
     mtime_ns: int | None = None
@@ -64,7 +64,11 @@ class Change:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Change:
         old, owner = fields.get("old"), fields.get("owner")
-        values = {**fields, "old": Print(**old) if old else None, "owner": tuple(owner) if owner else None}
+        values = {
+            **fields,
+            "old": FileStamp(**old) if old else None,
+            "owner": tuple(owner) if owner else None,
+        }
         return cls(**values)
 
 

@@ -17,15 +17,15 @@ from ..points.addressing import find_checkpoint, find_files
 from ..points.attribution import changed_by_user, marks_amid_turns
 from ..points.differences import Renamed, missed, vanished
 from ..points.reconstructed_state import Absence, LeftOut, States, named_paths, reconstruct
-from ..points.rollback_plan import OWN, Left, RollbackJournal, RollbackPlan, Step, file_mode, substance
+from ..points.rollback_plan import OWN, Left, RollbackJournal, RollbackPlan, Step, file_mode, visible_state
 from ..project import on_the_same_filesystem
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from ..take.taking import ProjectGone, TakeSettings
-from .deciding import Sides, plan_steps
+from .deciding import RollbackInputs, plan_steps
 from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
-from .undo_point import Undoing, UndoPoint, store_to_plan_in, undoing, unheld
+from .undo_point import Undoing, UndoPoint, missing_from_point, store_to_plan_in, undoing
 
 _KEPT = "Nothing was changed"
 
@@ -58,7 +58,7 @@ def plan_rollback(
     """
     with rollback_lock(store, project):
         recover_locked(store, project, settings, listener)
-        made = _see_to_project(store, project, checkpoint, recreate)
+        made = _ensure_project(store, project, checkpoint, recreate)
         try:
             with store_to_plan_in(store, project, looking) as planning:
                 keeping = UndoPoint(planning, project, settings, session, listener, looking=looking)
@@ -121,7 +121,7 @@ class _Filling:
             wanted = undoing_it.changed
         with ProjectTree(plan.project) as ground:
             on_disk = _looking(ground)
-            if names := unheld(plan.then, now, wanted, on_disk):
+            if names := missing_from_point(plan.then, now, wanted, on_disk):
                 plan.undo = self.keeping.take_again(plan.undo, names)
                 now = states(plan.undo)
                 rebuilt = reconstruct(self.store, self.points, plan.target, plan.undo)
@@ -134,7 +134,7 @@ class _Filling:
             left_out = LeftOut(now)
             absence = Absence(states, rebuilt)
             since, mine = self._theirs(undoing_it, wanted, now)
-            sides = Sides(
+            sides = RollbackInputs(
                 plan.then,
                 now,
                 wanted,
@@ -200,7 +200,7 @@ class _Filling:
         return [
             path
             for path in then.keys() | now.keys()
-            if substance(then.get(path)) != substance(now.get(path)) and wanted(path)
+            if visible_state(then.get(path)) != visible_state(now.get(path)) and wanted(path)
         ]
 
 
@@ -226,7 +226,7 @@ class _Wanted:
         return self._all or path in self._names or path.startswith(self._below)
 
 
-def _see_to_project(
+def _ensure_project(
     store: Store, project: str, checkpoint: Checkpoint | str, recreate: bool
 ) -> tuple[str, ...]:
     """See that it is there; the directories that were made for it, outermost first."""

@@ -14,7 +14,7 @@ from safekept.core.sqlite import SIDECARS, is_database
 from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, parents
 from ..store.store import Store
-from .placing import Change, Print
+from .placing import Change, FileStamp
 from .project_tree import ProjectTree, alike_names
 from .proving import Damaged, Proof, checked_content, open_elsewhere, prove
 
@@ -113,13 +113,13 @@ class Preparation:
                 self._metadata(step)
 
     def _change(
-        self, kind: str, path: str, step: Step | None = None, aside: str = "", old: Print | None = None
+        self, kind: str, path: str, step: Step | None = None, aside: str = "", old: FileStamp | None = None
     ) -> Change:
         change = Change(kind, path, aside=aside, old=old, action=step.action if step else "")
         self.out.changes.append(change)
         return change
 
-    def _content(self, kind: str, step: Step, old: Print | None) -> None:
+    def _content(self, kind: str, step: Step, old: FileStamp | None) -> None:
         assert step.then is not None
         for above in parents(step.path):
             self._mkdir(above)
@@ -145,7 +145,7 @@ class Preparation:
     def _rmdir(self, path: str, step: Step | None = None) -> None:
         facts = self.ground.look(path)
         if facts is not None:
-            change = self._change("rmdir", path, step, old=Print.of(facts))
+            change = self._change("rmdir", path, step, old=FileStamp.of(facts))
             change.owner = self._owner(path)
 
     def _metadata(self, step: Step) -> None:
@@ -155,7 +155,7 @@ class Preparation:
         if facts is None:
             self.out.left.append(Left(path, "changed", "it is gone"))
             return
-        old = Print.of(facts)
+        old = FileStamp.of(facts)
         change = Change("set", path, old=old, action=step.action)
         change.mode, change.mtime_ns = file_mode(step.then), step.then.mtime_ns
         if step.then.kind == "directory":
@@ -243,7 +243,7 @@ class Preparation:
                 continue
             listed.add(path)
             facts, state = self.ground.look(path), self.then.get(path) if path else self.plan.root
-            change = Change("set", path, old=Print.of(facts) if facts is not None else None)
+            change = Change("set", path, old=FileStamp.of(facts) if facts is not None else None)
             if state is not None and state.kind == "directory" and path not in spoiled:
                 change.mtime_ns = state.mtime_ns
             elif facts is not None and not busy.get(path, False):

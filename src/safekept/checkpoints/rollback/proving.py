@@ -21,7 +21,7 @@ from safekept.core.sqlite.format import SIDECARS, is_database
 
 from ..checkpoint import FileState
 from ..store.store import Store
-from .placing import Print
+from .placing import FileStamp
 from .project_tree import ProjectTree
 
 _CHUNK = 1 << 20
@@ -99,10 +99,10 @@ def no_undo_point(project: str, why: str, steps: Sequence[Step] = ()) -> UndoPoi
 class Proof:
     """What was found out about one path that is to be replaced or removed."""
 
-    def __init__(self, old: Print | None = None, reason: str = "", detail: str = "") -> None:
+    def __init__(self, old: FileStamp | None = None, reason: str = "", detail: str = "") -> None:
         self.old, self.reason, self.detail = old, reason, detail
         self.database = False
-        self.sidecars: list[tuple[str, Print]] = []
+        self.sidecars: list[tuple[str, FileStamp]] = []
 
 
 def prove(ground: ProjectTree, store: Store, path: str, state: FileState, scratch: str) -> Proof:
@@ -134,7 +134,7 @@ def _link(ground: ProjectTree, path: str, state: FileState, facts: os.stat_resul
     text = ground.link_text(path)
     if blob_name(len(text), [text], state.oid) != state.oid:
         return Proof(reason="changed")
-    return Proof(Print.of(facts))
+    return Proof(FileStamp.of(facts))
 
 
 def _file(ground: ProjectTree, path: str, state: FileState) -> Proof:
@@ -144,9 +144,9 @@ def _file(ground: ProjectTree, path: str, state: FileState) -> Proof:
         if not stat.S_ISREG(facts.st_mode) or facts.st_size != state.size:
             return Proof(reason="changed")
         name = blob_name(state.size, _read(descriptor), state.oid)
-        if name != state.oid or Print.of(os.fstat(descriptor)) != Print.of(facts):
+        if name != state.oid or FileStamp.of(os.fstat(descriptor)) != FileStamp.of(facts):
             return Proof(reason="changed")
-        return Proof(Print.of(facts))
+        return Proof(FileStamp.of(facts))
     finally:
         os.close(descriptor)
 
@@ -179,7 +179,7 @@ def _database(ground: ProjectTree, path: str, state: FileState, facts: os.stat_r
     # Asked before it is opened here: closing it would drop the locks that this process may have on it.
     if held := open_elsewhere(ground.full(path)):
         return Proof(reason="held", detail=held)
-    before = _prints(ground, path)
+    before = _stamps(ground, path)
     if len(before) == 1:
         proof = _file(ground, path, state)
         if not proof.reason:
@@ -192,17 +192,17 @@ def _database(ground: ProjectTree, path: str, state: FileState, facts: os.stat_r
             content.close()
     except EntryLost as error:
         return Proof(reason="changed", detail=str(error))
-    if name != state.oid or _prints(ground, path) != before:
+    if name != state.oid or _stamps(ground, path) != before:
         return Proof(reason="changed")
-    proof = Proof(Print.of(facts))
+    proof = Proof(FileStamp.of(facts))
     proof.sidecars = [(path + suffix, before[suffix]) for suffix in SIDECARS if suffix in before]
     return proof
 
 
-def _prints(ground: ProjectTree, path: str) -> dict[str, Print]:
+def _stamps(ground: ProjectTree, path: str) -> dict[str, FileStamp]:
     found = {}
     for suffix in ("", *SIDECARS):
         facts = ground.look(path + suffix)
         if facts is not None and stat.S_ISREG(facts.st_mode):
-            found[suffix] = Print.of(facts)
+            found[suffix] = FileStamp.of(facts)
     return found

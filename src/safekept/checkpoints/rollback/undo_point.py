@@ -18,7 +18,7 @@ from safekept.core.events import Listener, silent
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState
 from ..points.readonly_view import borrowed
 from ..points.reconstructed_state import LeftOut, States, every_name, reconstruct
-from ..points.rollback_plan import substance
+from ..points.rollback_plan import visible_state
 from ..store.repository import StoreUnusable
 from ..store.store import Store
 from ..store.tree_state import TreeState
@@ -43,7 +43,7 @@ class Undoing:
         return {
             path
             for path in differing
-            if path in self.left_as and substance(now.get(path)) != substance(self.left_as[path])
+            if path in self.left_as and visible_state(now.get(path)) != visible_state(self.left_as[path])
         }
 
     def others(
@@ -200,7 +200,7 @@ def store_to_plan_in(store: Store, project: str, looking: bool) -> Iterator[Stor
         yield store
 
 
-def unheld(
+def missing_from_point(
     then: Collection[str],
     now: TreeState,
     wanted: Callable[[str], bool],

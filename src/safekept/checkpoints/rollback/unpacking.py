@@ -58,7 +58,7 @@ def unpack(store: Store, point: Checkpoint, directory: str) -> Unpacked:
             continue
         result.files += 1
         result.bytes += item.size
-        if why := _differs(item, full) or _dressed(item, full):
+        if why := _differs(item, full) or _with_mode_and_time(item, full):
             result.wrong.append((path, why))
     return result
 
@@ -84,7 +84,7 @@ def _differs(item: FileState, full: str) -> str:
     return "" if same else "has other bytes than its name in the store says"
 
 
-def _dressed(item: FileState, full: str) -> str:
+def _with_mode_and_time(item: FileState, full: str) -> str:
     """Its mode and time, given last: it may be a file that not even its owner may read."""
     if item.kind == "symlink":
         return ""

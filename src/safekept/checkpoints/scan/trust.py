@@ -40,7 +40,7 @@ class PackRecord:
     mark: str = ""
 
 
-def looks_of(place: str, pack: str) -> str:
+def size_and_time(place: str, pack: str) -> str:
     """Size and time of both files, as one word. A pack is never written to once it has its name."""
     words = []
     for suffix in (".pack", ".idx"):
@@ -71,14 +71,14 @@ def add_to_record(directory: str, place: str, pack: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     descriptor = os.open(os.path.join(directory, NAME), flags, 0o600)
     try:
-        os.write(descriptor, os.fsencode(f"\n{pack} {looks_of(place, pack)}\n"))
+        os.write(descriptor, os.fsencode(f"\n{pack} {size_and_time(place, pack)}\n"))
     finally:
         os.close(descriptor)
 
 
 def write_record(directory: str, place: str, packs: Collection[str], mark: str) -> None:
     """Begin again with these."""
-    lines = [f"{name} {looks_of(place, name)}\n" for name in sorted(packs)]
+    lines = [f"{name} {size_and_time(place, name)}\n" for name in sorted(packs)]
     quick_write(os.path.join(directory, NAME), os.fsencode("".join([f"{_MARK}{mark}\n", *lines])))
 
 
@@ -139,13 +139,13 @@ class Trust:
         for name, known in recorded.packs.items() if recorded else ():
             if name not in self.packs or not known:
                 continue
-            looks = looks_of(self._place, name)
+            looks = size_and_time(self._place, name)
             if looks == known:
                 continue
             changed += 1
             if looks != GONE and pack_is_sound(os.path.join(self._place, name)):
                 continue
-            if looks_of(self._place, name) == GONE:
+            if size_and_time(self._place, name) == GONE:
                 self.packs.discard(name)  # by maintenance, since it was listed
             else:
                 bad.append(name)

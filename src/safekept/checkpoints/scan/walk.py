@@ -32,7 +32,7 @@ _TELLING = frozenset(
 )
 
 
-def names_are_told(device: int) -> bool:
+def directory_times_are_reliable(device: int) -> bool:
     """Whether a directory's times can be trusted on the filesystem with that device number."""
     return kind_of_filesystem(device) in _TELLING
 
@@ -69,7 +69,7 @@ class Walk:
         """
         status = os.fstat(root)
         self._own = own
-        self._telling = status.st_dev if names_are_told(status.st_dev) else None
+        self._telling = status.st_dev if directory_times_are_reliable(status.st_dev) else None
         self._outside_rules = self._ignore is not None and self._ignore.has_outside_rules()
         self._visit(b"", root, status, fresh, self._outside_rules, partial, 0)
 

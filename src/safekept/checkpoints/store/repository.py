@@ -44,7 +44,7 @@ def writing(directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def nobody_writes(directory: str) -> bool:
+def no_writer_now(directory: str) -> bool:
     """Whether there was an instant, just now, at which nobody was writing."""
     descriptor = _lock_file(directory)
     try:

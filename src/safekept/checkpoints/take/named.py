@@ -135,7 +135,7 @@ class Named:
                 try:
                     below = os.open(part, DIRECTORY_FLAGS, dir_fd=directory)
                 except OSError as error:
-                    self._no_way(path, parent, directory, part, error)
+                    self._leads_nowhere(path, parent, directory, part, error)
                     return
                 os.close(directory)
                 directory = below
@@ -254,7 +254,7 @@ class Named:
             folder.doubt(place)
         self._skip(os.path.join(here, name), "unreadable", error.strerror or str(error))
 
-    def _no_way(self, path: bytes, parent: bytes, directory: int, part: bytes, error: OSError) -> None:
+    def _leads_nowhere(self, path: bytes, parent: bytes, directory: int, part: bytes, error: OSError) -> None:
         """A name on the way that leads nowhere: missing with all below it, or something else by now."""
         if error.errno == errno.ENOENT:
             self._gone(parent, directory, part)

@@ -205,10 +205,10 @@ class Trees:
 
 def differs(before: Folder | None, now: Folder) -> bool:
     """Whether a directory itself holds something else than before; times alone do not count."""
-    return before is None or _essence(before) != _essence(now)
+    return before is None or _stored_facts(before) != _stored_facts(now)
 
 
-def _essence(folder: Folder) -> tuple[object, ...]:
+def _stored_facts(folder: Folder) -> tuple[object, ...]:
     rows = {}
     for place, name in enumerate(folder.names):
         code = folder.codes[place]

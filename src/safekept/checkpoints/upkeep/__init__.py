@@ -7,7 +7,7 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .dropping import Dropped, Soundness, bring_back, dropped
     from .last_run import Upkeep, read_upkeep
-    from .maintenance import Attended, MaintenanceSettings, run_maintenance, start_if_due
+    from .maintenance import MaintenanceSettings, UpkeepRequest, run_maintenance, start_if_due
     from .retention import Drop, Limits, ProjectPoints, RetentionPlan
     from .size import StoreSize, measure
     from .surveying import make_plan, survey
@@ -17,7 +17,7 @@ __getattr__ = doors(
     {
         "dropping": "Dropped Soundness bring_back dropped",
         "last_run": "Upkeep read_upkeep",
-        "maintenance": "Attended MaintenanceSettings run_maintenance start_if_due",
+        "maintenance": "UpkeepRequest MaintenanceSettings run_maintenance start_if_due",
         "retention": "Drop Limits ProjectPoints RetentionPlan",
         "size": "StoreSize measure",
         "surveying": "make_plan survey",

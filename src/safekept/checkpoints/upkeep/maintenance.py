@@ -69,7 +69,7 @@ class MaintenanceSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
+class UpkeepRequest:
     """What a person wants of a run: how long what it drops can be brought back, or all of it gone at once."""
 
     operation: str = ""
@@ -146,7 +146,7 @@ def run_maintenance(
     plan: RetentionPlan | None = None,
     thorough: bool = False,
     wait: float = 0.0,
-    attended: Attended | None = None,
+    attended: UpkeepRequest | None = None,
 ) -> Upkeep:
     """One run. With `plan` that is carried out; otherwise one is made, without orphans, if one is due.
 
@@ -157,7 +157,7 @@ def run_maintenance(
         upkeep = read_upkeep(directory)
         upkeep.started, upkeep.remarks = time.time(), []
         try:
-            _run(directory, settings, upkeep, plan, thorough, attended or Attended())
+            _run(directory, settings, upkeep, plan, thorough, attended or UpkeepRequest())
         except AlreadyRunning:
             raise
         except Exception as error:
@@ -189,7 +189,7 @@ def _alone(directory: str, wait: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _room_is_no_matter() -> Iterator[None]:
+def _room_does_not_matter() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -203,7 +203,7 @@ def _run(
     upkeep: Upkeep,
     plan: RetentionPlan | None,
     thorough: bool,
-    attended: Attended,
+    attended: UpkeepRequest,
 ) -> None:
     from ..store.damage import note_findings
     from ..store.git import find_git
@@ -275,7 +275,7 @@ def _run(
                 note_findings(directory, tidy.result.damage)
             else:
                 tidy.join()
-            with _room_is_no_matter():
+            with _room_does_not_matter():
                 pack_refs(refs)
         except OutOfTime:
             upkeep.remarks.append(

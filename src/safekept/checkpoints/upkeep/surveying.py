@@ -81,7 +81,7 @@ def make_plan(
         whole = Reach(read, sizes.get)
         held = sum(whole.add(point.commit) for point in everything)
 
-        def weigh_order(order: Sequence[Checkpoint]) -> list[int]:
+        def bytes_of_each(order: Sequence[Checkpoint]) -> list[int]:
             going = {point.id for point in order}
             return bytes_held(order, [p for p in everything if p.id not in going], Reach(read, sizes.get))
 
@@ -90,7 +90,7 @@ def make_plan(
             limits,
             now_ns,
             total_bytes=held + on_disk.other_bytes,
-            bytes_held=weigh_order,
+            bytes_held=bytes_of_each,
             drop_orphans=drop_orphans,
         )
     finally:

@@ -25,7 +25,7 @@ from ..store.git import run_git
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject
 from ..store.quarantine import Quarantine
-from ..store.repository import nobody_writes
+from ..store.repository import no_writer_now
 from .inventory import (
     Inventory,
     Pack,
@@ -133,7 +133,7 @@ class Tidy:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         self._set_aside(plan, stem)
-        if not self._quiet_instant():
+        if not self._no_writer_within():
             self.result.put_back += self.quarantine.put_all_back()
             self.result.busy = True
             # Packs that the new one holds whole may go all the same: no object goes with them.
@@ -261,10 +261,10 @@ class Tidy:
             if pack.stem != stem:
                 self.quarantine.hold_pack(pack.path)
 
-    def _quiet_instant(self) -> bool:
+    def _no_writer_within(self) -> bool:
         """Wait for an instant without writers, so long as patience and time last."""
         until = min(self.until, time.monotonic() + _PATIENCE)
-        while not nobody_writes(self.directory):
+        while not no_writer_now(self.directory):
             if time.monotonic() > until:
                 return False
             time.sleep(0.01)
@@ -294,7 +294,7 @@ class Tidy:
                     if item.name.startswith(("tmp_", ".tmp-")) and item.stat().st_mtime < horizon:
                         found.append(item.path)
         # Those seen before an instant without writers belong to nobody who lives.
-        if found and nobody_writes(self.directory):
+        if found and no_writer_now(self.directory):
             for path in found:
                 with contextlib.suppress(OSError):
                     os.unlink(path)

@@ -144,7 +144,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " " + _BLOCKS
 
 
-def spark(values: Sequence[int]) -> str:
+def sparkline(values: Sequence[int]) -> str:
     """One character for each value; a day without anything is the lowest line."""
     top = max(values, default=0)
     if not top:

@@ -95,7 +95,7 @@ def _of_vault(status: Status) -> Iterator[Metric]:
     yield "vault_damaged", "whether damage is known", [(at, vault.health == "damaged")]
     checked = vault.check.time if vault.check else None
     yield "last_check_timestamp_seconds", "when the vault was last checked", [(at, checked)]
-    second = bool(vault.second_way) if opened else None
+    second = bool(vault.recovery_access) if opened else None
     yield (
         "vault_second_way",
         "whether a passphrase or a kit opens it without this host",

@@ -22,7 +22,7 @@ from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
 from ..words.remarks import in_full_lines, left_out_bytes
-from .growth import spark
+from .growth import sparkline
 
 _COLOURS = {NOT_PROTECTED: "red", PARTLY: "yellow", THIS_MACHINE: "green", MACHINE_LOST: "green"}
 _DATABASES = {
@@ -127,7 +127,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         what = "half way through" if one.half_way else "litter of"
         screen.fact("Left over", f"{what} {one.operation}: {screen.path(one.place)}")
     if home.growth.per_day is not None and home.growth.last_week is not None:
-        line = spark(by_day(home.growth.points[1:], _DAYS, now))
+        line = sparkline(by_day(home.growth.points[1:], _DAYS, now))
         rate = f"{size_text(home.growth.per_day)} a day, {size_text(home.growth.last_week)} in the last week"
         screen.fact("Growth", f"{rate} {line}".rstrip())
 
@@ -254,11 +254,11 @@ def _key(screen: Screen, status: Status) -> str:
     spare = [f"{key.kind} {key.id[:8]}" for key in vault.keys if key.kind and not key.current]
     if vault.kit:
         asked = ""
-        if vault.second_way != "kit":
+        if vault.recovery_access != "kit":
             stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
             asked = f". {screen.console.step(stored)}"
         spare.append(f"a kit written {_ago(vault.kit, status.time)}{asked}")
-    elif vault.second_way == "kit":
+    elif vault.recovery_access == "kit":
         spare.append("a kit that is stored elsewhere")
     return f"{where}; also {', '.join(spare)}" if spare else f"only copy: {where}"
 

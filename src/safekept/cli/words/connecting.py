@@ -47,7 +47,7 @@ def agree(console: Console, plan: Plan, title: str, option: Sequence[str] = ()) 
         raise click.Abort
 
 
-def said_lines(console: Console, error: SettingsLeftAlone) -> None:
+def lines_to_copy(console: Console, error: SettingsLeftAlone) -> None:
     """What a person can put in by hand, as it can be copied."""
     lines = str(error.facts.get("lines") or "")
     if lines and not console.as_json:

@@ -33,7 +33,7 @@ def show_changes(console: Console, plan: LandingPlan) -> None:
     show_paths(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
 
 
-def show_hindrances(console: Console, plan: LandingPlan) -> None:
+def show_obstacles(console: Console, plan: LandingPlan) -> None:
     """Databases that are open, and what stands in the way."""
     for path, holder in plan.held:
         console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")

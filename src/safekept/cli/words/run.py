@@ -140,7 +140,7 @@ class RunWords:
             found.append(f"what changed cannot be told: {ran.unread}")
         return found
 
-    def way_back(self, ran: Ran) -> list[tuple[str, str]]:
+    def next_commands(self, ran: Ran) -> list[tuple[str, str]]:
         """What can be done about it: words and the exact command."""
         account = ran.account
         if not ran.first or (account is not None and (account.first is None or not account.files)):
@@ -177,7 +177,7 @@ class RunWords:
             "troubles": self.troubles(ran),
             "notices": ran.texts("notices"),
             "failures": ran.failures,
-            "commands": dict(self.way_back(ran)),
+            "commands": dict(self.next_commands(ran)),
             "choice": choice,
             "rolled_back": rolled_back,
             "exit_code": ran.ended.status,

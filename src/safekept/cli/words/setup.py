@@ -51,7 +51,7 @@ def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:
     status, lines = found.status, []
     if found.has_vault:
         opened = {"passphrase": "a recovery passphrase opens it too", "kit": "its kit is kept elsewhere"}
-        more = opened.get(found.second_way, "")
+        more = opened.get(found.recovery_access, "")
         lines.append(("Vault", screen.path(status.vault.place) + (f"; {more}" if more else "")))
     for place in status.destinations:
         lines.append(("Copy", f"{path_text(place.name)} ({path_text(place.url)})"))
@@ -102,7 +102,7 @@ def show_plan(
         console.line("  Nothing is missing")
 
 
-def tell_step(console: Console, user_home: str, step: SetupStep) -> None:
+def show_step(console: Console, user_home: str, step: SetupStep) -> None:
     """One line for each thing that was done; a few more where it did not work."""
     screen = Screen(console, user_home)
     if step.good:

@@ -6,12 +6,12 @@ from ..doors import doors
 
 if TYPE_CHECKING:
     from .address import Options, is_address, open_objects
-    from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken
+    from .base import Content, CredentialRights, NotThere, ObjectStore, Stored, Taken
 
 __getattr__ = doors(
     __name__,
     {
         "address": "Options is_address open_objects",
-        "base": "Abilities Content NotThere ObjectStore Stored Taken",
+        "base": "CredentialRights Content NotThere ObjectStore Stored Taken",
     },
 )

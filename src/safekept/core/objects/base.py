@@ -62,7 +62,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
+class CredentialRights:
     """What the credential may do in a place, found out by doing it; None where nobody can say."""
 
     write: bool
@@ -117,7 +117,7 @@ class ObjectStore(ABC):
         """Remove one object."""
 
     @abstractmethod
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         """Find out what may be done here, with a small object that is removed again if that is allowed."""
 
     def room(self) -> tuple[int, int] | None:
@@ -243,7 +243,7 @@ class Below(ObjectStore):
     def delete(self, name: str) -> None:
         self.place.delete(self.prefix + checked(name))
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         return self.place.probe()
 
     def room(self) -> tuple[int, int] | None:
@@ -265,7 +265,7 @@ def probe_name() -> str:
 
 def probe_by_doing(
     place: ObjectStore, *, versioning: bool | None, again: Callable[[str], None] | None = None
-) -> Abilities:
+) -> CredentialRights:
     """Write, replace and delete. `anew` writes under a taken name without looking first, where that goes."""
     name = probe_name()
     place.write(name, b"safekept")
@@ -279,7 +279,7 @@ def probe_by_doing(
             once = None
     overwrite = allowed(lambda: place.write(name, b"safekept again", replace=True))
     delete = allowed(lambda: place.delete(name))
-    return Abilities(True, overwrite, delete, versioning, once, left="" if delete else name)
+    return CredentialRights(True, overwrite, delete, versioning, once, left="" if delete else name)
 
 
 def allowed(work: Callable[[], None]) -> bool:

@@ -30,8 +30,8 @@ from ..files import (
 )
 from .base import (
     CHUNK,
-    Abilities,
     Content,
+    CredentialRights,
     NotThere,
     ObjectStore,
     Stored,
@@ -201,11 +201,11 @@ class LocalObjects(ObjectStore):
         except OSError as error:
             raise self._failed("delete", error) from error
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         name = "safekept-probe"
         self.write(name, b"safekept", replace=True)
         self.delete(name)
-        return Abilities(write=True, overwrite=True, delete=True, versioning=False, write_once=True)
+        return CredentialRights(write=True, overwrite=True, delete=True, versioning=False, write_once=True)
 
     def room(self) -> tuple[int, int] | None:
         try:

@@ -6,7 +6,17 @@ import threading
 import time
 from collections.abc import Iterator
 
-from .base import CHUNK, Abilities, Content, NotThere, ObjectStore, Stored, Taken, checked, checked_prefix
+from .base import (
+    CHUNK,
+    Content,
+    CredentialRights,
+    NotThere,
+    ObjectStore,
+    Stored,
+    Taken,
+    checked,
+    checked_prefix,
+)
 
 
 class MemoryObjects(ObjectStore):
@@ -64,8 +74,8 @@ class MemoryObjects(ObjectStore):
         with self._lock:
             self.objects.pop(checked(name), None)
 
-    def probe(self) -> Abilities:
-        return Abilities(write=True, overwrite=True, delete=True, versioning=False, write_once=True)
+    def probe(self) -> CredentialRights:
+        return CredentialRights(write=True, overwrite=True, delete=True, versioning=False, write_once=True)
 
     def _object(self, name: str) -> bytes:
         with self._lock:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
-from .base import Abilities, Content, NotThere, ObjectStore, Stored, Taken, valid_name
+from .base import Content, CredentialRights, NotThere, ObjectStore, Stored, Taken, valid_name
 from .errors import PlaceUnreachable
 
 # A limit for bytes a second, shared by every thread that writes to one place. A reservation: each taker
@@ -174,7 +174,7 @@ class PatientObjects(ObjectStore):
     def delete(self, name: str) -> None:
         self._try(lambda: self.place.delete(name))
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         return self._try(self.place.probe)
 
     def room(self) -> tuple[int, int] | None:

@@ -11,25 +11,25 @@ if TYPE_CHECKING:
         OwnerNotPermitted,
         become,
         child_of,
+        exception_as_data,
         raised_from,
         remark_from,
-        said_of,
     )
     from .handover import hand_over, own_place
     from .line import Line
     from .output import OutputOfAnother, held_output
+    from .ownership import Owner, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
     from .serving import load_packages, serve
-    from .whose import Owner, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
 
 __getattr__ = doors(
     __name__,
     {
         "child": "OwnerChild OwnerChildFailed OwnerNotPermitted become child_of raised_from remark_from "
-        "said_of",
+        "exception_as_data",
         "handover": "hand_over own_place",
         "line": "Line",
         "output": "OutputOfAnother held_output",
         "serving": "load_packages serve",
-        "whose": "Owner chosen_by foreign_owner open_to_others ours owned_by_us",
+        "ownership": "Owner chosen_by foreign_owner open_to_others ours owned_by_us",
     },
 )

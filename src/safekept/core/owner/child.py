@@ -24,7 +24,7 @@ from ..errors import ERROR_CODES, SafekeptError
 from ..events import Event, Listener
 from ..next_step import read_step
 from .line import Handler, Line, LineClosed
-from .whose import Owner
+from .ownership import Owner
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -65,7 +65,7 @@ class OwnerChild:
             self._process.stdin.fileno(),
             encode=lambda value: pickle.dumps(value),
             decode=lambda data: json.loads(data),
-            failure=said_of,
+            failure=exception_as_data,
             raised=self._raised,
         )
 
@@ -165,12 +165,12 @@ def become(uid: int, gid: int, groups: tuple[int, ...]) -> None:
     os.setgroups(list(groups))
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    _never_again()
+    _forbid_more_rights()
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid) or uid == 0:
         raise PermissionError("the rights of root were not given away")
 
 
-def _never_again() -> None:
+def _forbid_more_rights() -> None:
     """No program that is started from here gets rights by a set-user-id bit."""
     with contextlib.suppress(OSError, AttributeError):
         import ctypes
@@ -178,7 +178,7 @@ def _never_again() -> None:
         ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 
 
-def said_of(error: BaseException) -> dict[str, Any]:
+def exception_as_data(error: BaseException) -> dict[str, Any]:
     """An exception as plain data, for either way."""
     if isinstance(error, EntryLost):
         return {"lost": error.remark.as_dict()}

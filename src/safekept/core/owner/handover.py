@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from .child import USUAL_PATH
-from .whose import Owner, chosen_by
+from .ownership import Owner, chosen_by
 
 #: For users without a home directory of their own: each has one here, which nobody else can look into.
 STORES = "/var/lib/safekept-projects"

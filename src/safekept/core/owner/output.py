@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 
 from ..errors import SafekeptError
-from .whose import MOST_LINKS, open_to_others, parts_of, user_of
+from .ownership import MOST_LINKS, open_to_others, parts_of, user_of
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

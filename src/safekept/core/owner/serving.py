@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from .child import become, raised_from, said_of
+from .child import become, exception_as_data, raised_from
 from .line import Handler, Line
 
 
@@ -29,7 +29,7 @@ def serve(load: Callable[[], None], handlers: Callable[[Line], Mapping[str, Hand
         writing,
         encode=lambda value: json.dumps(value).encode(),
         decode=lambda data: pickle.loads(data),  # noqa: S301 - from root, who needs no tricks to command us
-        failure=said_of,
+        failure=exception_as_data,
         raised=_raised,
     )
     line.serve(handlers(line))

@@ -17,7 +17,7 @@ from ..events import Event
 from ..files import write_all
 from .capture import CaptureOptions, capture_here
 from .isolated import FRAME
-from .lean.request import wish_from
+from .lean.request import lean_request_from
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
         check=request["check"],
         method=request["method"],
         isolated=False,
-        lean=wish_from(request.get("lean")),
+        lean=lean_request_from(request.get("lean")),
     )
 
     def listen(event: Event) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .removals import Removals
     from .stage.proving import TRY_OLDER
     from .swap.moving import discard
-    from .swap.obstacles import HeldDatabase, describe, who_holds
+    from .swap.open_databases import HeldDatabase, describe, who_holds
     from .targets import Targets, UnsafeTarget
     from .undoing import LandingUndo, NothingToUndo, UndoNotPossible, plan_undo, undo
 
@@ -34,7 +34,7 @@ __getattr__ = doors(
         "removals": "Removals",
         "stage.proving": "TRY_OLDER",
         "swap.moving": "discard",
-        "swap.obstacles": "HeldDatabase describe who_holds",
+        "swap.open_databases": "HeldDatabase describe who_holds",
         "targets": "Targets UnsafeTarget",
         "undoing": "LandingUndo NothingToUndo UndoNotPossible plan_undo undo",
     },

@@ -18,14 +18,14 @@ from safekept.core.sqlite import SIDECARS
 from .landing_trees import LandingTrees
 from .record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, DirectoryBefore, Step
 from .stage.comparing import same_content, untouched
-from .swap.obstacles import (
+from .swap.open_databases import (
     is_database_file,
     mount_points,
     mounted_at,
     refuse_held,
     refuse_mount,
     who_holds,
-    why_not_poured,
+    why_not_in_place,
 )
 from .tree import Tree, through_link
 
@@ -129,7 +129,7 @@ class Builder:
         unmakes = [
             self._step(UNMAKE, place, place[1])
             for place in sorted(self.desired.gone_directories, reverse=True)
-            if self._is_directory(place) and not self._under_away(place)
+            if self._is_directory(place) and not self._below_moved(place)
         ]
         # What is in the way goes first; databases in use come last, since taking them back is not free.
         self.out.steps = [*self._aways, *makes, *self._puts, *unmakes, *self._pours]
@@ -209,13 +209,13 @@ class Builder:
         else:
             self._refuse_mount(place)
             if now is not None and wanted.database and (held := who_holds(tree.full(wanted.path))):
-                raise refuse_held(wanted.entry, held, why_not_poured(now))
+                raise refuse_held(wanted.entry, held, why_not_in_place(now))
             self._puts.append(step)
         self._touch(place)
 
     def _take_away(self, place: Place, entry: str) -> None:
         root, path = place
-        if place in self._away or self._under_away(place):
+        if place in self._away or self._below_moved(place):
             return
         facts = self._look(place)
         if facts is None:
@@ -275,11 +275,11 @@ class Builder:
 
     def _look(self, place: Place) -> os.stat_result | None:
         """What is there, seen through what will have been moved away by then."""
-        if place in self._away or self._under_away(place):
+        if place in self._away or self._below_moved(place):
             return None
         return self.trees.targets[place[0]].look(place[1])
 
-    def _under_away(self, place: Place) -> bool:
+    def _below_moved(self, place: Place) -> bool:
         root, path = place
         above = path.rpartition("/")[0]
         while above and self._away:

@@ -69,7 +69,7 @@ class Item:
         return now.st_size == self.size and stat.S_IMODE(now.st_mode) == self.mode
 
     @staticmethod
-    def meets_link(now: os.stat_result) -> bool:
+    def crosses_link(now: os.stat_result) -> bool:
         return stat.S_ISLNK(now.st_mode)
 
 

@@ -26,7 +26,7 @@ from .items import Item, collect, database_of
 from .record import Root
 from .removals import Removals, find_removals, never
 from .stage.comparing import already_there
-from .swap.obstacles import describe, is_database_file, mount_points, mount_sentence, who_holds
+from .swap.open_databases import describe, is_database_file, mount_points, mount_sentence, who_holds
 from .targets import Places, Targets
 from .tree import LandingThroughLink, StillTree, Tree
 
@@ -225,7 +225,7 @@ def _judge(
         plan.links.append(tree.full(tree.link_in_the_way(item.place)))
         return
     if item.kind is Kind.DIRECTORY:
-        if now is not None and item.meets_link(now):
+        if now is not None and item.crosses_link(now):
             plan.links.append(tree.full(item.place))
         return
     plan.bytes += item.size

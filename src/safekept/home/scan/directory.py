@@ -17,7 +17,7 @@ from safekept.core.entries import DatabaseFacts, Entry, Kind, Outcome
 
 from ..layout.rules import Count
 from .databases import ORPHAN_REASON, SUFFIXES, is_sidecar, main_of, sidecars_of
-from .frame import Frame, holds, owed, stands
+from .frame import Frame, any_exists, is_really, undelivered
 from .opener import HEADER, Opener, Opening
 from .outside import Link
 from .report import Setting, WalkReport
@@ -62,7 +62,7 @@ class DirectoryScan:
         judge, path, standing = self.judge, frame.path, frame.standing
         whole = standing.included or (frame.dropped is None and judge.wanted(standing))
         if whole:
-            given.extend(owed(stack))
+            given.extend(undelivered(stack))
         usual = Verdict(whole, standing)
         plain, report = self.opener.plain, self.report
         match, avoid = frame.facts.match, self.avoid_inodes
@@ -98,7 +98,7 @@ class DirectoryScan:
             if found or wished:
                 directory = kind == stat.S_IFDIR
                 verdict = judge.decide(wished, found, directory, standing, frame.dropped is not None)
-                if verdict.proof and not stands(report.full(path + name), verdict.proof):
+                if verdict.proof and not any_exists(report.full(path + name), verdict.proof):
                     verdict = Verdict(whole, verdict.standing)
             if status.st_ino in avoid and (status.st_dev, status.st_ino) in self.avoid:
                 reason = KEPT_HERE if judge.within_profile(verdict.standing) else ""
@@ -132,7 +132,7 @@ class DirectoryScan:
                 report.say(path + name, Outcome.PASSED_OVER, f"{what}: there are no bytes to keep")
                 continue
             if not whole:
-                given.extend(owed(stack))
+                given.extend(undelivered(stack))
             given.append(entry)
         frame.waiting.reverse()
         report.progress(len(items))
@@ -159,7 +159,7 @@ class DirectoryScan:
             return False
         for mark in marks:
             proven = self.contains.get(mark)
-            if proven is None or not holds(proven, self.layout, path, frame.descriptor):
+            if proven is None or not is_really(proven, self.layout, path, frame.descriptor):
                 continue
             frame.dropped = report.exclude_tree(path, proven.reason)
             if frame.wishes.alive:

@@ -14,12 +14,12 @@ from safekept.core.files.stable import READ
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher, Node
 from ..layout.rules import Proven
-from .selection import Standing, Verdict
+from .selection import Inherited, Verdict
 
 # Whether a tree proves to be one that can be rebuilt: the looks on disk behind a rule.
 
 
-def holds(proven: Proven, layout: Layout, path: str, directory: int) -> bool:
+def is_really(proven: Proven, layout: Layout, path: str, directory: int) -> bool:
     """Whether a directory that has the telling file is really what that file says."""
     if proven.beneath is not None:
         below = Matcher((place, True) for place in layout.everywhere(proven.beneath))
@@ -28,7 +28,7 @@ def holds(proven: Proven, layout: Layout, path: str, directory: int) -> bool:
     return not proven.signature or _begins(directory, proven.contains, proven.signature)
 
 
-def stands(full: str, proof: tuple[str, ...]) -> bool:
+def any_exists(full: str, proof: tuple[str, ...]) -> bool:
     """Whether one of the paths that a rule asks for exists below a directory."""
     return any(os.path.lexists(os.path.join(full, one)) for one in proof)
 
@@ -102,7 +102,7 @@ class Frame:
     path: str  # "" or "skills/": what stands before the names in it
     facts: Node
     wishes: Node
-    standing: Standing
+    standing: Inherited
     device: int
     dropped: Tally | None = None  # inside a tree that a rule left out, looking for included things
     entry: Entry | None = None  # its own entry, until it has been given out
@@ -119,7 +119,7 @@ def directory_entry(path: str, status: os.stat_result) -> Entry:
     return Entry(path, Kind.DIRECTORY, status.st_mode & 0o7777, status.st_mtime_ns, status=status)
 
 
-def owed(stack: list[Frame]) -> Iterator[Entry]:
+def undelivered(stack: list[Frame]) -> Iterator[Entry]:
     """The entries of directories on the way here that have not been given out yet."""
     for frame in stack:
         if frame.entry is not None:

@@ -32,7 +32,7 @@ class Selection:
     quick: bool = False  # only the small set of state files
 
 
-class Standing(NamedTuple):
+class Inherited(NamedTuple):
     """What holds for a directory and so for everything below it."""
 
     included: bool = False
@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
     """The decision for one path."""
 
     selected: bool
-    standing: Standing
+    standing: Inherited
     reason: str = ""  # why it was left out, where a rule did it
     own_wish: bool = False  # the caller's wish, not the layout's rule
     proof: tuple[str, ...] = ()  # the rule holds only if one of these exists below
@@ -89,7 +89,7 @@ class Judge:
         wished: tuple[tuple[tuple[str, object], bool], ...],
         found: tuple[tuple[tuple[str, object], bool], ...],
         directory: bool,
-        standing: Standing,
+        standing: Inherited,
         dropped: bool,
     ) -> Verdict:
         """The verdict for one name, from what the two matchers said about it."""
@@ -103,7 +103,7 @@ class Judge:
             in_profile = in_profile or kind == "profile"
             in_quick = in_quick or kind == "quick"
         # What is outside the chosen profile is not left out: it was never asked for.
-        outside = not self.within_profile(Standing(included, in_profile))
+        outside = not self.within_profile(Inherited(included, in_profile))
         rules: list[Rule] = []
         wish, secret, database, counts = "", False, False, []
         for (kind, value), wants_directory in found:
@@ -123,7 +123,7 @@ class Judge:
             secret = secret or kind == "secret"
             database = database or kind == "database"
             in_quick = in_quick and kind != "not quick"
-        below = Standing(included, in_profile, in_quick)
+        below = Inherited(included, in_profile, in_quick)
         if outside:
             return Verdict(False, below)
         if secret and not included_itself:
@@ -137,11 +137,11 @@ class Judge:
                 return Verdict(False, below)
         return Verdict(True, below, counts=tuple(counts), database=database)
 
-    def within_profile(self, standing: Standing) -> bool:
+    def within_profile(self, standing: Inherited) -> bool:
         """Whether it belongs to the chosen profile, if one was chosen, or is included by name."""
         return not self.selection.profile or standing.in_profile or standing.included
 
-    def wanted(self, standing: Standing) -> bool:
+    def wanted(self, standing: Inherited) -> bool:
         """Whether the narrowing of this selection covers it."""
         if self.selection.profile and not standing.in_profile:
             return False

@@ -19,7 +19,7 @@ from .directory import DirectoryScan
 from .frame import Frame, close, directory_entry
 from .opener import Opener
 from .report import Setting, WalkReport
-from .selection import Standing, Verdict
+from .selection import Inherited, Verdict
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: So many directories stay open on the way down; those above them are opened again when needed.
@@ -74,7 +74,7 @@ class Walk:
             return []
         status = os.fstat(descriptor)
         frame = Frame(
-            descriptor, self.prefix, facts, wishes, Standing(in_profile=bool(self.prefix)), status.st_dev
+            descriptor, self.prefix, facts, wishes, Inherited(in_profile=bool(self.prefix)), status.st_dev
         )
         if self.prefix and not self.only:
             frame.entry = directory_entry(self.prefix.rstrip("/"), status)

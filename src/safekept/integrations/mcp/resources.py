@@ -23,8 +23,8 @@ from safekept.core.spelling import shown
 
 from . import projects
 from .answers import ToolAnswer
+from .call_queue import CallQueue, as_json
 from .caller import Caller, Roots
-from .desk import Desk, as_json
 
 _JSON, _DIFF = "application/json", "text/x-diff"
 _ASKED = "roots"
@@ -43,7 +43,7 @@ async def _remember(ctx: ServerRequestContext[Any, Any], call_next: Any) -> Any:
 class TimelineServer(MCPServer[Any]):
     """The SDK's server, with resources that come and go with the projects."""
 
-    def __init__(self, desk: Desk, name: str, *, instructions: str, version: str) -> None:
+    def __init__(self, desk: CallQueue, name: str, *, instructions: str, version: str) -> None:
         super().__init__(
             name, instructions=instructions, version=version, log_level="ERROR", middleware=[_remember]
         )

@@ -19,8 +19,8 @@ from pydantic import Field
 from safekept import __version__
 
 from . import homes, projects, undoing
+from .call_queue import CallQueue, asked_roots
 from .caller import Roots
-from .desk import Desk, asked_roots
 from .resources import TimelineServer
 
 INSTRUCTIONS = """safekept keeps checkpoints of projects and snapshots of the agent's home.
@@ -51,7 +51,7 @@ Limit = Annotated[int, Field(description="So many entries at most.", ge=1, le=50
 
 def make_server(roots: Roots) -> TimelineServer:
     """A server for one user; `roots` is what holds for clients that name none."""
-    desk = Desk(roots)
+    desk = CallQueue(roots)
     server = TimelineServer(desk, "safekept", instructions=INSTRUCTIONS, version=__version__)
     _add_project_tools(server, desk)
     _add_home_tools(server, desk)
@@ -72,7 +72,7 @@ def run_server(roots: Roots) -> None:
     anyio.run(serve)
 
 
-async def _end_by_signal(desk: Desk) -> None:
+async def _end_by_signal(desk: CallQueue) -> None:
     """End when told to: the SDK's thread that waits for the client's next line would wait for ever."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:
@@ -80,7 +80,7 @@ async def _end_by_signal(desk: Desk) -> None:
             os._exit(128 + number)
 
 
-def _add_project_tools(server: MCPServer, desk: Desk) -> None:
+def _add_project_tools(server: MCPServer, desk: CallQueue) -> None:
     @server.tool(title="List checkpoints", annotations=READS)
     async def list_checkpoints(
         ctx: Context,
@@ -159,7 +159,7 @@ def _add_project_tools(server: MCPServer, desk: Desk) -> None:
         )
 
 
-def _add_home_tools(server: MCPServer, desk: Desk) -> None:
+def _add_home_tools(server: MCPServer, desk: CallQueue) -> None:
     @server.tool(title="Take a snapshot of the agent's home", annotations=ADDS)
     async def snapshot(
         ctx: Context,

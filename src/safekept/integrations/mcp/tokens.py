@@ -152,11 +152,11 @@ def of_undo(undone: Undone) -> str:
 
 
 def _rollback(plan: RollbackPlan) -> list[object]:
-    from safekept.checkpoints.points import substance
+    from safekept.checkpoints.points import visible_state
 
     steps: list[object] = []
     for step in plan.steps:
-        now = substance(step.now)
+        now = visible_state(step.now)
         when = step.now.mtime_ns if step.now is not None and step.now.kind != "directory" else 0
         steps.append([step.path, step.action, list(now) if now else None, when])
     left = [[one.path, one.reason] for one in plan.left]

@@ -32,7 +32,7 @@ LONGEST = 60.0
 ENDLESS = 15.0
 
 
-class Rhythm:
+class PauseDetector:
     """All times are seconds of one clock, given by the caller."""
 
     def __init__(self, quiet: float, share: float = SHARE) -> None:
@@ -142,7 +142,7 @@ class Watch:
         self.account = Account()
         self._checkpoints, self._relevance, self._stop = checkpoints, relevance, stop
         self._session, self._agent, self._quiet, self._clock = session, agent, quiet, clock
-        self._rhythm = Rhythm(quiet)
+        self._rhythm = PauseDetector(quiet)
         self._turn = 0
         self._source: Source | None = None
         self._watched: tuple[int, int] | None = None  # the directory that is watched

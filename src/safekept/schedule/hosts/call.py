@@ -66,7 +66,7 @@ class Call:
         return self.cadence.times
 
     @property
-    def look_minute(self) -> int:
+    def minute_of_run(self) -> int:
         """In which minute of an hour it is looked: another one on every machine, the same one every day."""
         text = "\0".join((self.name, self.home, *self.command)).encode("utf-8", "surrogateescape")
         return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") % 60

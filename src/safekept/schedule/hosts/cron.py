@@ -22,7 +22,7 @@ def lines(call: Call, *, names_user: bool = False) -> list[str]:
     settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(call.environment.items())]
     # cron ends a command at `%`, wherever it stands; a backslash keeps it.
     command = " ".join(["env", *settings, *map(shlex.quote, call.command)]).replace("%", "\\%")
-    moments = [f"{minute} {hour} * * *" for hour, minute in call.times] + [f"{call.look_minute} * * * *"]
+    moments = [f"{minute} {hour} * * *" for hour, minute in call.times] + [f"{call.minute_of_run} * * * *"]
     return [f"{_BEGIN}{MARK}", *(f"{moment} {who}{command}" for moment in moments), _END]
 
 

@@ -26,7 +26,7 @@ def plist(call: Call) -> str:
         "ProgramArguments": list(call.command),
         "EnvironmentVariables": dict(sorted(call.environment.items())),
         # What was slept through is run once when the machine wakes up.
-        "StartCalendarInterval": [*moments, {"Minute": call.look_minute}],
+        "StartCalendarInterval": [*moments, {"Minute": call.minute_of_run}],
         "ProcessType": "Background",
         "LowPriorityIO": True,
         "Nice": 10,

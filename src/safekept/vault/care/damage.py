@@ -136,7 +136,7 @@ class TreeCheck:
         if self._missing:
             text = f"{len(self._missing)} pieces that snapshots need are in no sound pack of this vault"
             self._report.add("blob-missing", "", text, blobs=frozenset(self._missing))
-        self._report.findings = [one for one in self._report.findings if not self._said_already(one)]
+        self._report.findings = [one for one in self._report.findings if not self._is_reported(one)]
         for finding in self._report.findings:
             name = finding.file.rpartition("/")[2]
             needed = self._unindexed.get(bytes.fromhex(name)) if finding.code == "pack-unreferenced" else None
@@ -148,7 +148,7 @@ class TreeCheck:
                 )
         self._trace([item for item in self._report.findings if item.severity == DAMAGE], snapshots)
 
-    def _said_already(self, finding: Finding) -> bool:
+    def _is_reported(self, finding: Finding) -> bool:
         """Whether it is a directory that cannot be read because of a damaged pack, which is a finding too."""
         return finding.code == "tree-unreadable" and any(
             other.code == "blob-damaged" and finding.blobs <= other.blobs for other in self._report.findings

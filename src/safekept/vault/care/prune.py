@@ -95,7 +95,7 @@ def carry_out(repository: Repository, plan: PrunePlan, lock: Lock, *, listener: 
         delete_mark(repository, name)
     _delete(repository, sorted(plan.unindexed), lock, result, listener)
     copied = _repack(repository, plan, lock, result, listener)
-    spared = _spared(repository, plan, copied)
+    spared = _packs_with_only_copies(repository, plan, copied)
     gone = (plan.delete.keys() | plan.lost | copied) - spared
     result.index_files_before = plan.index_files
     try:
@@ -152,7 +152,7 @@ def _make_room(
     result.index_files_after = sum(1 for _ in repository.storage.list(FileKind.INDEX))
 
 
-def _spared(repository: Repository, plan: PrunePlan, copied: set[bytes]) -> set[bytes]:
+def _packs_with_only_copies(repository: Repository, plan: PrunePlan, copied: set[bytes]) -> set[bytes]:
     """Packs with the only readable copy of a blob whose chosen copy turns out damaged: they stay."""
     spared: set[bytes] = set()
     going = plan.delete.keys() | copied

@@ -26,7 +26,7 @@ from ..repo.index import Index
 from ..snapshots import one_of_each, public_id
 from ..storage.base import FileKind, NotStored, stored_name
 from ..tags import forgotten_at, is_pinned
-from .repack import PackFacts, choose_packs, weigh_packs
+from .repack import PackFacts, choose_packs, measure_pack_use
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository
@@ -143,7 +143,7 @@ def plan_prune(
     plan.blobs_used = sum(map(len, used.values()))
     listener(Event("plan", 0, len(index.packs), "packs"))
     sizes = {bytes.fromhex(name): size for name, size in repository.storage.list(FileKind.PACK)}
-    weighed = weigh_packs(index, used, sizes)
+    weighed = measure_pack_use(index, used, sizes)
     if weighed.missing:
         count, first = len(weighed.missing), min(weighed.missing).hex()
         raise PruneRefused.because(

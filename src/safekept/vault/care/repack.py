@@ -55,13 +55,15 @@ class PackFacts:
 
 
 @dataclass(slots=True)
-class Weighed:
+class PackUse:
     packs: dict[bytes, PackFacts]
     missing: set[bytes]
     duplicates: list[tuple[PackEntry, bytes, tuple[bytes, ...]]]
 
 
-def weigh_packs(index: Index, used: Mapping[BlobKind, set[bytes]], sizes: Mapping[bytes, int]) -> Weighed:
+def measure_pack_use(
+    index: Index, used: Mapping[BlobKind, set[bytes]], sizes: Mapping[bytes, int]
+) -> PackUse:
     """How much of each pack is used, a doubled blob counted in one of them; what is used and nowhere."""
     doubled = index.duplicates()
     packs: dict[bytes, PackFacts] = {}
@@ -106,7 +108,7 @@ def weigh_packs(index: Index, used: Mapping[BlobKind, set[bytes]], sizes: Mappin
     for kind in BlobKind:
         if found[kind] < len(used[kind]) and not missing:
             missing = {blob for blob in used[kind] if not index.has(kind, blob)}
-    return Weighed(packs, missing, duplicates)
+    return PackUse(packs, missing, duplicates)
 
 
 def choose_packs(packs: Mapping[bytes, PackFacts], max_unused: float) -> set[bytes]:

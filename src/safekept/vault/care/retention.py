@@ -156,7 +156,7 @@ def plan_forget(
     plan = ForgetPlan()
     for members in homes.values():
         members.sort(key=lambda snapshot: (snapshot.time_ns, snapshot.id), reverse=True)
-        immune = _immune(members, now_ns, facts)
+        immune = _reasons_to_keep(members, now_ns, facts)
         kinds: dict[str, list[Snapshot]] = {}
         for snapshot in members:
             kinds.setdefault(_bucket(snapshot, policies), []).append(snapshot)
@@ -196,7 +196,7 @@ def _by_policy(
     ]
 
 
-def _immune(members: list[Snapshot], now_ns: int, facts: Facts) -> dict[str, list[str]]:
+def _reasons_to_keep(members: list[Snapshot], now_ns: int, facts: Facts) -> dict[str, list[str]]:
     """Reasons that no policy can overrule; `members` are one home's, newest first."""
     found: dict[str, list[str]] = {}
     for snapshot in members:

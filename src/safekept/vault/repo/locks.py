@@ -118,7 +118,7 @@ class Lock:
             return
         self._ended.set()
         try:
-            self._keeper.wait_whatever_comes()
+            self._keeper.wait_through_signals()
         finally:
             _heed_hangup()
             # What was done is done. A lock of a process that is gone is known as such, and passed over.

@@ -136,7 +136,7 @@ class BlobSaver:
             raise NotProven.of("snapshot")  # cannot be; it would refer to what never arrived
         if not self._index.has(BlobKind.TREE, snapshot.tree):
             raise ValueError("the tree of this snapshot was never saved")
-        self._prove_ground()
+        self._check_lock_and_packs()
         saved = self._repository.save_snapshot(snapshot)
         try:
             # A lock that is there now was there when the snapshot became visible: whoever cleared it
@@ -153,7 +153,7 @@ class BlobSaver:
         """How many packs of the vault were missing or cut at the beginning."""
         return len(self._lost)
 
-    def _prove_ground(self) -> None:
+    def _check_lock_and_packs(self) -> None:
         """Our lock is there, and so is every pack that was counted as stored."""
         if self._lock is None:
             return
@@ -168,7 +168,7 @@ class BlobSaver:
         # Not `shutdown(wait=True)`: its joins take a running thread for ended after a Ctrl-C.
         self._workers.shutdown(wait=False, cancel_futures=failed)
         try:
-            wait_whatever_comes(self._running)
+            wait_through_signals(self._running)
         finally:
             self._packer.close(failed=failed)
 
@@ -273,7 +273,7 @@ class BlobSaver:
             raise error
 
 
-def wait_whatever_comes(running: Collection[concurrent.futures.Future[None]]) -> None:
+def wait_through_signals(running: Collection[concurrent.futures.Future[None]]) -> None:
     """Wait for the end of work through any number of signals; what the last one raised comes afterwards."""
     interrupt: BaseException | None = None
     while waiting := [future for future in tuple(running) if not future.done()]:

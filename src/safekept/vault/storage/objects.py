@@ -1,8 +1,8 @@
 """A vault in a place for objects, with restic's own layout, so that restic opens it there.
 
 The place is any ObjectStore, on this host or off it; this is only the shape of names between the two. A
-write is refused where the name is taken; where the place itself cannot refuse (`Abilities.write_once`), a
-look before the write has to do, which is enough for files that are named by their content.
+write is refused where the name is taken; where the place itself cannot refuse, a look before the write
+(`CredentialRights.write_once` is false then) has to do. That is enough for files named by their content.
 """
 
 from __future__ import annotations

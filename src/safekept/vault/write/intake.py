@@ -63,7 +63,7 @@ class Intake:
             self.trees.directory(place).entry = entry
         elif (item := self._file(entry, None)) is not None:
             self.trees.encode(self.trees.directory(os.path.dirname(place)), [item])
-        self._say_sometimes(entry.path)
+        self._show_progress(entry.path)
 
     def _place(self, path: str) -> tuple[str, str]:
         """Where an entry lies, and the root that it lies below."""
@@ -93,9 +93,9 @@ class Intake:
         place = place[: place.rfind("/")] or "/"
         self.trees.leave(place, root)
         self._files(path[: path.rfind("/")] if "/" in path else "", self.trees.directory(place), entries)
-        self._say_sometimes(path)
+        self._show_progress(path)
 
-    def _say_sometimes(self, path: str) -> None:
+    def _show_progress(self, path: str) -> None:
         now = time.monotonic()
         if now - self._told > 0.1:
             self._told = now

@@ -47,7 +47,7 @@ def encode_marks(marks: list[Mark]) -> bytes:
     return marshal.dumps(marks, 2)
 
 
-class About(NamedTuple):
+class EarlierManifest(NamedTuple):
     """The manifest that an earlier snapshot carried."""
 
     digest: bytes  # of what it says, its time left aside
@@ -152,7 +152,7 @@ class Memory:
         self._names: bytes = found["indexes"] if found else b""
         self._known: dict[str, bytes] = found["directories"] if found else {}
         #: The manifests of the last snapshots, newest first: each kind of snapshot has words of its own.
-        self.abouts = tuple(About(*one) for one in found["abouts"]) if found else ()
+        self.abouts = tuple(EarlierManifest(*one) for one in found["abouts"]) if found else ()
         #: Whatever the caller wants to know again next time; plain values only.
         self.notes: dict[str, Any] = found["notes"] if found else {}
         self._there: dict[bytes, bool] = {}
@@ -192,7 +192,7 @@ class Memory:
         found = self._databases.get(path)
         return found is not None and self._still_there(found[1])
 
-    def save(self, directories: dict[str, bytes], about: About, notes: dict[str, Any]) -> None:
+    def save(self, directories: dict[str, bytes], about: EarlierManifest, notes: dict[str, Any]) -> None:
         """Keep what a finished snapshot found; nothing is written where nothing is new."""
         abouts = self.abouts if about in self.abouts else (about, *self.abouts)[:_ABOUTS]
         if (directories, abouts, notes) == (self._known, self.abouts, self.notes) and self.indexed:

@@ -207,7 +207,7 @@ class TreeWriter:
         """Put nodes into a directory whose rest may come at any time."""
         directory.texts.extend(self._encoded(items))
 
-    def made_up(self, directory: str, name: str, content: bytes, size: int, time_ns: int) -> None:
+    def generated_directory(self, directory: str, name: str, content: bytes, size: int, time_ns: int) -> None:
         """A directory at the root, with one file in it, that lie on no disk."""
         text = self._texts.file(name, 0o600, time_ns, size, content, None)
         tree = self._save([(os.fsencode(name), text)])

@@ -26,7 +26,7 @@ from ..repo.saver import BlobSaver
 from .chunks import store_content
 from .databases import Account, Reread
 from .intake import Intake
-from .memory import About, Memory, all_stored
+from .memory import EarlierManifest, Memory, all_stored
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository
@@ -147,7 +147,7 @@ def _own_summary(account: Account, saver: BlobSaver) -> dict[str, object]:
 
 def _describe(
     intake: Intake, saver: BlobSaver, memory: Memory, manifest: Mapping[str, object], time_ns: int
-) -> About:
+) -> EarlierManifest:
     """Put the manifest into the tree; one that says what an earlier one said is that one."""
     timeless = {key: value for key, value in manifest.items() if key != "created"}
     digest = hashlib.sha256(json.dumps(timeless).encode()).digest()
@@ -155,6 +155,6 @@ def _describe(
     if about is None or not all_stored(saver, about.content):
         text = json.dumps(manifest, indent=1).encode() + b"\n"
         content, size = store_content(saver, BytesContent(text))
-        about = About(digest, content, size, time_ns)
-    intake.trees.made_up(ABOUT, MANIFEST, about.content, about.size, about.time_ns)
+        about = EarlierManifest(digest, content, size, time_ns)
+    intake.trees.generated_directory(ABOUT, MANIFEST, about.content, about.size, about.time_ns)
     return about

@@ -22,9 +22,9 @@ from safekept.actions.offsite.place import (
 )
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys import keys as actions_keys
-from safekept.actions.vault.keys import keys as second_way
+from safekept.actions.vault.keys import keys as recovery_access
 from safekept.actions.vault.keys.key_file import KeyMissing
-from safekept.actions.vault.keys.keys import NoKitYet, NoSecondWay, acknowledge_kit, add_passphrase
+from safekept.actions.vault.keys.keys import NoKitYet, NoRecoveryAccess, acknowledge_kit, add_passphrase
 from safekept.actions.vault.keys.kit import make_kit, restic_name, write_kit
 from safekept.actions.vault.keys.kit_page import as_text
 from safekept.actions.vault.opening import make_vault, open_vault
@@ -137,7 +137,7 @@ def test_the_first_push_insists_on_a_second_way(tmp_path):
     here = with_disk(throwaway(tmp_path), tmp_path / "disk")
     with make_vault(here) as repository:
         save_files(repository, some_files(1))
-    with pytest.raises(NoSecondWay) as raised:
+    with pytest.raises(NoRecoveryAccess) as raised:
         push(here, PushRequest("disk"))
     error = raised.value
     assert here.places.vault_key_file in error.what
@@ -160,19 +160,19 @@ def test_a_passphrase_is_a_second_way_and_a_generated_key_is_none(tmp_path, monk
         monkeypatch.setattr(module, "FOR_PASSPHRASE", vault_keys.Cost(16384, 8, 1))
     here = throwaway(tmp_path)
     with make_vault(here) as repository:
-        assert second_way.second_way(here, repository) == ""
+        assert recovery_access.recovery_access(here, repository) == ""
         add_passphrase(here, repository, Secret("correct horse battery"), recovery=True)
-        assert second_way.second_way(here, repository) == "passphrase"
+        assert recovery_access.recovery_access(here, repository) == "passphrase"
 
 
 def test_a_kit_counts_for_its_own_vault_only(here, tmp_path):
     other = throwaway(tmp_path / "other")
     with make_vault(other) as repository:
         shutil.copy(os.path.join(here.places.data_directory, "kits.json"), other.places.data_directory)
-        assert second_way.second_way(other, repository) == ""
+        assert recovery_access.recovery_access(other, repository) == ""
         write_kit(other, repository, str(tmp_path))
         acknowledge_kit(other, repository)
-        assert second_way.second_way(other, repository) == "kit"
+        assert recovery_access.recovery_access(other, repository) == "kit"
 
 
 @pytest.mark.parametrize(

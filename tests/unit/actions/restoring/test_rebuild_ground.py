@@ -7,7 +7,7 @@ import os
 import pytest
 
 from safekept.actions.restoring import rebuild_target as rebuild_ground
-from safekept.actions.restoring.rebuild_target import HomeNotMovable, building, look_at_ground, put_in_place
+from safekept.actions.restoring.rebuild_target import HomeNotMovable, building, inspect_target, put_in_place
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning
 from support.users.contexts import throwaway
@@ -67,7 +67,7 @@ def killed_at_rename(here, home, number):
                 if done == number:
                     os._exit(9)
 
-        with building(look_at_ground(here, home)) as ground:
+        with building(inspect_target(here, home)) as ground:
             built(ground)
             os.rename = rename
             put_in_place(ground)
@@ -79,7 +79,7 @@ def killed_at_rename(here, home, number):
 def test_killed_between_the_renames_the_next_one_finds_the_old_home(here, home, number):
     """The record of the swap is itself a rename; then the home, its work area, and the new home."""
     assert killed_at_rename(here, home, number) == 9
-    ground = look_at_ground(here, home)
+    ground = inspect_target(here, home)
     if number < 4:
         assert read(home) == "old" and os.path.isdir(home + ".safekept/landings"), "as it was"
     else:
@@ -102,7 +102,7 @@ def test_a_rename_that_fails_leaves_the_old_home_in_its_place(here, home, monkey
             raise OSError(5, "Input/output error", source)
         real(source, target, **options)
 
-    with building(look_at_ground(here, home)) as ground:
+    with building(inspect_target(here, home)) as ground:
         built(ground)
         monkeypatch.setattr(os, "rename", rename)
         with pytest.raises(SafekeptError) as raised:
@@ -114,7 +114,7 @@ def test_a_rename_that_fails_leaves_the_old_home_in_its_place(here, home, monkey
 
 
 def test_two_rebuilds_of_one_home_do_not_meet(here, home):
-    with building(look_at_ground(here, home)) as ground, pytest.raises(AlreadyRunning), building(ground):
+    with building(inspect_target(here, home)) as ground, pytest.raises(AlreadyRunning), building(ground):
         pytest.fail("both were let in")
     assert read(home) == "old"
 
@@ -122,7 +122,7 @@ def test_two_rebuilds_of_one_home_do_not_meet(here, home):
 def test_a_link_where_it_would_build_leads_nowhere(here, home, tmp_path):
     os.symlink(tmp_path, home + ".safekept-rebuild")
     before = sorted(os.listdir(tmp_path))
-    ground = look_at_ground(here, home)
+    ground = inspect_target(here, home)
     with pytest.raises(HomeNotMovable, match="is in the way"), building(ground):
         pytest.fail("it followed the link")
     assert sorted(os.listdir(tmp_path)) == before and read(home) == "old"
@@ -131,7 +131,7 @@ def test_a_link_where_it_would_build_leads_nowhere(here, home, tmp_path):
 def test_a_home_behind_a_link_stays_behind_it(here, home, tmp_path):
     link = str(tmp_path / "link")
     os.symlink(home, link)
-    ground = look_at_ground(here, here.locate(link).home)
+    ground = inspect_target(here, here.locate(link).home)
     with building(ground):
         built(ground)
         put_in_place(ground)
@@ -145,7 +145,7 @@ def test_a_move_into_a_mount_point_that_was_cut_off_is_begun_again(here, tmp_pat
 
     def work():
         real = os.rename
-        with building(look_at_ground(here, place)) as ground:
+        with building(inspect_target(here, place)) as ground:
             built(ground)
             os.mkdir(os.path.join(ground.built, "skills"))
 
@@ -159,7 +159,7 @@ def test_a_move_into_a_mount_point_that_was_cut_off_is_begun_again(here, tmp_pat
 
     assert in_child(work) == 9
     assert sorted(os.listdir(place)) == [".safekept-rebuild", "SOUL.md"]
-    ground = look_at_ground(here, place)
+    ground = inspect_target(here, place)
     assert os.listdir(place) == [".safekept-rebuild"] and not ground.beside
     with building(ground):
         built(ground)

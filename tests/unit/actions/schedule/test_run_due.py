@@ -26,9 +26,9 @@ from safekept.actions.schedule.schedule import (
     RunRequest,
     last_run,
     next_run,
-    pasts,
     plan_due,
     run_due,
+    task_histories,
 )
 from safekept.actions.schedule.steps import ABSENT, DONE, INCOMPLETE, Ended
 from safekept.core.errors import SafekeptError
@@ -155,7 +155,9 @@ def test_the_order_is_snapshot_push_prune_care_and_drills(tmp_path, monkeypatch)
     night.run(seal=("age1x",))
     kinds = [name.partition(":")[0] for name in night.called]
     assert kinds == ["snapshot", "archive", "push", "prune", "checkpoints", "drill"]
-    assert pasts(night.here)[f"small-drill:{night.home}"].succeeded == night.now  # the full one counts
+    assert (
+        task_histories(night.here)[f"small-drill:{night.home}"].succeeded == night.now
+    )  # the full one counts
 
 
 def test_everything_can_be_asked_for_at_once(tmp_path, monkeypatch):
@@ -197,7 +199,7 @@ def test_a_dead_destination_leaves_the_snapshot_and_the_other_destinations_alone
         ("cloud", "done"),
     ]
     assert run.state == "incomplete"
-    assert pasts(night.here)[f"snapshot:{night.home}"].succeeded == night.now
+    assert task_histories(night.here)[f"snapshot:{night.home}"].succeeded == night.now
 
 
 def test_a_snapshot_that_fails_keeps_nothing_else_from_being_done(night):
@@ -316,7 +318,7 @@ def test_work_that_is_done_in_part_is_done_for_tonight_but_no_success(night):
     night.ends["snapshot"] = [Ended(INCOMPLETE, "state.db was locked", "incomplete")]
     assert night.run().state == "incomplete"
     assert night.run().state == "idle"
-    past = pasts(night.here)[f"snapshot:{night.home}"]
+    past = task_histories(night.here)[f"snapshot:{night.home}"]
     assert (past.done, past.succeeded) == (night.now, 0.0)
 
 
@@ -335,7 +337,7 @@ def test_several_homes_are_each_their_own_and_one_that_is_gone_is_only_its_own_f
     assert [step.state for step in run.steps] == ["failed", "done"]
     one = night.here.changed(schedule=replace(night.here.choices.schedule, homes=(homes[0],)))
     run_due(one, clock=lambda: night.now, power=lambda: MAINS)
-    assert pasts(night.here)[f"snapshot:{homes[1]}"].succeeded == night.now
+    assert task_histories(night.here)[f"snapshot:{homes[1]}"].succeeded == night.now
 
 
 # ── mains, networks and disks ──────────────────────────────────────────────────────────────────────
@@ -542,7 +544,7 @@ def test_a_destination_that_is_taken_out_of_the_settings_is_nobodys_worry(night)
     night.go_on(hours=1)
     night.run()
     assert open_alarms(night.here) == ()
-    assert "push:nas" not in pasts(night.here)
+    assert "push:nas" not in task_histories(night.here)
 
 
 def test_a_dead_monitor_neither_fails_nor_stops_a_run(night):

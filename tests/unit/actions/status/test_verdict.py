@@ -14,11 +14,11 @@ from safekept.actions.hosts.calls import HostCalls
 from safekept.actions.status.changed_since import ChangedSince, changed_since
 from safekept.actions.status.coverage import Coverage, coverage_of
 from safekept.actions.status.destination_status import DestinationStatus
-from safekept.actions.status.findings.everything import every_finding
+from safekept.actions.status.findings.all_findings import every_finding
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.home_summary import FailedAttempt, LastSnapshot
 from safekept.actions.status.host_status import ConnectionStatus, HostStatus, UnconnectedProfile
-from safekept.actions.status.project_summaries import KeptProject, KeptProjects
+from safekept.actions.status.project_summaries import ProjectSummaries, ProjectSummary
 from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.vault_status import OPEN, SHUT, LastCheck, VaultStatus
 from safekept.actions.status.verdict import Verdict, judge
@@ -32,7 +32,7 @@ NOW = 1_800_000_000.0
 HOUR = 3600.0
 LAST = LastSnapshot("a" * 64, NOW - HOUR, "manual", "sound", True, 10, 1000)
 KEY = ListedKey("k" * 64, GENERATED, "", "ada@here", True)
-VAULT = VaultStatus("/v", OPEN, id="v" * 64, keys=(KEY,), key_file="/c/vault.key", second_way="kit")
+VAULT = VaultStatus("/v", OPEN, id="v" * 64, keys=(KEY,), key_file="/c/vault.key", recovery_access="kit")
 ARMED = ScheduleStatus(looked=NOW - 600, installed="systemd", state="done")
 NAS = DestinationStatus("nas", "sftp://nas/x", ("vault",), last=NOW - HOUR)
 
@@ -60,7 +60,7 @@ def verdict(
     home: HomeStatus = HOME,
     vault: VaultStatus = VAULT,
     destinations: tuple[DestinationStatus, ...] = (),
-    projects: KeptProjects | None = None,
+    projects: ProjectSummaries | None = None,
     alarms: tuple[Alarm, ...] = (),
     schedule: ScheduleStatus = ARMED,
     hosts: tuple[HostStatus, ...] = (),
@@ -268,16 +268,16 @@ def test_damage_that_is_known_of_the_vault_is_an_alarm():
 
 
 def test_a_vault_on_another_machine_is_off_this_host_and_needs_a_second_way_in():
-    remote = dataclasses.replace(VAULT, place="sftp://nas/vault", second_way="")
+    remote = dataclasses.replace(VAULT, place="sftp://nas/vault", recovery_access="")
     assert verdict(vault=remote).reasons[0].code == "key-only-here"
-    found = verdict(vault=dataclasses.replace(remote, second_way="kit"))
+    found = verdict(vault=dataclasses.replace(remote, recovery_access="kit"))
     assert found.level == "machine-lost"
     beside = dataclasses.replace(VAULT, place="file:/mnt/vault")
     assert verdict(vault=beside).level == "this-machine"
 
 
 def test_a_key_that_exists_once_is_never_green_and_with_copies_it_is_an_alarm():
-    once = dataclasses.replace(VAULT, second_way="")
+    once = dataclasses.replace(VAULT, recovery_access="")
     found = verdict(vault=once)
     assert (found.level, found.exit_code) == ("partly", 3)
     assert found.text == "Partly protected: the only key of the vault is on this machine"
@@ -377,7 +377,7 @@ def test_a_machine_that_slept_missed_nothing():
     ],
 )
 def test_a_copy_off_this_host_that_is_missing_or_old_means_not_protected(destination, text):
-    found = verdict(vault=dataclasses.replace(VAULT, second_way="kit"), destinations=(destination,))
+    found = verdict(vault=dataclasses.replace(VAULT, recovery_access="kit"), destinations=(destination,))
     assert (found.exit_code, found.text, steps(found)) == (
         3,
         f"Partly protected: {text}",
@@ -386,17 +386,17 @@ def test_a_copy_off_this_host_that_is_missing_or_old_means_not_protected(destina
 
 
 def test_a_project_whose_checkpoints_fail_means_not_protected_while_it_is_there():
-    project = KeptProject("/p", "live", NOW - 9, NOW - 1, "no room", "", "")
-    found = verdict(projects=KeptProjects("/c", (project,)))
+    project = ProjectSummary("/p", "live", NOW - 9, NOW - 1, "no room", "", "")
+    found = verdict(projects=ProjectSummaries("/c", (project,)))
     assert (found.exit_code, found.text) == (3, "Partly protected: checkpoints of /p fail: no room")
     gone = dataclasses.replace(project, presence="orphan")
     better = dataclasses.replace(project, last=NOW)
-    assert verdict(projects=KeptProjects("/c", (gone, better))).exit_code == 0
+    assert verdict(projects=ProjectSummaries("/c", (gone, better))).exit_code == 0
 
 
 def test_a_rollback_that_was_cut_off_is_an_alarm():
-    project = KeptProject("/p q", "live", NOW, 0.0, "", "", "", cut_off=True)
-    found = verdict(projects=KeptProjects("/c", (project,)))
+    project = ProjectSummary("/p q", "live", NOW, 0.0, "", "", "", cut_off=True)
+    found = verdict(projects=ProjectSummaries("/c", (project,)))
     assert found.text == "ALARM, partly protected: a rollback of /p q was cut off half way"
     assert steps(found) == ("Finish it or take it back: `safekept rollback --dir '/p q'`",)
 

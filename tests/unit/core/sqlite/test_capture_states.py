@@ -22,8 +22,8 @@ from safekept.core.sqlite.hold import locks as sqlite_locks
 from safekept.core.sqlite.hold import pin as sqlite_pin
 from safekept.core.sqlite.hold.live import NotLive
 from safekept.core.sqlite.hold.pin import pin
-from safekept.core.sqlite.hold.rest import settled
 from safekept.core.sqlite.hold.through_sqlite import through_backup
+from safekept.core.sqlite.hold.unopened import settled
 from support.home.database_holder import held
 
 ROWS = 2000

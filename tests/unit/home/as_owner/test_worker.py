@@ -21,7 +21,7 @@ from safekept.core.entries import (
 )
 from safekept.core.next_step import NextStep
 from safekept.core.owner import Line, OwnerChildFailed
-from safekept.core.owner.child import OwnerNotPermitted, raised_from, said_of
+from safekept.core.owner.child import OwnerNotPermitted, exception_as_data, raised_from
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.as_owner import Worker
 from safekept.home.as_owner.server import load_everything
@@ -322,7 +322,7 @@ def test_a_status_survives_the_way():
 def test_an_error_of_the_child_is_the_same_error_here():
     steps = ("look", NextStep("import", ("FILE", "--into", "a dir"), "Or:", ", and look"))
     error = LandingThroughLink("a link", kept="all of it", next_steps=steps, links=["/a"])
-    again = raised_from(json.loads(json.dumps(said_of(error))))
+    again = raised_from(json.loads(json.dumps(exception_as_data(error))))
     assert type(again) is LandingThroughLink
     assert (again.what, again.kept, again.next_steps, again.facts) == (
         "a link",
@@ -348,7 +348,7 @@ def test_nothing_that_the_child_says_can_run_here():
         child.stdin.fileno(),
         encode=lambda value: json.dumps(value).encode(),
         decode=lambda data: json.loads(data),
-        failure=said_of,
+        failure=exception_as_data,
         raised=lambda said: RuntimeError(said),
     )
     with pytest.raises(ValueError):

@@ -163,7 +163,7 @@ def test_a_directory_made_anew_while_a_landing_is_taken_back_gets_its_files_agai
 
     real, times = takeback._Back._return, []
 
-    def made_anew(self, step, path):
+    def newly_made(self, step, path):
         if path.endswith("notes/e") and not times:
             times.append(1)
             shutil.rmtree(f"{home}/notes")
@@ -173,7 +173,7 @@ def test_a_directory_made_anew_while_a_landing_is_taken_back_gets_its_files_agai
     def fail(self):
         raise OSError(5, "Input/output error", "disk")
 
-    monkeypatch.setattr(takeback._Back, "_return", made_anew)
+    monkeypatch.setattr(takeback._Back, "_return", newly_made)
     monkeypatch.setattr(swapping.Swap, "_check_holders", fail)
     with pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new"), file("notes/e", "new")])

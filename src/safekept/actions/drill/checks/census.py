@@ -43,7 +43,7 @@ def prove_census(restored: RestoredHome, findings: Findings) -> None:
             if _not_restored(restored, profile, name):
                 continue
             words = name.replace("_", " ")
-            if then is None or found is None or _in_the_dark(restored, name):
+            if then is None or found is None or _may_be_unreadable(restored, name):
                 unknown.append(f"{words}{where}")
             elif then != found:
                 problems.append((f"{words}{where}", f"{then:,} were stored, {found:,} came back"))
@@ -110,7 +110,7 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _in_the_dark(restored: RestoredHome, name: str) -> bool:
+def _may_be_unreadable(restored: RestoredHome, name: str) -> bool:
     """Whether something of this class may lie in a directory that cannot be read."""
     layout = restored.layout
     for count in layout.counts:

@@ -32,7 +32,7 @@ def prove_files(restored: RestoredHome, findings: Findings, listener: Listener) 
     count = size = told = without_hash = 0
     total = sum(item.size for item in restored.items.values())
     for path in restored.files():
-        if _went_into_its_database(restored, path):
+        if _was_folded_into_database(restored, path):
             continue
         count += 1
         if path in restored.lost:
@@ -56,7 +56,7 @@ def prove_files(restored: RestoredHome, findings: Findings, listener: Listener) 
     return size
 
 
-def _went_into_its_database(restored: RestoredHome, path: str) -> bool:
+def _was_folded_into_database(restored: RestoredHome, path: str) -> bool:
     """A log that another tool stored beside its database; the restore folded it in."""
     return path.endswith(tuple(SIDECARS)) and database_of(path) in restored.items
 
@@ -130,7 +130,7 @@ def prove_metadata(restored: RestoredHome, findings: Findings) -> None:
     problems: Problems = []
     count = 0
     for path, item in restored.items.items():
-        if path in restored.lost or _went_into_its_database(restored, path):
+        if path in restored.lost or _was_folded_into_database(restored, path):
             continue
         count += 1
         why = _differs(restored, path, item)

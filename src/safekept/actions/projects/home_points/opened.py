@@ -17,7 +17,7 @@ from safekept.vault.tags import layout_of
 
 from ...base.context import UserContext
 from ...base.own_places import refuse_unsafe_target, within
-from ...base.recovery import make_right
+from ...base.recovery import recover_interrupted
 from ...snapshots.contents import LARGEST_TEXT, patch, text_of
 from ...snapshots.stored_home import reading
 from ...vault.opening import open_vault
@@ -57,7 +57,7 @@ def opened_point(
         layout = context.layout(name if name in context.choices.layouts else "generic")
         home = os.path.realpath("/" + source.roots[0].place)
         refuse_unsafe_target(context, home, into=False, exact=False)
-        make_right(context, home, listener)
+        recover_interrupted(context, home, listener)
         wanted = tuple(_wanted(point, home, name, directory) for name in files)
         state = compare(point, source, layout, home, wanted, manifest)
         yield OpenPoint(point, source, layout, state, sessions_among(points, point.home))

@@ -30,7 +30,7 @@ from ...archives.output import OwnArchives
 from ...base.context import HomeRef, UserContext
 from ...base.own_places import own_places
 from ...base.record import record, recording_failure
-from ...base.recovery import make_right
+from ...base.recovery import recover_interrupted
 from ...base.scope import scope_of
 from ...base.scratch import copies_directory, usable_cache
 from ...snapshots.session_end import snapshot_if_due, snapshot_is_due
@@ -117,7 +117,7 @@ def before_home_change(
 def _store(
     context: UserContext, place: HomeRef, point: HomePoint, isolated: bool, listener: Listener
 ) -> StoredSnapshot:
-    make_right(context, place.home, listener)
+    recover_interrupted(context, place.home, listener)
     with open_vault(context, create=True, homes=(place.home,), listener=listener) as repository:
         with repository.lock(wait=WAIT) as lock:
             cache = usable_cache(cache_of(context, repository), listener)

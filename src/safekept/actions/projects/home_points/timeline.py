@@ -20,7 +20,7 @@ from safekept.vault.repo import Repository
 
 from ...base.context import UserContext
 from ...base.own_places import known_homes, within
-from ...base.recovery import make_right
+from ...base.recovery import recover_interrupted
 from ..timeline import PointRow, Timeline
 from .comparison import PointState, compare
 from .point import HomePoint
@@ -71,7 +71,7 @@ def home_timeline(
 ) -> Timeline:
     """The list of one home, with numbers. What a killed landing left is made right first."""
     timeline = Timeline(home, home=home)
-    make_right(context, home, silent)
+    recover_interrupted(context, home, silent)
     with open_points(context) as (repository, found):
         number = 0
         ours = [one for one in found if one[0].home == home]

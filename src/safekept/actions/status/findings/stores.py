@@ -99,7 +99,7 @@ def _put_aside(vault: VaultStatus) -> Iterator[Step]:
 
 def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
     """A vault that only this machine can open dies with it, and so do its copies."""
-    if not vault.keys or vault.second_way or not (vault.key_file or copied):
+    if not vault.keys or vault.recovery_access or not (vault.key_file or copied):
         return
     disk = "on the same disk as the vault" if _same_disk(vault.key_file, vault.place) else "on this machine"
     kit = f"a kit was written at {moment(vault.kit)}" if vault.kit else "no kit was ever written"

@@ -14,7 +14,7 @@ from safekept.core.next_step import NextStep, Step
 
 from ..home_status import HomeStatus
 from ..host_status import GONE, SWITCHED_OFF, HostStatus
-from ..project_summaries import KeptProjects
+from ..project_summaries import ProjectSummaries
 from ..schedule_status import ScheduleStatus
 
 _HOUR, _DAY = 3600.0, 86400.0
@@ -41,7 +41,7 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
             )
         return
     if schedule.trouble:
-        from ...schedule.armed import CRON_STOPPED  # loads much, and most schedules are well
+        from ...schedule.host_start import CRON_STOPPED  # loads much, and most schedules are well
 
         again: Step = replace(install, before="Install it again:")
         if schedule.trouble.startswith(CRON_STOPPED):  # what is installed is right
@@ -75,7 +75,7 @@ def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
         connect = host.connecting()
         meant = f"not-connected:{host.host}"
         if not host.places and host.found:
-            lately = host.works_here(now)
+            lately = host.used_lately(now)
             text = f"{host.title} works here and is not connected"
             if not lately:
                 text = f"{host.title} was used here and is not connected"
@@ -126,7 +126,7 @@ def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
         yield Finding("unkept-command", PARTLY, text, (what,), fix, declinable=key)
 
 
-def of_projects(projects: KeptProjects) -> Iterator[Finding]:
+def of_projects(projects: ProjectSummaries) -> Iterator[Finding]:
     status = NextStep("checkpoint status", before="See how the store is:")
     for one in projects.projects:
         if one.cut_off and one.here:

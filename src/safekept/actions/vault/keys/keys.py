@@ -181,7 +181,7 @@ def write_exported_key(path: str, text: str) -> None:
 KIT = "kit"
 
 
-class NoSecondWay(SafekeptError):
+class NoRecoveryAccess(SafekeptError):
     code = "no-second-way"
 
 
@@ -189,7 +189,7 @@ class NoKitYet(SafekeptError):
     code = "no-kit-yet"
 
 
-def second_way(context: UserContext, repository: Repository) -> str:
+def recovery_access(context: UserContext, repository: Repository) -> str:
     """What opens this vault when its key file is lost: `passphrase`, `kit`, or nothing ("")."""
     if any(key.kind not in ("", GENERATED) for key in listed_keys(repository)):
         return PASSPHRASE
@@ -198,19 +198,19 @@ def second_way(context: UserContext, repository: Repository) -> str:
     return ""
 
 
-def second_way_from_outside(context: UserContext, vault_id: str) -> str:
+def recovery_access_from_outside(context: UserContext, vault_id: str) -> str:
     """The same without opening the vault: by its key files, where they are on this machine."""
     if any(key.kind not in ("", GENERATED) for key in keys_from_outside(context.places.vault)):
         return PASSPHRASE
     return KIT if vault_id in _acknowledged(context) else ""
 
 
-def require_second_way(context: UserContext, repository: Repository) -> str:
-    """The same; NoSecondWay where there is none."""
-    found = second_way(context, repository)
+def require_recovery_access(context: UserContext, repository: Repository) -> str:
+    """The same; NoRecoveryAccess where there is none."""
+    found = recovery_access(context, repository)
     if found:
         return found
-    raise NoSecondWay(
+    raise NoRecoveryAccess(
         f"Only the key in `{context.places.vault_key_file}` opens this vault: with this machine, every "
         "copy of the vault would be lost too",
         kept="Nothing was sent; the vault here is as it was",

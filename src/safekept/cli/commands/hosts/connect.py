@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...options import start
-from ...words.connecting import agree, said_lines, show_hosts, show_plan
+from ...words.connecting import agree, lines_to_copy, show_hosts, show_plan
 
 if TYPE_CHECKING:
     from safekept.integrations.connecting.host import HostSettings
@@ -125,7 +125,7 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
     try:
         plan = plan_connect(context, chosen, program, where)
     except SettingsLeftAlone as error:
-        said_lines(console, error)
+        lines_to_copy(console, error)
         raise
     copies: list[str] = []
     guarded = ""

@@ -90,7 +90,7 @@ def command(
     one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
     reach = Reach(context, one) if one is not None else None
     from safekept.actions.offsite.push import ABSENT, INCOMPLETE, PushRequest, push
-    from safekept.actions.vault.keys.keys import NoKitYet, NoSecondWay
+    from safekept.actions.vault.keys.keys import NoKitYet, NoRecoveryAccess
     from safekept.vault.errors import NoSuchVault
 
     output = settings.text("backup.output")
@@ -106,7 +106,7 @@ def command(
         acknowledge_kit=acknowledge_kit,
     )
     if not (dry_run or no_vault or acknowledge_kit) and console.can_ask():
-        _ask_for_second_way(console, context)
+        _ask_for_recovery_passphrase(console, context)
     if prune and not yes and not dry_run:
         _ask(console, context, base, words)
     results: list[PushResult] = []
@@ -116,7 +116,9 @@ def command(
             result = push(context, replace(base, destination=word), console.listener(), reach)
         except SafekeptError as error:
             # Where the vault itself is the reason, it is the same for every place: said once.
-            if len(words) == 1 or (not results and isinstance(error, (NoSecondWay, NoKitYet, NoSuchVault))):
+            if len(words) == 1 or (
+                not results and isinstance(error, (NoRecoveryAccess, NoKitYet, NoSuchVault))
+            ):
                 raise
             errors.append((word, error))
             if not as_json:
@@ -143,9 +145,9 @@ def command(
     return 3 if named_absent or any(result.state == INCOMPLETE for result in results) else 0
 
 
-def _ask_for_second_way(console: Console, context: UserContext) -> None:
+def _ask_for_recovery_passphrase(console: Console, context: UserContext) -> None:
     """At the first push, take a recovery passphrase right here; who wants the kit instead is told how."""
-    from safekept.actions.vault.keys.keys import NoSecondWay, add_passphrase, require_second_way
+    from safekept.actions.vault.keys.keys import NoRecoveryAccess, add_passphrase, require_recovery_access
     from safekept.actions.vault.opening import open_vault, vault_exists
 
     from ..vault.options import new_passphrase
@@ -154,8 +156,8 @@ def _ask_for_second_way(console: Console, context: UserContext) -> None:
         return
     with open_vault(context, listener=console.notes()) as repository:
         try:
-            require_second_way(context, repository)
-        except NoSecondWay as error:
+            require_recovery_access(context, repository)
+        except NoRecoveryAccess as error:
             console.say(error.what)
             console.say("Type a new passphrase that opens the copies too; Ctrl-C ends this, nothing is sent.")
             console.say(

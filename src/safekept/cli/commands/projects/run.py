@@ -94,7 +94,7 @@ def command(
         # The terminal may be gone with the agent; its exit status is told all the same.
         with contextlib.suppress(OSError):
             words.told(ran)
-            ways = words.way_back(ran)
+            ways = words.next_commands(ran)
             if ways and ran.account is not None and console.can_ask() and _in_front():
                 offer = Offer(console, context, ran, words.where)
                 choice = offer.ask()

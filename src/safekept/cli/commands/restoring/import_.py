@@ -16,7 +16,7 @@ from ...console import Console, path_text, time_text
 from ...options import common_options, start
 from ...sealing import identity_options
 from ...words.grace import kept_text
-from ...words.landing_plan import SHOWN, ask_consent, show_changes, show_hindrances, show_paths
+from ...words.landing_plan import SHOWN, ask_consent, show_changes, show_obstacles, show_paths
 from ...words.remarks import census_lines
 
 
@@ -186,7 +186,7 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     if prepared.foreign:
         show_paths(console, "Can run", plan.executable, "plugins, hooks, scripts, jobs: look at them first")
         show_paths(console, "Links out", prepared.links_out, "what is written there lands outside the home")
-    show_hindrances(console, plan)
+    show_obstacles(console, plan)
 
 
 def _show_result(console: Console, prepared: PreparedImport, imported: Imported) -> int:

@@ -18,7 +18,7 @@ from safekept.settings import SETTINGS, SYSTEM_USER, Settings
 from ...console import Console, count_text, path_text
 from ...options import common_options
 from ...words.lists import consent
-from .options import begin, machine_of, require_root, whose_options
+from .options import begin, machine_of, require_root, user_options
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
@@ -50,7 +50,7 @@ class ProgramOfAnother(SafekeptError):
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be installed; write nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@whose_options
+@user_options
 @common_options
 def install_command(
     host: str | None,
@@ -220,7 +220,7 @@ def _show(console: Console, plan: Installation) -> None:
 @click.command("remove")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; change nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@whose_options
+@user_options
 @common_options
 def remove_command(
     dry_run: bool, yes: bool, system: bool, user_name: str, home: str, layout: str, as_json: bool

@@ -29,7 +29,7 @@ class NeedsRoot(SafekeptError):
     code = "needs-root"
 
 
-def whose_options(function: Command) -> Command:
+def user_options(function: Command) -> Command:
     """`--system` and `--user-name`."""
     for option in (
         click.option("--user-name", metavar="NAME", default="", help="With --system: whose home it is."),

@@ -11,12 +11,12 @@ from safekept.core.events import Event
 
 from ...console import Console, path_text, time_text
 from ...options import common_options
-from .options import begin, run_request, whose_options
+from .options import begin, run_request, user_options
 
 if TYPE_CHECKING:
     from safekept.actions.schedule.install import Installed
     from safekept.actions.schedule.schedule import Run
-    from safekept.schedule.tasks import Past, RunNote, Task
+    from safekept.schedule.tasks import RunNote, Task, TaskHistory
 
 
 # `safekept schedule run`: do what is due now; what timers call, and what a person may call too.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--now", "everything", is_flag=True, help="All of it, also what is not due yet.")
 @click.option("--quiet", is_flag=True, help="Say nothing unless something is wrong; what timers use.")
 @click.option("--dry-run", is_flag=True, help="Show what is due; do nothing.")
-@whose_options
+@user_options
 @common_options
 def run_command(
     everything: bool,
@@ -46,7 +46,7 @@ def run_command(
     """
     from safekept.actions.schedule.schedule import plan_due, run_due
     from safekept.core.locks import AlreadyRunning
-    from safekept.schedule.machine import step_back
+    from safekept.schedule.machine import lower_priority
 
     settings, context, console = begin(as_json, system, user_name, home)
     context = context.changed(actor="schedule")
@@ -54,7 +54,7 @@ def run_command(
     if dry_run:
         now = time.time()
         return _show_plan(console, plan_due(context, request, now), now, everything)
-    step_back()
+    lower_priority()
     remarks: list[str] = []
     listener = console.listener()
 
@@ -114,17 +114,17 @@ def moment_text(moment: float) -> str:
 
 
 @click.command("show")
-@whose_options
+@user_options
 @common_options
 def show_command(system: bool, user_name: str, home: str, layout: str, as_json: bool) -> int:
     """What is installed, when it last ran and how that ended, and when each piece of work is due next."""
     from safekept.actions.schedule.install import installed
-    from safekept.actions.schedule.schedule import last_run, pasts, plan_due
+    from safekept.actions.schedule.schedule import last_run, plan_due, task_histories
 
     settings, context, console = begin(as_json, system, user_name, home)
     request = run_request(settings, context, home=home, layout=layout)
     now = time.time()
-    due, known = plan_due(context, request, now), pasts(context)
+    due, known = plan_due(context, request, now), task_histories(context)
     found, last = installed(context), last_run(context)
     console.document(
         {
@@ -152,7 +152,7 @@ def _installed(found: Installed | None) -> dict[str, object] | None:
     return {"host": found.host, "user": found.user or None, "time": found.time, "files": found.states()}
 
 
-def _row(task: Task, moment: float, past: Past | None) -> dict[str, object]:
+def _row(task: Task, moment: float, past: TaskHistory | None) -> dict[str, object]:
     return {
         "task": task.name,
         "next": moment,

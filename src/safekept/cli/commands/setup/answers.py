@@ -67,7 +67,7 @@ class Needs:
 def needs_of(found: Survey, *, can_schedule: bool, updates: bool) -> Needs:
     """What is missing of what a person has to decide. `updates`: those of an agent could be guarded."""
     return Needs(
-        not found.second_way,
+        not found.recovery_access,
         not found.status.destinations,
         bool(found.unconnected) or updates,
         can_schedule and not found.scheduled,

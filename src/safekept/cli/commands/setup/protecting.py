@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
-from safekept.actions.setup.steps import DONE, SetupStep, Wishes, set_up, vault_destinations
+from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, set_up, vault_destinations
 from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -25,7 +25,7 @@ from safekept.settings import Settings, load_settings
 
 from ...console import Console
 from ...options import context_from
-from ...words.setup import show_end, tell_step
+from ...words.setup import show_end, show_step
 from ..schedule.install import schedule_call
 from ..schedule.options import machine_of
 from .answers import Answers, Needs
@@ -123,12 +123,12 @@ class Protecting:
 
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
-        wishes = self._wishes(answers, kit)
+        wishes = self._setup_choices(answers, kit)
         steps = set_up(self.context, wishes, self.tell, self.listen)
         self.console.finish()
         return self._ended(answers, steps)
 
-    def _wishes(self, answers: Answers, kit: str) -> Wishes:
+    def _setup_choices(self, answers: Answers, kit: str) -> SetupChoices:
         found, context = self.found, self.context
         # Entries that came with a home speak of another machine, even where they would work here.
         candidates = found.agents if answers.reconnect else found.unconnected
@@ -139,7 +139,7 @@ class Protecting:
         push = vault_destinations(context) if homes or changed else found.unpushed
         fresh = not found.status.vault.kit or bool(answers.destination)
         wanted = any(answers.connect_to(one) for one in found.agents if one.host == "hermes")
-        return Wishes(
+        return SetupChoices(
             passphrase=answers.passphrase,
             homes=homes,
             prove=found.unproven,
@@ -195,9 +195,9 @@ class Protecting:
             return
         if self._connected:
             together = SetupStep("connect", DONE, ", ".join(self._connected))
-            tell_step(self.console, self.settings.user_home, together)
+            show_step(self.console, self.settings.user_home, together)
             self._connected = []
-        tell_step(self.console, self.settings.user_home, step)
+        show_step(self.console, self.settings.user_home, step)
 
     def _ended(self, answers: Answers, steps: Sequence[SetupStep]) -> Ended:
         from safekept.actions.status.status import look

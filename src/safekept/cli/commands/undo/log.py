@@ -19,7 +19,7 @@ from ...words.remarks import census_lines
 if TYPE_CHECKING:
     from safekept.actions.undo.log import Log
     from safekept.actions.undo.operation import Operation
-    from safekept.actions.undo.undo_availability import WayBack
+    from safekept.actions.undo.undo_availability import UndoAvailability
 
 _MOST = 20
 _GOOD = frozenset({"done", "running"})
@@ -59,10 +59,10 @@ def command(word: str, most: int, every: bool, verb: str, since: str, home: str,
 
     _, context, console = start(as_json)
     if word:
-        from safekept.actions.undo.undo_availability import way_back
+        from safekept.actions.undo.undo_availability import undo_availability
 
         found = find_operation(context, word)
-        _show_one(console, found, way_back(context, found), context.places.user_home)
+        _show_one(console, found, undo_availability(context, found), context.places.user_home)
         return 0
     request = LogRequest(
         most=None if every else most,
@@ -182,7 +182,7 @@ def _brief(seconds: float) -> str:
 # ── one ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _show_one(console: Console, one: Operation, back: WayBack, user_home: str) -> None:
+def _show_one(console: Console, one: Operation, back: UndoAvailability, user_home: str) -> None:
     console.document(
         {
             **one.as_dict(),

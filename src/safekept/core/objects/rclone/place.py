@@ -20,8 +20,8 @@ from typing import TypeVar
 from ...errors import SafekeptError
 from ..base import (
     CHUNK,
-    Abilities,
     Content,
+    CredentialRights,
     NotThere,
     ObjectStore,
     Stored,
@@ -203,7 +203,7 @@ class RcloneObjects(ObjectStore):
 
         self._ask("delete there", remove)
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         return probe_by_doing(self, versioning=None)
 
     def room(self) -> tuple[int, int] | None:

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, TypeVar
 
 from ...errors import SafekeptError
 from ..base import (
-    Abilities,
     Content,
+    CredentialRights,
     NotThere,
     ObjectStore,
     Stored,
@@ -169,7 +169,7 @@ class S3Objects(ObjectStore):
         except NotThere:
             return
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         name = probe_name()
         versions: _Versions = []
 
@@ -189,7 +189,7 @@ class S3Objects(ObjectStore):
         overwrite = once is False or allowed(lambda: put(True))
         delete = allowed(lambda: self.delete(name))
         left = "" if delete else name
-        return Abilities(True, overwrite, delete, any(versions), once, left)
+        return CredentialRights(True, overwrite, delete, any(versions), once, left)
 
     def close(self) -> None:
         self._client.close()

@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections import deque
 
-from .wire import Answer, Garbled, Packet, Status, number, text
+from .wire import Answer, MalformedAnswer, Packet, Status, number, text
 
 _HEAD = struct.Struct(">IB")
 _HEAD_WITH_ID = struct.Struct(">IBI")
@@ -126,7 +126,7 @@ class Channel:
             try:
                 status = answer.number()
                 words = "" if answer.ended else answer.text()
-            except (Garbled, struct.error):
+            except (MalformedAnswer, struct.error):
                 raise Lost("the server's answer cannot be understood") from None
             if status != Status.OK:
                 raise Refusal(status, words)
@@ -179,10 +179,10 @@ class Channel:
             while not greeting.ended:
                 name = greeting.text()
                 self.extensions[name] = greeting.text()
-        except (Garbled, struct.error):
+        except (MalformedAnswer, struct.error):
             raise Lost("the server's greeting cannot be understood") from None
         if "limits@openssh.com" in self.extensions:
-            with contextlib.suppress(Refusal, Garbled, struct.error):
+            with contextlib.suppress(Refusal, MalformedAnswer, struct.error):
                 limits = self.answer(self.extended("limits@openssh.com"))
                 packet, read, write = (limits.long_number() for _ in range(3))
                 most = min(packet - 1024, 255 << 10)

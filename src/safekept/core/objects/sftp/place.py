@@ -21,8 +21,8 @@ from ...errors import SafekeptError
 from ...files import TEMPORARY_PREFIX
 from ..base import (
     LARGEST_READ,
-    Abilities,
     Content,
+    CredentialRights,
     NotThere,
     ObjectStore,
     Stored,
@@ -35,7 +35,7 @@ from ..errors import PlaceMissing, refused, unreachable, wrong
 from .channel import Channel, Endless, Lost, Refusal
 from .connections import Host, Pool, explain, explain_refusal, filesystem, ssh_command
 from .transfer import fill, is_directory, make_directories, read_range, walk
-from .wire import OPEN_NEW, OPEN_READ, Garbled, Packet, Status, mode_only, number, text
+from .wire import OPEN_NEW, OPEN_READ, MalformedAnswer, Packet, Status, mode_only, number, text
 
 _T = TypeVar("_T")
 _BATCH = 8 << 20
@@ -225,7 +225,7 @@ class SftpObjects(ObjectStore):
 
         self._with(remove, "delete there")
 
-    def probe(self) -> Abilities:
+    def probe(self) -> CredentialRights:
         return probe_by_doing(
             self, versioning=None, again=lambda name: self._write(name, b"again", replace=False, look=False)
         )
@@ -275,7 +275,7 @@ class SftpObjects(ObjectStore):
             ) from None
         except Lost as lost:
             raise explain(self.location, self.host, lost.reason, lost.words) from None
-        except (struct.error, Garbled) as error:
+        except (struct.error, MalformedAnswer) as error:
             raise unreachable(self.location, f"the server's answer cannot be understood ({error})") from None
 
     def _with(self, work: Callable[[Channel], _T], verb: str = "look at it") -> _T:

@@ -17,7 +17,7 @@ _SMALL_PIECE, _FEW_PIECES = 4096, 256
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class UploadResult:
     """What became of an upload: bytes sent, bytes that the server counts, its first refusal."""
 
     sent: int
@@ -25,7 +25,7 @@ class Filled:
     refusal: Refusal | None
 
 
-def fill(channel: Channel, handle: bytes, content: Content) -> Filled:
+def fill(channel: Channel, handle: bytes, content: Content) -> UploadResult:
     """Send all bytes, have them flushed to the server's disk where it can do that, measure, and close."""
     sent, stored = 0, -1
     refusals: list[Refusal] = []
@@ -48,7 +48,7 @@ def fill(channel: Channel, handle: bytes, content: Content) -> Filled:
     except Refusal as refusal:
         refusals.append(refusal)
     refusals += channel.settle([closed])
-    return Filled(sent, stored, refusals[0] if refusals else None)
+    return UploadResult(sent, stored, refusals[0] if refusals else None)
 
 
 def read_range(channel: Channel, handle: bytes, offset: int, end: int, shrank: Exception) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """The words of SFTP version 3 (draft-ietf-secsh-filexfer-02) and of OpenSSH's extensions to it.
 
-Pure: bytes in, values out. A malformed answer is Garbled or a struct.error, which the connection takes for
-a broken server.
+Pure: bytes in, values out. What cannot be read is MalformedAnswer or a struct.error, which the connection
+takes for a broken server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class Garbled(Exception):
+class MalformedAnswer(Exception):
     """An answer that does not fit its own lengths."""
 
 
@@ -116,7 +116,7 @@ class Answer:
         length = self.number()
         start, self._at = self._at, self._at + length
         if self._at > len(self._body):
-            raise Garbled("a string is longer than its packet")
+            raise MalformedAnswer("a string is longer than its packet")
         return self._body[start : self._at]
 
     def text(self) -> str:

@@ -44,7 +44,7 @@ FRAME_HEADER = 24
 LOG_HEADER = 32
 
 
-class OddLog(Exception):
+class UnknownLogFormat(Exception):
     """A log that the page reader does not understand; the backup API is used instead."""
 
 
@@ -75,7 +75,7 @@ def read_index(shm: int) -> WalIndex | None:
     if not ready:
         return None
     if version != VERSION:
-        raise OddLog(f"wal-index of version {version}")
+        raise UnknownLogFormat(f"wal-index of version {version}")
     return WalIndex(
         identity=first[:48],
         # 65536 does not fit sixteen bits and is stored as 1.
@@ -97,7 +97,7 @@ def page_map(shm: int, index: WalIndex) -> dict[int, int]:
         count = min(room, index.frames - frame + 1)
         data = os.pread(shm, count * 4, block * _BLOCK + start)
         if len(data) < count * 4:
-            raise OddLog("the wal-index is shorter than its log")
+            raise UnknownLogFormat("the wal-index is shorter than its log")
         latest.update(zip(array("I", data), range(frame, frame + count), strict=True))
         frame, block = frame + count, block + 1
     return latest
@@ -107,18 +107,18 @@ def check_log(wal: int, index: WalIndex) -> None:
     """Refuse a log whose header or last frame does not belong to the pinned state."""
     head = os.pread(wal, LOG_HEADER, 0)
     if len(head) < LOG_HEADER:
-        raise OddLog("the log has no header")
+        raise UnknownLogFormat("the log has no header")
     magic, version, page_size = struct.unpack_from(">III", head)
     if magic & ~1 != 0x377F0682 or version != VERSION or page_size != index.page_size:
-        raise OddLog(f"log of version {version}")
+        raise UnknownLogFormat(f"log of version {version}")
     if head[16:24] != index.salt:
-        raise OddLog("the log is of another generation than its index")
+        raise UnknownLogFormat("the log is of another generation than its index")
     offset = LOG_HEADER + (index.frames - 1) * (FRAME_HEADER + index.page_size)
     last = os.pread(wal, FRAME_HEADER, offset)
     if len(last) < FRAME_HEADER or last[8:16] != index.salt:
-        raise OddLog("the log is shorter than its index")
+        raise UnknownLogFormat("the log is shorter than its index")
     if struct.unpack_from(">I", last, 4)[0] != index.pages:
-        raise OddLog("the last frame of the log is not a commit")
+        raise UnknownLogFormat("the last frame of the log is not a commit")
 
 
 #: How often the pin is retried until no commit fell between the two looks at the index. Each try
@@ -183,7 +183,7 @@ class Live(Pinned):
             if not self.odd:
                 try:
                     before = read_index(shm)
-                except OddLog as error:
+                except UnknownLogFormat as error:
                     self.odd = str(error)
             try:
                 connection.execute("BEGIN")
@@ -216,7 +216,7 @@ class Live(Pinned):
         if index is not None:
             try:
                 self._lay_over(shm, index, status.st_size)
-            except OddLog as error:
+            except UnknownLogFormat as error:
                 self.odd = str(error)
 
     def _lay_over(self, shm: int, index: WalIndex, main_size: int) -> None:
@@ -225,12 +225,12 @@ class Live(Pinned):
             self.size = main_size
             return
         if index.page_size != self.page_size or index.pages * index.page_size != self.size:
-            raise OddLog("the index and SQLite disagree about the size")
+            raise UnknownLogFormat("the index and SQLite disagree about the size")
         if index.in_main_file:
             return
         wal = self.descriptors.sidecar("-wal")
         if wal is None:
-            raise OddLog("the log is gone")
+            raise UnknownLogFormat("the log is gone")
         check_log(wal, index)
         self._wal, self._salt = wal, index.salt
         self._frames = page_map(shm, index)

@@ -23,9 +23,9 @@ from . import locks
 from .live import Live, NotLive
 from .locks import Patience
 from .pinned import Pinned, Raw, Spooled
-from .rest import AtRest, InPlace, log_size, old_enough, quiet_for, settled
 from .spool import NoSpoolRoom, Spool
-from .through_sqlite import Borrowed
+from .through_sqlite import HeldThroughSqlite
+from .unopened import InPlace, UnopenedDatabase, log_size, old_enough, quiet_for, settled
 
 #: A database at rest is copied first when it is no larger than this, or was written so lately that its
 #: owner may be between closing and opening: then a newcomer costs a second try, not the file.
@@ -103,7 +103,7 @@ class _Source:
             if log or self._hot_journal():
                 return self._recovered(page_size)
             if not self.locked and not uses_wal(head):
-                return Borrowed(self.name, self.descriptors, self.patience)
+                return HeldThroughSqlite(self.name, self.descriptors, self.patience)
         except sqlite3.Error as error:
             if error_code(error) not in (CORRUPT, NOTADB):
                 raise EntryLost(Remark(self.name, Outcome.UNREADABLE, f"SQLite: {error}")) from error
@@ -183,12 +183,12 @@ class _Source:
         """WAL mode and nobody there: copied, or, large and long untouched, read where it lies."""
         status = os.fstat(self.descriptors.main)
         if status.st_size > COPY_AT_REST and quiet_for(status, QUIET_AT_REST):
-            return AtRest(self.name, self.descriptors, page_size)
+            return UnopenedDatabase(self.name, self.descriptors, page_size)
         before = settled(self.descriptors.main)
         try:
             spool = Spool(self.scratch, before.st_size)
         except NoSpoolRoom:
-            return AtRest(self.name, self.descriptors, page_size)
+            return UnopenedDatabase(self.name, self.descriptors, page_size)
         try:
             spool.fill(self.descriptors.main, before.st_size)
             if _mark(os.fstat(self.descriptors.main)) != _mark(before):
@@ -196,7 +196,7 @@ class _Source:
             copy = Spooled(self.name, spool, page_size, before.st_mtime_ns, "at-rest")
         except NoSpoolRoom:
             spool.close()
-            return AtRest(self.name, self.descriptors, page_size)
+            return UnopenedDatabase(self.name, self.descriptors, page_size)
         except BaseException:
             spool.close()
             raise

@@ -33,7 +33,7 @@ class NoSpoolRoom(Exception):
         self.directory, self.needed = directory, needed
 
 
-def _as_room(error: OSError, directory: str, needed: int) -> Exception:
+def _as_no_room(error: OSError, directory: str, needed: int) -> Exception:
     return NoSpoolRoom(directory, needed) if error.errno in _FULL else error
 
 
@@ -72,7 +72,7 @@ class Spool:
             for part in done:
                 part.result()
         except OSError as error:
-            raise _as_room(error, self.directory, self.needed) from error
+            raise _as_no_room(error, self.directory, self.needed) from error
         os.ftruncate(self.descriptor, length)
 
     def _match(self, source: int, start: int, end: int) -> None:
@@ -97,7 +97,7 @@ class Spool:
         try:
             copy_range(source, target, length)
         except OSError as error:
-            raise _as_room(error, self.directory, self.needed) from error
+            raise _as_no_room(error, self.directory, self.needed) from error
 
     @property
     def size(self) -> int:

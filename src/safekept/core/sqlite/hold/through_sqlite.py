@@ -85,7 +85,7 @@ def through_backup(pinned: Pinned, scratch: str, deadline: float, listener: List
 # so nothing is read raw.
 
 
-class Borrowed(Pinned):
+class HeldThroughSqlite(Pinned):
     """A read transaction of SQLite and nothing else."""
 
     method = "backup"

@@ -43,7 +43,7 @@ class LeanRequest:
         }
 
 
-def wish_from(fields: Mapping[str, Any] | None) -> LeanRequest | None:
+def lean_request_from(fields: Mapping[str, Any] | None) -> LeanRequest | None:
     """The request out of what `as_dict` gave; ours, so it is not checked."""
     if fields is None:
         return None

@@ -16,7 +16,7 @@ from safekept.core.sqlite.fold import fold
 
 from ..items import Item, database_of
 from ..plan import LandingPlan
-from ..swap.obstacles import is_database_file
+from ..swap.open_databases import is_database_file
 from ..tree import Tree
 from .staging import Staged, Staging
 

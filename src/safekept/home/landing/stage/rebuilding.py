@@ -99,7 +99,7 @@ class _Rebuild:
                     raise self._no_room() from error
                 raise not_rebuilt(self.name, self.table, f"SQLite: {error}") from error
         set_mode(self.path, mode)
-        self._dress()
+        self._set_metadata()
 
     def _in_thread(self, connection: sqlite3.Connection) -> None:
         from safekept.core.sqlite.lean import rebuild
@@ -131,7 +131,7 @@ class _Rebuild:
         done = max(0, min(grown, self.facts.bytes))
         self.listener(Event("rebuild", done, self.facts.bytes, path=self.name))
 
-    def _dress(self) -> None:
+    def _set_metadata(self) -> None:
         item, before = self.staged.item, self.before
         if os.geteuid() == 0:
             os.chown(self.path, before.st_uid, before.st_gid)

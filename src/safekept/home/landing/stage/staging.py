@@ -25,7 +25,7 @@ from ..items import Item
 from ..plan import LandingPlan
 from ..tree import Tree
 from .comparing import untouched
-from .sharing import Shared
+from .queue import StagingQueue
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _HOLE = 64 << 10
@@ -225,7 +225,7 @@ def _by_two(
     tell: Callable[[int, str], None],
     ready: Callable[[Staging, Staged], None],
 ) -> None:
-    shared = Shared(work)
+    shared = StagingQueue(work)
     small, large = Stager(staging, "0", tell), Stager(staging, "1", tell)
 
     def take_large() -> None:
@@ -256,7 +256,7 @@ def _by_two(
     finally:
         large.stop.set()
         try:
-            helper.wait_whatever_comes()
+            helper.wait_through_signals()
         finally:
             small.close()
             large.close()

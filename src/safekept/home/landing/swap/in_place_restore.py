@@ -22,7 +22,7 @@ from ..landing_trees import LandingTrees
 from ..record import LandingRecord, Step, append_note
 from ..tree import Tree
 from .moving import beside, copy, remove
-from .obstacles import HeldDatabase, refuse_held, who_holds
+from .open_databases import HeldDatabase, refuse_held, who_holds
 
 # The journal mode of a database that is in use: a restore in place must not leave it in another one. The
 # mode is part of a database's header, so content that is written into it can bring another one along.
@@ -102,12 +102,12 @@ def restore_in_place(
         raise FileNotFoundError(target.full(step.path))
     live = target.full(step.path)
     with watching(live, deadline) as watch:
-        _keep_and_pour(trees, record, step, deadline, watch)
+        _keep_then_restore(trees, record, step, deadline, watch)
     staged = _staged_file(trees, step)
     made = trees.staged.look(step.staged)
     remark = _bring_mode_back(staged, live, step) if record.verb == "undo" else None
     if made is not None:
-        _dress_live(target, step.path, made)
+        _set_live_metadata(target, step.path, made)
     return remark
 
 
@@ -115,7 +115,7 @@ def _staged_file(trees: LandingTrees, step: Step) -> str:
     return trees.staged.full(f"folded-{step.number}" if step.carries else step.staged)
 
 
-def _keep_and_pour(
+def _keep_then_restore(
     trees: LandingTrees, record: LandingRecord, step: Step, deadline: float, watch: Watch
 ) -> None:
     """What is kept is what is replaced, to the last row.
@@ -128,12 +128,12 @@ def _keep_and_pour(
 
     def keep() -> None:
         try:
-            keep_present(trees, record, step, trees.kept(step), deadline)
+            keep_live_database(trees, record, step, trees.kept(step), deadline)
         except EntryLost as lost:
             reason = f"it cannot be kept first ({lost.remark.reason})"
             raise refuse_held(step.entry, who_holds(live), reason) from lost
 
-    def keep_late() -> None:
+    def keep_before_change() -> None:
         if not watch.wal and watch.changed():
             import sqlite3
 
@@ -162,7 +162,7 @@ def _keep_and_pour(
     try:
         for left in reversed(range(_ATTEMPTS)):
             try:
-                restore_into(staged, live, deadline, ready=keep_late, before=keep_again)
+                restore_into(staged, live, deadline, ready=keep_before_change, before=keep_again)
                 break
             except _Moved as moved:
                 if not left:
@@ -184,7 +184,7 @@ def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:
     return Remark(step.entry, Outcome.NOTED, reason)
 
 
-def pour_back(trees: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> None:
+def restore_kept_copy(trees: LandingTrees, record: LandingRecord, step: Step, deadline: float) -> None:
     """Take a restore in place back: the kept content goes into the live database the same way."""
     target, kept = trees.target(step), trees.kept(step)
     before = kept.look(step.path)
@@ -195,14 +195,16 @@ def pour_back(trees: LandingTrees, record: LandingRecord, step: Step, deadline: 
     else:
         aside = trees.set_aside(step.root)
         if aside.look(step.path) is None:
-            keep_present(trees, record, step, aside, deadline)
+            keep_live_database(trees, record, step, aside, deadline)
         restore_into(kept.full(step.path), target.full(step.path), deadline)
         switch_mode(target.full(step.path), mode_of_file(kept.full(step.path)))
-        _dress_live(target, step.path, before)
+        _set_live_metadata(target, step.path, before)
     remove(kept, step.path)
 
 
-def keep_present(trees: LandingTrees, record: LandingRecord, step: Step, keep: Tree, deadline: float) -> None:
+def keep_live_database(
+    trees: LandingTrees, record: LandingRecord, step: Step, keep: Tree, deadline: float
+) -> None:
     """A captured copy of the live database, whole under its name in `keep`."""
     target = trees.target(step)
     facts = target.look(step.path)
@@ -241,7 +243,7 @@ def _write(content: Content, descriptor: int) -> None:
         write_all(descriptor, chunk)
 
 
-def _dress_live(tree: Tree, path: str, facts: os.stat_result) -> None:
+def _set_live_metadata(tree: Tree, path: str, facts: os.stat_result) -> None:
     """Mode and time by name only: opening a live database and closing it again drops locks."""
     parent, name = tree.parent(path)
     os.chmod(name, facts.st_mode & 0o777, dir_fd=parent)

@@ -194,7 +194,7 @@ def _copy(from_parent: int, from_name: str, parent: int, name: str, share: bool 
         _copy_file(from_parent, from_name, parent, name)
     else:
         return  # sockets, pipes and devices have no bytes to keep
-    _dress(parent, name, facts)
+    _set_metadata(parent, name, facts)
 
 
 def _shared(from_parent: int, from_name: str, parent: int, name: str) -> bool:
@@ -235,7 +235,7 @@ def _copy_file(from_parent: int, from_name: str, parent: int, name: str) -> None
         os.close(source)
 
 
-def _dress(parent: int, name: str, facts: os.stat_result) -> None:
+def _set_metadata(parent: int, name: str, facts: os.stat_result) -> None:
     """Owner, mode and time as they were on the original."""
     if os.geteuid() == 0:
         os.chown(name, facts.st_uid, facts.st_gid, dir_fd=parent, follow_symlinks=False)

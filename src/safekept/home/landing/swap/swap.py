@@ -26,7 +26,7 @@ from ..record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, DirectoryBefore, Landing
 from ..tree import Tree
 from .in_place_restore import restore_in_place
 from .moving import copy, copy_beside, link, move, name_it, remove, rename
-from .obstacles import refuse_held, refuse_mount, who_holds
+from .open_databases import refuse_held, refuse_mount, who_holds
 
 # The outside of directories: their modes and times, opened up for the work and set at its end.
 

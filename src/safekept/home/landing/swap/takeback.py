@@ -25,9 +25,9 @@ from safekept.core.sqlite import SIDECARS, restore_into
 from ..area import TAKEN_BACK, LandingDirectory
 from ..landing_trees import LandingTrees
 from ..record import AWAY, IN_PLACE, MAKE, PUT, LandingRecord, Step, read_record
-from .in_place_restore import fold_copy, keep_present, pour_back
+from .in_place_restore import fold_copy, keep_live_database, restore_kept_copy
 from .moving import beside, copy, link, move, remove, same_thing
-from .obstacles import who_holds
+from .open_databases import who_holds
 from .swap import open_up, set_directory
 
 #: How often a step is taken back in a home where directories come and go at that very moment.
@@ -96,7 +96,7 @@ class _Back:
             remove(self.trees.target(step), beside(step.path, self.record.temporary(step)))
         if step.do == IN_PLACE:
             if step.number in self._restored_in_place:
-                pour_back(self.trees, self.record, step, self.deadline)
+                restore_kept_copy(self.trees, self.record, step, self.deadline)
                 self.aside.append(step.entry)
         elif step.do == PUT and self._predecessor_is_back(step):
             return
@@ -167,7 +167,7 @@ class _Back:
         target, kept = self.trees.target(step), self.trees.kept(step)
         aside = self.trees.set_aside(step.root)
         if aside.look(step.path) is None:
-            keep_present(self.trees, self.record, step, aside, self.deadline)
+            keep_live_database(self.trees, self.record, step, aside, self.deadline)
             self.aside.append(step.entry)
         name = f"folded-{step.number}"
         folded = fold_copy(kept, step.path, suffixes, self.trees.staged, name)

@@ -28,7 +28,7 @@ from ....words.landing_plan import (
     ask_consent,
     show_changes,
     show_doubt,
-    show_hindrances,
+    show_obstacles,
 )
 from ....words.remarks import census_lines
 from ....words.snapshots import age_text, named_home
@@ -163,7 +163,7 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
         "layout": prepared.place.layout.name,
         "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
         "remarks": [remark.as_dict() for remark in prepared.source.remarks],
-        "speaks_for": prepared.speaks_for or None,
+        "speaks_for": prepared.removal_scope or None,
         "newer_quick": prepared.newer.id if prepared.newer else None,
         "left_outside": prepared.left_outside,
         "plan": prepared.plan.as_dict(),
@@ -190,15 +190,15 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
         console.fact("Holds", line)
     if chosen.kind == QUICK and not plan.only:
         console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
-    if prepared.request.exact and prepared.speaks_for:
-        console.fact("Only for", path_text(prepared.speaks_for))
+    if prepared.request.exact and prepared.removal_scope:
+        console.fact("Only for", path_text(prepared.removal_scope))
     _show_losses(console, prepared)
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
     show_changes(console, plan)
     if prepared.going:
         console.fact("Goes", f"{going_text(prepared.going)} that came after the snapshot; undo has them")
-    show_hindrances(console, plan)
+    show_obstacles(console, plan)
 
 
 def _show_newer(console: Console, prepared: PreparedRestore) -> None:

@@ -16,7 +16,7 @@ WORTH_A_THREAD = 256 << 10
 _WORTH_HALVING = 32
 
 
-class Shared:
+class StagingQueue:
     """What two threads have to stage: large files from one end, small ones in order from the other."""
 
     def __init__(self, work: list[tuple[Item, Entry]]) -> None:

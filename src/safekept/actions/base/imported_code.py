@@ -22,7 +22,7 @@ def code_files(plan: LandingPlan) -> int:
     return sum(path.startswith(inside) for path in (*plan.create, *plan.replace)) if inside else 0
 
 
-def brought_code(context: UserContext, home: str) -> str:
+def imported_code(context: UserContext, home: str) -> str:
     """Why the code in this home is not run, in words; empty where no import brought any."""
     if not home:
         return ""

@@ -46,7 +46,7 @@ class InPlace(Pinned):
         self.descriptors.close()
 
 
-class AtRest(InPlace):
+class UnopenedDatabase(InPlace):
     """The main file of a WAL database that nobody has open, watched for newcomers."""
 
     def __init__(self, name: str, descriptors: Descriptors, page_size: int) -> None:

@@ -10,7 +10,7 @@ from ...alarms.alarms import Alarm
 from ..destination_status import DestinationStatus
 from ..home_status import HomeStatus
 from ..host_status import HostStatus
-from ..project_summaries import KeptProjects
+from ..project_summaries import ProjectSummaries
 from ..schedule_status import ScheduleStatus
 from ..vault_status import SHUT, VaultStatus
 from .homes import STALE_HOURS, of_home
@@ -24,7 +24,7 @@ def every_finding(
     *,
     alarms: Sequence[Alarm] = (),
     destinations: Sequence[DestinationStatus] = (),
-    projects: KeptProjects | None = None,
+    projects: ProjectSummaries | None = None,
     hosts: Sequence[HostStatus] = (),
     unkept: Sequence[tuple[str, str]] = (),
     schedule: ScheduleStatus | None = None,
@@ -35,7 +35,7 @@ def every_finding(
     now: float,
 ) -> list[Finding]:
     """Weigh everything that was found."""
-    used = [one.found for one in hosts if one.works_here(now)]
+    used = [one.found for one in hosts if one.used_lately(now)]
     lost = list(of_lost_vault(vault, destinations))
     if lost:
         # What is elsewhere comes first: a new vault beside it would only hide it.
@@ -49,7 +49,7 @@ def every_finding(
         *of_hosts(hosts, now),
         *of_unkept_homes(unkept, used),
         *of_schedule(schedule or ScheduleStatus(), homes, now),
-        *of_projects(projects or KeptProjects("")),
+        *of_projects(projects or ProjectSummaries("")),
         *of_destinations(
             [one for one in destinations if not one.holds], vault, push_stale_hours, now, unsaved
         ),

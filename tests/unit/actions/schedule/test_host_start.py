@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from safekept.actions.schedule.armed import why_not_armed
 from safekept.actions.schedule.host import Machine, plan_installation
+from safekept.actions.schedule.host_start import why_host_will_not_start
 from safekept.actions.schedule.install import CRON, SYSTEMD, install, installed
 from safekept.actions.status.findings.work import of_schedule
 from safekept.actions.status.schedule_status import ScheduleStatus
@@ -61,14 +61,14 @@ def put(here, machine, host, program):
 
 @pytest.mark.parametrize("host", [CRON, SYSTEMD])
 def test_what_was_installed_and_is_there_is_armed(here, machine, program, host):
-    assert why_not_armed(here, put(here, machine, host, program), machine) == ("", ())
+    assert why_host_will_not_start(here, put(here, machine, host, program), machine) == ("", ())
 
 
 @pytest.mark.parametrize("host", [CRON, SYSTEMD])
 def test_a_checkout_that_was_moved_or_deleted_is_noticed(here, machine, program, host):
     found = put(here, machine, host, program)
     program.unlink()
-    text, evidence = why_not_armed(here, found, machine)
+    text, evidence = why_host_will_not_start(here, found, machine)
     assert text == f"the schedule calls {program}, which is not there any more"
     assert evidence == (f"{program} does not exist",)
 
@@ -76,13 +76,15 @@ def test_a_checkout_that_was_moved_or_deleted_is_noticed(here, machine, program,
 def test_lines_that_somebody_took_out_of_the_crontab_are_missed(here, machine, program):
     found = put(here, machine, CRON, program)
     Host.table = "0 1 * * * true\n"
-    assert why_not_armed(here, found, machine)[0] == "the schedule's lines are gone from your crontab"
+    assert (
+        why_host_will_not_start(here, found, machine)[0] == "the schedule's lines are gone from your crontab"
+    )
 
 
 def test_cron_that_does_not_run_is_said(here, machine, program):
     found = put(here, machine, CRON, program)
     os.unlink(machine.at("/run/crond.pid"))
-    why, evidence = why_not_armed(here, found, machine)
+    why, evidence = why_host_will_not_start(here, found, machine)
     assert why == "cron is not running, so nothing happens by itself"
     (finding,) = of_schedule(ScheduleStatus(installed=CRON, trouble=why, evidence=evidence), (), 0.0)
     assert finding.fix == ("Start cron: `sudo service cron start`",), "installing it again would not help"
@@ -90,18 +92,18 @@ def test_cron_that_does_not_run_is_said(here, machine, program):
     os.mkdir(process)
     with open(os.path.join(process, "comm"), "w") as file:
         file.write("cron\n")
-    assert why_not_armed(here, found, machine) == ("", ())
+    assert why_host_will_not_start(here, found, machine) == ("", ())
 
 
 def test_a_timer_that_systemd_does_not_run_and_a_unit_that_is_gone(here, machine, program):
     found = put(here, machine, SYSTEMD, program)
     Host.active = False
-    text, evidence = why_not_armed(here, found, machine)
+    text, evidence = why_host_will_not_start(here, found, machine)
     assert text == "systemd does not run safekept.timer"
     assert evidence == ("`systemctl --user is-active safekept.timer` says: inactive",)
     os.unlink(next(iter(found.files)))
-    assert why_not_armed(here, found, machine)[0].endswith("is gone")
+    assert why_host_will_not_start(here, found, machine)[0].endswith("is gone")
 
 
 def test_what_nobody_remembers_to_have_installed_is_not_armed(here, machine):
-    assert why_not_armed(here, None, machine)[0] == "the schedule is not installed any more"
+    assert why_host_will_not_start(here, None, machine)[0] == "the schedule is not installed any more"

@@ -25,7 +25,9 @@ Answer = tuple[str, tuple[str, ...]]
 _ARMED: Answer = ("", ())
 
 
-def why_not_armed(context: UserContext, found: Installed | None, machine: Machine | None = None) -> Answer:
+def why_host_will_not_start(
+    context: UserContext, found: Installed | None, machine: Machine | None = None
+) -> Answer:
     """Why the host will not start it, in a sentence, and how that is known; nothing where it will."""
     machine = machine or Machine(context.caller.environment, context.places.user_home, "")
     if found is None:

@@ -39,7 +39,7 @@ async def asked_roots(ctx: Context) -> ListRoots | None:
     return ListRoots() if capabilities is not None and capabilities.roots is not None else None
 
 
-class Desk:
+class CallQueue:
     """One for each server."""
 
     def __init__(self, fallback: Roots) -> None:

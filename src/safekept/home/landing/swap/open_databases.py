@@ -96,7 +96,7 @@ def describe(found: list[Holder]) -> str:
     return text + (f" and {len(found) - 1} more" if len(found) > 1 else "")
 
 
-def why_not_poured(now: os.stat_result) -> str:
+def why_not_in_place(now: os.stat_result) -> str:
     """Why a target that is open in a program, and is no database, is not restored under it."""
     if stat.S_ISLNK(now.st_mode):
         return "it is a link, and what that program has open lies behind it"
