@@ -234,7 +234,7 @@ def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environ
     assert process.wait(60) == 130
     assert sent and b"\x1b[?25l" in screen
     assert screen.rfind(b"\x1b[?25h") > screen.rfind(b"\x1b[?25l"), "the cursor stayed hidden"
-    assert b"Interrupted; nothing is left half done" in screen
+    assert b"Interrupted; no half-written archive is left" in screen
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,11 @@ class Console:
         self.finish()
         click.echo(harmless(self.step(text)), err=True)
 
+    def say_words(self, text: Step) -> None:
+        """The same, broken at words at a terminal."""
+        width = _terminal_width() if sys.stderr is not None and sys.stderr.isatty() else 0
+        self.say(at_words(self.step(text), 0, width))
+
     def command(self, *words: str) -> str:
         """A command line that runs as printed, from any directory."""
         return " ".join([self.program, *(path_argument(word) for word in words)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -37,6 +37,9 @@ class NoSuchCommand(click.UsageError):
 
 class LazyGroup(click.Group):
     """A group with a table of modules; `default` is the command that bare options belong to."""
+
+    #: The command that runs, in words; "" before it is found. A process runs one at a time.
+    called: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -71,7 +74,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.table:
             raise NoSuchCommand(self._missing(ctx, args), ctx=ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        LazyGroup.called = f"{LazyGroup.called} {found[0]}".strip() if ctx.parent else str(found[0])
+        return found
 
     def _missing(self, ctx: click.Context, words: list[str]) -> str:
         meant = [] if ctx.parent else list(today(words))

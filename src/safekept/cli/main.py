@@ -21,6 +21,7 @@ from safekept.core.next_step import NextStep
 
 from .console import Console
 from .groups import LazyGroup
+from .interrupted import Interrupted, interrupted, tell_interrupted
 from .questions import LeftAtQuestion
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
@@ -144,10 +145,6 @@ class OutputNotWritten(SafekeptError):
     code = "output-not-written"
 
 
-class Interrupted(SafekeptError):
-    code, exit_code = "interrupted", 130
-
-
 def _show_version(ctx: click.Context) -> NoReturn:
     from safekept.core.versions import version_text
 
@@ -217,8 +214,11 @@ def run(arguments: list[str]) -> int:
     before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console = Console(as_json="--json" in before_dashes, program=program())
     try:
+        LazyGroup.called = ""
         code = cli.main(args=arguments, prog_name="safekept", standalone_mode=False)
         return code if isinstance(code, int) else 0
+    except Interrupted as error:
+        return _told(error.exit_code, tell_interrupted, console, error)
     except SafekeptError as error:
         return _told(error.exit_code, console.error, error)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -232,10 +232,10 @@ def run(arguments: list[str]) -> int:
         return _told(code, console.say, f"{word}; {left.kept}")
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
-            return _interrupted(console)
+            return _told(130, tell_interrupted, console, interrupted(LazyGroup.called))
         return _told(1, console.say, "Stopped; nothing was changed")
     except KeyboardInterrupt:
-        return _interrupted(console)
+        return _told(130, tell_interrupted, console, interrupted(LazyGroup.called))
     except BrokenPipeError:
         # The reader of our output went away; point stdout elsewhere so that exit stays quiet.
         _drop_output()
@@ -255,14 +255,6 @@ def _told(code: int, tell: Callable[..., object], *words: object) -> int:
     with contextlib.suppress(OSError):
         tell(*words)
     return code
-
-
-def _interrupted(console: Console) -> int:
-    """A person ended it. A program that reads the document is told in the document."""
-    if not console.as_json:
-        return _told(130, console.say, "Interrupted; nothing is left half done")
-    error = Interrupted("it was interrupted", kept="Nothing is left half done", next_steps=("Run it again",))
-    return _told(130, console.error, error)
 
 
 def _lost_output() -> OutputNotWritten | None:

@@ -36,7 +36,7 @@ EXIT_CODES = (
     ("10", "there is no such vault"),
     ("11", "another safekept, or restic, is at work there"),
     ("12", "the vault does not open with the key or passphrase that there is"),
-    ("130", "interrupted; nothing is left half done"),
+    ("130", "interrupted; what stands by then is said"),
     ("143", "ended by a signal (128 and its number)"),
 )
 _OF_ITS_COMMAND = ("guard", "run")

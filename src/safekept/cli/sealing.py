@@ -93,6 +93,15 @@ def given_passphrase(settings: Settings) -> Callable[[], str] | None:
     return (lambda: ask("", False)) if ask is not None else None
 
 
+def words_again() -> list[str]:
+    """The options of this command that name keys, for the same command from any directory."""
+    words = [word for path in _meta(_IDENTITIES) or () for word in ("--identity", path)]
+    how, value = _meta(_GIVEN) or ("", "")
+    if how == "passphrase_file":
+        return [*words, "--passphrase-file", os.path.abspath(os.path.expanduser(value))]
+    return [*words, "--passphrase-command", value] if how == "passphrase_command" else words
+
+
 def _once(have: Callable[[], str]) -> Ask:
     """The same answer for whatever is asked: a descriptor can be read only once."""
     held = lru_cache(maxsize=1)(have)

@@ -91,6 +91,15 @@ class Finding:
         }
 
 
+#: Work that was begun and has not ended. What else is found is often its consequence, so it is read first.
+UNFINISHED = "unfinished"
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first. Within a rung the order in which they were found stays."""
+    return sorted(findings, key=lambda one: (one.code != UNFINISHED, one.rank))
+
+
 def reached(findings: Iterable[Finding]) -> str:
     """The rung that these findings leave: the worst that any of them names."""
     rungs = [LADDER.index(one.level) for one in findings if one.counts]

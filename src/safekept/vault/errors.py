@@ -24,6 +24,7 @@ from typing import Self
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.spelling import shell_word
 
 UNTOUCHED = "Nothing was written to the vault"
 
@@ -57,11 +58,26 @@ class VaultHalfMade(SafekeptError):
         )
 
     @classmethod
+    def pieces(cls, place: str) -> Self:
+        """Packs and nothing that says what they are of: so a vault looks while it is being fetched."""
+        return cls(
+            f"`{place}` holds pieces of a vault, and is none: fetching it was cut off, or the rest is gone",
+            kept="Nothing was made or changed there",
+            next_steps=(
+                NextStep("pull", ("PLACE",), before="If fetching it was cut off, go on:"),
+                "Else put the pieces aside, then run the command again: "
+                f"`mv {shell_word(place)} {shell_word(place + '.pieces')}`",
+            ),
+            place=place,
+        )
+
+    @classmethod
     def without_config(cls, place: str, found: str) -> Self:
         return cls(
             f"The vault at `{place}` has {found} but its `config` file is missing",
             kept="Nothing was changed; the stored data is still there",
             next_steps=(
+                NextStep("pull", ("PLACE",), before="If fetching it was cut off, go on:"),
                 "Bring the file `config` back from a copy of the vault",
                 "Do not make a new vault in this place: it could not read what is stored here",
             ),

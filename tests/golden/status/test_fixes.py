@@ -25,6 +25,7 @@ from support.commands.in_process import spoken
 from support.projects.checkpoints import put
 from support.users.states import DAY, State, aged, empty, made
 from support.users.troubles import (
+    cut_off_in_setup,
     damaged,
     elsewhere,
     failed_last_night,
@@ -76,6 +77,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
         {"stale", "snapshot-failed", "push-stale", "push-failed", "drill-failed", "alarm-overdue"}
         | {"alarm-destination", "schedule-not-armed"},
     ),
+    "cut off in the middle of setup": (cut_off_in_setup, {"unfinished"}),
     "fallen silent": (fallen_silent, {"schedule-silent"}),
     "failed last night": (failed_last_night, {"schedule-failed"}),
     "damaged": (damaged, {"database-damaged", "damaged-when-stored"}),

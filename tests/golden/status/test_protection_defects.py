@@ -87,7 +87,7 @@ def test_an_interrupted_command_still_prints_one_document(say, monkeypatch):
     said = say("status", "--json")
     assert said.code == 130
     assert json.loads(said.out)["error"]["code"] == "interrupted"
-    assert say("status").err.strip() == "Interrupted; nothing is left half done"
+    assert say("status").err.strip() == "Interrupted; nothing was changed"
 
 
 # ── what status says ───────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ import pytest
 
 from safekept.actions.alarms.alarms import DESTINATION, OVERDUE, Alarm, raise_alarm
 from safekept.actions.alarms.declined import take_back
+from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
@@ -115,6 +116,14 @@ def neglected(directory) -> State:
     }
     document |= {"files": {"/nowhere/safekept.timer": "0"}, "stop": [], "after": []}
     put(os.path.join(here.places.data_directory, "schedule", "installed.json"), json.dumps(document))
+    return state
+
+
+def cut_off_in_setup(directory) -> State:
+    """The snapshot was the last thing that was done."""
+    state = made("fresh", directory)
+    begun = Unfinished("setup", done=["vault", "passphrase", "snapshot"], left=["push", "proof", "kit"])
+    begun.write(state.context)
     return state
 
 

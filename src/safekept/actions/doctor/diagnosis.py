@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.finding import STALE, Finding, exit_code
+from safekept.core.finding import STALE, Finding, exit_code, in_order
 from safekept.core.next_step import PROGRAM, spelled
 
 from ..alarms.declined import declined
@@ -103,6 +103,6 @@ def examine(
     remember(context, own, now)
     left = declined(context)
     findings = [one for one in findings if not one.declinable or one.declinable not in left]
-    findings.sort(key=lambda one: one.rank)
+    findings = in_order(findings)
     remarks = tuple(dict.fromkeys(case.remarks))
     return Diagnosis(tuple(findings), status, remarks, time.monotonic() - began)

@@ -29,6 +29,7 @@ from ..base.operations.homes import RebuildFacts
 from ..base.own_places import within
 from ..base.record import record, recording
 from ..base.scope import losses, targets_of
+from ..base.unfinished import Unfinished
 from ..drill.checks.every_check import in_order
 from ..drill.checks.restored import Findings
 from ..drill.drill_report import record_drill
@@ -81,6 +82,8 @@ class PreparedRebuild:
     needed: int
     free: int
     outside: dict[str, str]  # places outside the home that are written: prefix and path
+    already: bool = False  # in place, by a rebuild from here that was cut off later
+    placed: bool = False  # the new home took its place
 
     @property
     def subject(self) -> Subject:
@@ -99,6 +102,8 @@ class PreparedRebuild:
     @property
     def questions(self) -> list[str]:
         """Why consent is needed; none on an empty machine."""
+        if self.already:
+            return []
         asked = []
         if self.ground.aside:
             asked.append(f"what is in `{self.ground.home}` now would be put aside")
@@ -137,7 +142,10 @@ class PreparedRebuild:
                 raise self._not_proven(receipt)
             restore_times_after_checks(built, self.subject.root_mode)
             listener(Event("swap"))
-            put_in_place(ground)
+            try:
+                put_in_place(ground)
+            finally:  # Ctrl-C may come right after it
+                self.placed = not os.path.exists(ground.built)
         work.receipt = path
         outside, lost = self._outside(work, listener)
         lost = [*self.losses, *sorted(built.restored.lost.items()), *lost]
@@ -237,19 +245,26 @@ class PreparedRebuild:
 
 @contextlib.contextmanager
 def prepare_rebuild(
-    context: UserContext, request: RebuildRequest, listener: Listener = silent
+    context: UserContext,
+    request: RebuildRequest,
+    listener: Listener = silent,
+    begun: Unfinished | None = None,
 ) -> Iterator[PreparedRebuild]:
-    """Find what is meant and look at where it will go. Changes nothing there."""
+    """Find what is meant and look at where it will go. Changes nothing there.
+
+    `begun` is a rebuild that was cut off: a home that it put in place is not put aside for the same again.
+    """
     with open_origin(context, request, listener) as origin:
         layout = origin.subject.layout
         home = context.locate(request.home, layout.name, existing=False).home
         _refuse_another(context, request, home, origin)
         _refuse_own_source(origin, home)
         ground = inspect_target(context, home)
-        if ground.aside:
+        already = begun is not None and _in_place(begun, request, origin, home)
+        if ground.aside and not already:
             refuse_held(home, layout)
         needed, free = needed_bytes(origin.subject.entries, None) + SPARE, free_bytes(existing(home))
-        if needed > free:
+        if needed > free and not already:
             raise no_room(home, needed, free)
         owned = _of_owner(context, ground)
         yield PreparedRebuild(
@@ -262,7 +277,14 @@ def prepare_rebuild(
             needed,
             free,
             _places_outside(owned, origin.subject),
+            already,
         )
+
+
+def _in_place(begun: Unfinished, request: RebuildRequest, origin: Origin, home: str) -> bool:
+    """Whether that rebuild brought this very home back, and it is still there."""
+    snapshot = begun.homes.get(home, "") if begun.place == origin.place else ""
+    return bool(snapshot) and snapshot.startswith(request.snapshot) and os.path.isdir(home)
 
 
 def _of_owner(context: UserContext, ground: RebuildTarget) -> UserContext:

@@ -5,19 +5,34 @@ So the history goes on where it ended, in the same vault and with the same copie
 
 from __future__ import annotations
 
+import contextlib
+
 from safekept.core.events import Listener, silent
+from safekept.vault.storage import FileKind
 
 from ..base.context import UserContext
 from ..offsite.pull import PullRequest, pull
 from ..vault.keys.keys import acknowledge_kit, recovery_access
 from ..vault.opening import open_vault, vault_exists
-from ..vault.place import remember_vault
+from ..vault.place import remember_vault, storage_of
 from ..vault.shared_vault import own_key
 
 
 def may_bring(context: UserContext, place: str) -> bool:
-    """Whether this machine has no vault yet; one that is here is never joined with another."""
-    return place != context.places.vault and not vault_exists(context)
+    """Whether this machine has no vault yet, or has that one; one that is here is never joined with another.
+
+    It has that one where it was fetched before, and what follows was cut off.
+    """
+    if place == context.places.vault:
+        return False
+    return not vault_exists(context) or _is_here(context, place)
+
+
+def _is_here(context: UserContext, place: str) -> bool:
+    """Whether the vault here was fetched from there: both have the same `config`."""
+    here, there = storage_of(context, context.places.vault, create=True), storage_of(context, place)
+    with contextlib.closing(here), contextlib.closing(there):
+        return here.read(FileKind.CONFIG) == there.read(FileKind.CONFIG)
 
 
 def bring_vault(
@@ -33,10 +48,11 @@ def bring_vault(
     `opening` is the same user with the key or passphrase that opened it there. `from_kit`: it was opened
     with a kit, so somebody keeps one elsewhere.
     """
-    pulled = pull(context, PullRequest(place), listener)
+    if not vault_exists(context):
+        pull(context, PullRequest(place), listener)
     with open_vault(opening.changed(source_vault=context.places.vault), listener=listener) as repository:
         own_key(repository, context.places.vault_key_file)
         remember_vault(context, repository.id)
         if from_kit and not recovery_access(context, repository):
             acknowledge_kit(context, repository, listener, seen=True)
-    return pulled.path
+    return context.places.vault

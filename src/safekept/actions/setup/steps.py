@@ -71,6 +71,23 @@ class SetupChoices:
     watched: bool = False  # somebody sees the progress: a first snapshot is estimated by a look
 
 
+def planned(context: UserContext, wishes: SetupChoices) -> list[str]:
+    """The names of the steps that these wishes are, in their order; one for each time that it comes."""
+    from ..vault.opening import vault_exists
+
+    return [
+        *(() if vault_exists(context) else ("vault",)),
+        *(("passphrase",) if wishes.passphrase is not None else ()),
+        *("connect" for _ in wishes.connect),
+        *(("updates",) if wishes.guard_updates is not None else ()),
+        *(("schedule",) if wishes.install_schedule is not None else ()),
+        *("snapshot" for _ in wishes.homes),
+        *("push" for _ in wishes.push),
+        *("proof" for _ in wishes.prove),
+        *(("kit",) if wishes.kit is not None else ()),
+    ]
+
+
 Told = Callable[[SetupStep], None]
 
 

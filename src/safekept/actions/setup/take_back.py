@@ -12,6 +12,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
 from ..base.context import UserContext
+from ..base.unfinished import finished
 from ..schedule.host_commands import Runner
 from ..schedule.install import Installed, remove
 from .survey import AgentPlace
@@ -54,4 +55,5 @@ def take_back_setup(
             undo()
         except SafekeptError as error:
             result.problems.append(error)
+    finished(context)  # what was begun and not finished is taken back, too
     return result

@@ -22,6 +22,7 @@ from ..alarms.alarms import Alarm, open_alarms
 from ..alarms.declined import declined
 from ..base.context import UserContext
 from ..base.own_places import known_homes
+from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
 from ..snapshots.listing import as_stored
@@ -30,6 +31,7 @@ from .findings.all_findings import every_finding
 from .findings.doctor_memory import remembered
 from .findings.homes import STALE_HOURS
 from .findings.stores import PUSH_STALE_HOURS
+from .findings.unfinished import with_unfinished
 from .home_status import HomeStatus, home_status
 from .host_status import HostStatus
 from .project_summaries import ProjectSummaries, project_summaries
@@ -167,10 +169,19 @@ def look(
         now=now,
     )
     findings += remembered(context, homes, now)
+    unfinished = read_unfinished(context)
+    if unfinished is not None:
+        findings = with_unfinished(findings, unfinished, now)
     oldest = min((one.whole.time for one in homes if one.whole and one.exists), default=None)
     age = now - oldest if oldest is not None else None
     here = [one for one in homes if one.exists]
-    begun = vault.state != NONE or bool(home) or not here or any(one.last or one.failure for one in here)
+    begun = (
+        vault.state != NONE
+        or unfinished is not None
+        or bool(home)
+        or not here
+        or any(one.last or one.failure for one in here)
+    )
     return Status(
         now,
         os.uname().nodename,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from safekept.core.ages import seconds_text
-from safekept.core.finding import MACHINE_LOST, RUNGS, THIS_MACHINE, Finding, exit_code, reached
+from safekept.core.finding import MACHINE_LOST, RUNGS, THIS_MACHINE, Finding, exit_code, in_order, reached
 from safekept.core.next_step import NextStep, Step, next_document
 
 
@@ -58,8 +58,7 @@ def judge(
     """
     left = frozenset(declined)
     counted = (one for one in found if not one.declinable or one.declinable not in left)
-    # Sorting is stable: within a rung the order in which they were found stays.
-    findings = tuple(sorted(counted, key=lambda one: one.rank))
+    findings = tuple(in_order(counted))
     level = reached(findings)
     words = RUNGS[level]
     alarm = any(one.alarm for one in findings)

@@ -20,13 +20,14 @@ from safekept.core.journal import new_id
 from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
 from safekept.core.objects.errors import PlaceMissing
-from safekept.vault.errors import NoSuchVault, VaultUnreachable, WrongKey
+from safekept.vault.errors import NoSuchVault, VaultHalfMade, VaultUnreachable, WrongKey
 from safekept.vault.repo import Repository, no_config, refuse_taken
 from safekept.vault.storage import FileKind, Storage
 
 from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from ..base.record import record
+from ..base.unfinished import read_unfinished
 from .keys.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
 from .place import is_remote, known_vault, remember_vault, storage_of, vault_was_here
 
@@ -151,7 +152,13 @@ def make_vault(
         if is_remote(context, context.places.vault):
             storage.create()  # on a server the directory itself may be missing yet
         # Before a key is written: it would be the wrong one for what is there.
-        refuse_taken(storage)
+        try:
+            refuse_taken(storage)
+        except VaultHalfMade as error:
+            work = read_unfinished(context)
+            if work is not None and "history" in work.left:  # they are what a rebuild has fetched of it
+                error.next_steps = (work.again, *error.next_steps[1:])
+            raise
         repository = Repository.init(
             storage, secret or _first_secret(context, storage), cache=context.places.cache_directory
         )

@@ -57,6 +57,13 @@ def refuse_taken(storage: Storage) -> None:
     for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
         if next(iter(storage.list(kind)), None) is not None:
             raise VaultHalfMade.without_config(storage.location, found)
+    if _has_packs(storage):
+        raise VaultHalfMade.pieces(storage.location)
+
+
+def _has_packs(storage: Storage) -> bool:
+    """Whether data lies there that no vault here has written: that comes after its `config`."""
+    return next(iter(storage.list(FileKind.PACK)), None) is not None
 
 
 def add_key_file(
@@ -135,6 +142,8 @@ def no_config(storage: Storage) -> NoSuchVault | VaultHalfMade:
     for kind, found in ((FileKind.SNAPSHOT, "snapshots"), (FileKind.INDEX, "index files")):
         if next(iter(storage.list(kind)), None) is not None:
             return VaultHalfMade.without_config(storage.location, found)
+    if _has_packs(storage):
+        return VaultHalfMade.pieces(storage.location)
     if next(iter(storage.list(FileKind.KEY)), None) is not None:
         return VaultHalfMade.only_keys(storage.location)
     return NoSuchVault.at(storage.location)

@@ -14,7 +14,6 @@ from safekept.actions.setup.bring_vault import bring_vault, may_bring
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
 from safekept.core.errors import SafekeptError
-from safekept.core.next_step import NextStep
 from safekept.settings import Settings, load_settings
 from safekept.settings.file import add_destination, set_value
 
@@ -25,16 +24,15 @@ from ..setup.protecting import Ended, Protecting, looked
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
+    from safekept.actions.base.unfinished import Unfinished
     from safekept.actions.restoring.rebuild import PreparedRebuild
 
 
-def record_of(prepared: PreparedRebuild) -> MachineRecord:
+def _record_of(prepared: PreparedRebuild) -> MachineRecord:
     """How the machine was set up that is gone; empty where this one is not to follow it."""
     if prepared.origin.kind != "snapshot" or prepared.context is not prepared.own:
         return MachineRecord()  # an archive knows nothing of it; root rebuilds the home, not the user's life
     own = prepared.own
-    if not may_bring(own, prepared.origin.place):
-        return MachineRecord()
     try:
         usual = own.locate("", prepared.place.layout.name, existing=False).home
     except SafekeptError:
@@ -44,8 +42,22 @@ def record_of(prepared: PreparedRebuild) -> MachineRecord:
     return read_machine_record(prepared.subject.manifest)
 
 
-def show_then(console: Console, record: MachineRecord) -> None:
-    """What follows the rebuild, in the plan."""
+def parts_of(record: MachineRecord) -> list[str]:
+    """What is done after the homes, by the names of the steps."""
+    wanted = (("destinations", record.destinations), ("connect", record.connected))
+    parts = [name for name, given in wanted if given]
+    return ["history", *parts, *(("schedule",) if record.schedule else ())]
+
+
+def then(console: Console, prepared: PreparedRebuild) -> MachineRecord:
+    """What follows the rebuild: said in the plan, and returned; empty where nothing does."""
+    record = _record_of(prepared)
+    if not record:
+        return record
+    if not may_bring(prepared.own, prepared.origin.place):
+        text = "nothing: this machine has a vault of its own, and is left with its history and schedule"
+        console.fact("Then", text)
+        return MachineRecord()
     parts = ["the vault with its history comes here"]
     if record.connected:
         parts.append(f"{', '.join(record.connected)} will call safekept again")
@@ -54,6 +66,7 @@ def show_then(console: Console, record: MachineRecord) -> None:
     if record.schedule:
         parts.append(f"every night at {record.schedule}")
     console.fact("Then", path_text("; ".join(parts)))
+    return record
 
 
 def protect_again(
@@ -62,6 +75,7 @@ def protect_again(
     prepared: PreparedRebuild,
     opening: UserContext,
     record: MachineRecord,
+    begun: Unfinished,
     *,
     from_kit: bool,
 ) -> Ended:
@@ -79,11 +93,15 @@ def protect_again(
         console.finish()
         failed = SetupStep("vault", FAILED, error.what, time.monotonic() - began, error)
         console.error_beside(error)
-        console.fact("Next", NextStep("setup", before="Protect this machine:"))
+        console.fact("Next", begun.again)
         return Ended({"steps": [failed.as_dict()], "verdict": None}, 3)
     console.finish()
     brought = SetupStep("vault", DONE, f"{place}, with its history", time.monotonic() - began)
+    begun.mark("history")
+    begun.write(own)
     _save(settings, record)
+    begun.mark("destinations")
+    begun.write(own)
     settings = load_settings(settings.environment)
     context = context_from(settings, can_ask=console.can_ask())
     found, machine = looked(settings, context)
@@ -91,7 +109,7 @@ def protect_again(
         set_value(settings.config_directory, "schedule.homes", [one.place.home for one in found.homes])
         settings = load_settings(settings.environment)
         context = context_from(settings, can_ask=console.can_ask())
-    work = Protecting(console, settings, context, found, machine)
+    work = Protecting(console, settings, context, found, machine, begun)
     work.tell(brought)
     at = record.schedule if record.schedule and not found.scheduled and machine.can_schedule else ""
     ended = work.carry_out(Answers(reconnect=bool(record.connected), at=at))

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from safekept.actions.base.unfinished import Unfinished, finished, read_unfinished
+from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, reworded
 
 from ...console import Console, path_text
+from ...interrupted import Interrupted, interrupted
 from ...options import place_or_file, start
-from ...sealing import given_passphrase, identity_options
+from ...sealing import given_passphrase, identity_options, words_again
 from ...words.landing_plan import ask_about_doubt, ask_consent, show_doubt
 from ...words.rebuild import rebuild_document, rebuilt_document, show_rebuild_plan, show_rebuilt
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
-    from safekept.actions.restoring.rebuild import PreparedRebuild
+    from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
     from safekept.actions.restoring.rebuild_source import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
     from safekept.actions.snapshots.soundness import Doubt
@@ -84,7 +87,7 @@ def command(
     aside and never deleted. The new one is built beside it, proven by every check of a drill, and only
     then put in its place. A machine that had a home of each of several agents gets all of them. Where it
     was set up, a bare one is then set up as it was: vault, destinations, connections and schedule. An
-    interrupted rebuild is simply run again. Exit code 3: in place, but something was missing and is
+    interrupted rebuild is run again, and goes on. Exit code 3: in place, but something was missing and is
     listed.
     """
     from safekept.actions.offsite.homes_in_vault import SeveralHomes
@@ -111,20 +114,27 @@ def command(
         allow_damaged=allow_damaged,
         deadline=settings.number("database.deadline"),
     )
-    work = _Work(console, settings, context, typed, key_file, yes=yes, dry_run=dry_run)
+    again = _words(replace(request, place=given if kit is not None else request.place))
+    again += ["--key-file", os.path.abspath(os.path.expanduser(key_file))] if key_file else []
+    again += ["--home-only"] if home_only else []
+    work = _Work(console, settings, context, typed, key_file, again, yes=yes, dry_run=dry_run)
     try:
-        work.one(request, home_only=home_only)
-    except SeveralHomes as error:
-        console.finish()
-        narrowed = home or layout or snapshot or host or of or archive
-        requests = [] if narrowed else homes_of_one_machine(error, request)
-        if not requests:
-            named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
-            error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
-            raise
-        for one in requests:
-            work.one(one, home_only=home_only)
-    return work.end(from_kit=kit is not None)
+        try:
+            for one in work.left_of(request):
+                work.one(one, home_only=home_only)
+        except SeveralHomes as error:
+            console.finish()
+            narrowed = home or layout or snapshot or host or of or archive
+            requests = [] if narrowed else homes_of_one_machine(error, request)
+            if not requests:
+                named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
+                error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
+                raise
+            for one in requests:
+                work.one(one, home_only=home_only)
+        return work.end(from_kit=kit is not None)
+    except KeyboardInterrupt as error:
+        raise work.cut_off() from error
 
 
 class _Work:
@@ -137,6 +147,7 @@ class _Work:
         context: UserContext,
         typed: list[Secret],
         key_file: str,
+        again: list[str],
         *,
         yes: bool,
         dry_run: bool,
@@ -145,6 +156,9 @@ class _Work:
         self._key_file, self._yes, self._dry_run = key_file, yes, dry_run
         self._done: list[tuple[PreparedRebuild, dict[str, object], bool]] = []
         self._record: MachineRecord | None = None
+        self._again = tuple(again)  # the words of the same command
+        self._begun: Unfinished | None = None  # once something is to be changed
+        self._building: PreparedRebuild | None = None
 
     @property
     def _opening(self) -> UserContext:
@@ -154,28 +168,40 @@ class _Work:
             self._context.changed(vault_secret=lambda: typed[-1], secret_tries=1) if typed else self._context
         )
 
+    def left_of(self, request: RebuildRequest) -> list[RebuildRequest]:
+        """What was asked for; where every home is in place and the rest was cut off, those very homes.
+
+        By then the machine may have a copy of its own in that place, and the newest would be that one.
+        """
+        begun = read_unfinished(self._context)
+        if begun is None or begun.arguments != self._again or not begun.homes or "history" in begun.left:
+            return [request]
+        return [replace(request, home=home, snapshot=name) for home, name in begun.homes.items()]
+
     def one(self, request: RebuildRequest, *, home_only: bool) -> None:
         """Bring one home back; in a dry run, show how."""
         from safekept.actions.restoring.rebuild import prepare_rebuild
         from safekept.actions.setup.machine_record import MachineRecord
 
-        from .protect_again import record_of, show_then
+        from .protect_again import then
 
         console = self.console
-        with prepare_rebuild(self._opening, request, console.listener()) as prepared:
+        earlier = read_unfinished(self._context)
+        with prepare_rebuild(self._opening, request, console.listener(), earlier) as prepared:
             console.finish()
-            if (doubt := prepared.origin.doubt) is not None and doubt.sound is not None:
-                show_doubt(console, doubt, _again(console, prepared, "--snapshot", doubt.sound.short))
-            show_rebuild_plan(console, prepared)
+            if prepared.already:
+                console.heading(f"{path_text(prepared.ground.home)} is in place already; the rest follows")
+            else:
+                if (doubt := prepared.origin.doubt) is not None and doubt.sound is not None:
+                    show_doubt(console, doubt, _again(console, prepared, "--snapshot", doubt.sound.short))
+                show_rebuild_plan(console, prepared)
             if self._record is None:
-                self._record = MachineRecord() if home_only else record_of(prepared)
-                if self._record:
-                    show_then(console, self._record)
+                self._record = MachineRecord() if home_only else then(console, prepared)
             if self._dry_run:
                 self._done.append((prepared, rebuild_document(prepared), True))
                 return
             key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
-            if prepared.origin.doubt is not None:
+            if prepared.origin.doubt is not None and not prepared.already:
                 _settle_doubt(console, prepared, prepared.origin.doubt, key, self._yes)
             elif prepared.questions and not self._yes:
                 ask_consent(
@@ -185,10 +211,55 @@ class _Work:
                     _again(console, prepared, *key, "--dry-run"),
                     _again(console, prepared, *key, "--yes"),
                 )
-            rebuilt = prepared.carry_out(console.listener())
+            self._begin(prepared, earlier)
+            if prepared.already:
+                self._done.append((prepared, {**rebuild_document(prepared), "already": True}, True))
+                return
+            self._building = prepared
+            rebuilt = self._carried_out(prepared)
             console.finish()
             show_rebuilt(console, prepared, rebuilt, last=not self._record)
             self._done.append((prepared, rebuilt_document(prepared, rebuilt), rebuilt.complete))
+
+    def _begin(self, prepared: PreparedRebuild, earlier: Unfinished | None) -> None:
+        """Remember that it is on its way, before anything is changed."""
+        from .protect_again import parts_of
+
+        if self._begun is None:
+            place, record = prepared.origin.place, self._record
+            same = earlier is not None and earlier.place == place
+            self._begun = Unfinished("rebuild", self._again, place=place)
+            if same and earlier is not None:
+                self._begun.homes, self._begun.done = earlier.homes, list(earlier.homes)
+            self._begun.add([prepared.ground.home, *(parts_of(record) if record else ())])
+        self._begun.add([prepared.ground.home])
+        self._begun.write(self._context)
+
+    def _carried_out(self, prepared: PreparedRebuild) -> Rebuilt:
+        assert self._begun is not None
+        try:
+            rebuilt = prepared.carry_out(self.console.listener())
+        except SafekeptError:
+            if not self._begun.done and not prepared.placed:
+                finished(self._context)
+            raise
+        self._begun.mark(prepared.ground.home)
+        self._begun.homes[prepared.ground.home] = prepared.subject.name
+        self._begun.write(self._context)
+        return rebuilt
+
+    def cut_off(self) -> Interrupted:
+        """What to say after Ctrl-C; what is not finished is remembered, and what was not begun is not."""
+        begun, building = self._begun, self._building
+        if begun is None:
+            return interrupted("rebuild")
+        if building is not None and building.placed:
+            begun.mark(building.ground.home)
+            begun.write(self._context)
+        if begun.done:
+            return Interrupted.when(begun.stands, begun.again)
+        finished(self._context)
+        return Interrupted.when("Nothing was put in place: what was there is as it was", begun.again)
 
     def end(self, *, from_kit: bool) -> int:
         """Protect the machine as the old one was, where that one was; the exit code of all of it."""
@@ -203,9 +274,13 @@ class _Work:
             return 0
         ended = None
         if self._record:
+            assert self._begun is not None
             ended = protect_again(
-                self.console, self.settings, prepared, self._opening, self._record, from_kit=from_kit
+                *(self.console, self.settings, prepared, self._opening, self._record, self._begun),
+                from_kit=from_kit,
             )
+        else:
+            finished(self._context)
         protection = ended.document if ended is not None else None
         self.console.document({**document, **more, "protection": protection})
         if not all(complete for _, _, complete in self._done):
@@ -294,8 +369,12 @@ def _settle_doubt(
 
 def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
     """The same rebuild as it was asked for, with something added; runs from any directory."""
-    request = prepared.request
-    words = ["rebuild", request.place]
+    return console.command("rebuild", *_words(prepared.request), *more)
+
+
+def _words(request: RebuildRequest) -> list[str]:
+    """What was asked for, in words that mean the same in any directory."""
+    words = [request.place]
     for option, value in (
         ("--home", os.path.abspath(request.home) if request.home else ""),
         ("--layout", request.layout),
@@ -305,7 +384,5 @@ def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
         ("--archive", request.archive),
     ):
         words += [option, value] if value else []
-    for path in prepared.own.choices.identities:
-        words += ["--identity", path]
     words += ["--allow-damaged"] if request.allow_damaged else []
-    return console.command(*words, *more)
+    return [*words, *words_again()]

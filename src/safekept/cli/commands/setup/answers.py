@@ -134,21 +134,17 @@ class Questions:
     def _passphrase(self) -> None:
         from safekept.actions.vault.keys.passphrase import check_strength, easy_passphrase, secret_from_text
 
-        offered = easy_passphrase()
         self._title(
             "Recovery passphrase",
             "It opens your copies when this machine is gone. Nobody can reset it.",
-            "Type one of your own, or press Enter to take this one:",
-            "",
-            f"    {offered}",
-            "",
+            "Type one of your own, or press Enter: one is then made, and shown once it opens the vault.",
         )
         for _ in range(_TRIES):
             typed = self._prompt("Passphrase (not shown)", hidden=True)
             if not typed:
-                self.answers.generated = offered
-                self.answers.passphrase = secret_from_text(offered, "The passphrase")
-                self._said("Taken. Write it down now, and keep it away from this machine.")
+                self.answers.generated = easy_passphrase()
+                self.answers.passphrase = secret_from_text(self.answers.generated, "The passphrase")
+                self._said("One will be made. Have pen and paper ready.")
                 return
             try:
                 secret = secret_from_text(typed, "What was typed")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
-from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, set_up, vault_destinations
+from safekept.actions.base.unfinished import Unfinished, finished
+from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, planned, set_up, vault_destinations
 from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -85,11 +86,19 @@ class Protecting:
     """One machine on its way."""
 
     def __init__(
-        self, console: Console, settings: Settings, context: UserContext, found: Survey, machine: MachineFacts
+        self,
+        console: Console,
+        settings: Settings,
+        context: UserContext,
+        found: Survey,
+        machine: MachineFacts,
+        begun: Unfinished,
     ) -> None:
         self.console, self.settings, self.context = console, settings, context
+        self._begun = begun  # what is remembered of all this until it has ended
         self.found, self.machine = found, machine
         self._listener: Listener | None = None
+        self._generated = ""  # a passphrase that we made: shown once it opens the vault
         self._connected: list[str] = []  # agents, until something else was done: one line for all of them
 
     # -- what was decided ------------------------------------------------------------------
@@ -123,9 +132,12 @@ class Protecting:
 
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
-        wishes = self._setup_choices(answers, kit)
+        wishes, self._generated = self._setup_choices(answers, kit), answers.generated
+        self._begun.add(planned(self.context, wishes))
+        self._begun.write(self.context)
         steps = set_up(self.context, wishes, self.tell, self.listen)
         self.console.finish()
+        finished(self.context)
         return self._ended(answers, steps)
 
     def _setup_choices(self, answers: Answers, kit: str) -> SetupChoices:
@@ -190,6 +202,15 @@ class Protecting:
     def tell(self, step: SetupStep) -> None:
         self.console.finish()
         self._listener = None
+        if step.name == "passphrase" and self._generated:
+            text = "opens the vault now. Write it down, and keep it away from this machine."
+            step = replace(step, text=f"{self._generated} {text}")
+        self._tell(step)
+        if step.good:  # once it was said: nobody would know a passphrase that was not
+            self._begun.mark(step.name)
+            self._begun.write(self.context)
+
+    def _tell(self, step: SetupStep) -> None:
         if step.name == "connect" and step.good:
             self._connected.append(step.text)
             return

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from safekept.core.errors import ConsentNeeded
+from safekept.actions.base.unfinished import Unfinished, finished, read_unfinished
+from safekept.core.errors import ConsentNeeded, SafekeptError
 from safekept.core.next_step import NextStep
 
 from ...console import Console
+from ...interrupted import Interrupted
 from ...options import start
 from ..vault.options import new_passphrase, passphrase_options
 
 if TYPE_CHECKING:
+    from safekept.actions.base.context import UserContext
     from safekept.actions.setup.survey import Survey
     from safekept.vault.repo import Secret
 
@@ -73,6 +78,9 @@ def command(
     settings, context, console = start(as_json)
     found, machine = looked(settings, context, homes)
     needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
+    earlier = read_unfinished(context)
+    if earlier is not None and "passphrase" in earlier.left:
+        needs = replace(needs, passphrase=True)  # one may be there that was never shown
     show_found(console, settings.user_home, found)
     if machine.program.passing:
         console.say(f"Note: {PASSING}")
@@ -102,11 +110,27 @@ def command(
             raise NoPassphrase.given()
         answers.connect = answers.connect or left.connect
         answers.at = answers.at or (settings.text("schedule.at") if left.schedule else "")
-    work = Protecting(console, settings, context, found, machine)
-    work.save(answers, needs)
-    ended = work.carry_out(answers, kit)
+    begun = Unfinished("setup", tuple(word for path in homes for word in ("--home", os.path.abspath(path))))
+    work = Protecting(console, settings, context, found, machine, begun)
+    try:
+        work.save(answers, needs)
+        ended = work.carry_out(answers, kit)
+    except KeyboardInterrupt as error:
+        raise Interrupted.when(begun.stands, begun.again) from error
+    except SafekeptError:
+        if not begun.done:
+            _as_before(context, earlier)
+        raise
     console.document({"dry_run": False, **ended.document})
     return ended.code
+
+
+def _as_before(context: UserContext, earlier: Unfinished | None) -> None:
+    """Nothing was done: what is remembered is what was begun before."""
+    if earlier is None:
+        finished(context)
+    else:
+        earlier.write(context)
 
 
 def _missing(found: Survey, needs: Needs) -> dict[str, object]:

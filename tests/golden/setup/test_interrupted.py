@@ -1,0 +1,250 @@
+"""Ctrl-C in `rebuild` and in `setup`: what stands is said, by the next look too; the same command ends it.
+
+A rebuild or a setup that was cut off leaves parts. Each of them is named, nothing is made over them, and the
+command that finishes them is the first thing that anybody reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+
+import pytest
+
+from safekept.vault.repo import Repository, Secret
+from safekept.vault.storage import FileKind, LocalStorage
+from support.commands.terminals import Terminal
+from support.users.first_hour import PASSPHRASE, Newcomer, running_cron
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cron(tmp_path_factory):
+    with running_cron(tmp_path_factory.mktemp("cron")):
+        yield
+
+
+def set_up_by_options(machine):
+    place = os.path.join(machine.place, "usb")
+    return machine.run(
+        *("setup", "--yes", "--passphrase-file", machine.secret, "--destination", place, "--same-disk"),
+        *("--at", "04:10", "--json"),
+    )
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    """A machine that was set up, and is gone."""
+    machine = Newcomer(tmp_path_factory.mktemp("old"), profiles=())
+    done = set_up_by_options(machine)
+    assert done.returncode == 0, done.stdout + done.stderr
+    kit = next(one["text"] for one in json.loads(done.stdout)["steps"] if one["step"] == "kit")
+    os.rename(kit, os.path.join(machine.place, "kit.txt"))
+    for gone in (machine.table, machine.user):
+        os.rename(gone, gone + "-of-the-old-machine")
+    shutil.copytree(os.path.join(machine.place, "usb"), os.path.join(machine.place, "usb-as-it-was"))
+    return machine
+
+
+@pytest.fixture
+def bare(old, tmp_path):
+    """The same person on a bare machine, with the disk as it was left; and the words of the rebuild."""
+    disk = os.path.join(old.place, "usb")
+    shutil.rmtree(disk)
+    shutil.copytree(disk + "-as-it-was", disk)
+    machine = old.moved(f"{tmp_path.name[-20:]}")
+    yield machine, ("rebuild", os.path.join(old.place, "kit.txt"))
+    if os.path.exists(machine.table):
+        os.unlink(machine.table)
+
+
+def cut_off(monkeypatch, name, *, before=None):
+    """Ctrl-C at the moment that this function is called; `before` is done in its place until then."""
+
+    def instead(*words, **named):
+        if before is not None:
+            before(*words, **named)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(name, instead)
+
+
+def one_pack(plan, source, target, **_):
+    """What a pull has fetched when it is cut off early."""
+    name = next(iter(plan.files[FileKind.PACK])).name
+    target.write(FileKind.PACK, name, source.read(FileKind.PACK, name))
+
+
+def in_the_pull(monkeypatch):
+    cut_off(monkeypatch, "safekept.actions.offsite.pull.carry_out", before=one_pack)
+
+
+def first_lines(machine):
+    """The first line of `safekept`, of `doctor`, and what each says to do."""
+    status, doctor = machine.run("status"), machine.run("doctor")
+    return status.stdout, doctor.stdout
+
+
+#: Where it is cut off, and what is not done by then.
+CUTS = {
+    "while the vault is fetched": (in_the_pull, "the vault with its history"),
+    "once the vault is here": (
+        lambda monkeypatch: cut_off(monkeypatch, "safekept.actions.setup.bring_vault.own_key"),
+        "the vault with its history",
+    ),
+    "once there is a copy of this machine": (
+        lambda monkeypatch: cut_off(monkeypatch, "safekept.actions.vault.keys.kit.write_kit"),
+        "the kit",
+    ),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_rebuild_that_was_cut_off_says_what_stands_and_is_finished_by_the_same_command(
+    bare, monkeypatch, cut
+):
+    machine, words = bare
+    at, left = CUTS[cut]
+    with monkeypatch.context() as patched:
+        at(patched)
+        said = machine.run(*words)
+    assert said.returncode == 130, said.stderr
+    assert "nothing is left half done" not in said.stderr
+    told = " ".join(said.stderr.split())
+    again = f"`safekept {' '.join(words)}`"
+    done, _, rest = told.partition("Not done yet:")
+    assert f"Done: the home {machine.home}" in done and left in rest, told
+    assert again in told, told
+
+    status, doctor = first_lines(machine)
+    first = " ".join(status.split("\n\n")[0].split())
+    assert re.match(r"\w+ protected: a rebuild was begun .* and is not finished", first), status
+    assert again in " ".join(status.split()), status
+    assert "vault init" not in status and "vault init" not in doctor
+    assert re.search(r"a rebuild was begun .* and is not finished", doctor.split("\n* ")[1]), doctor
+    assert again in " ".join(doctor.split()), doctor
+
+    kept = os.stat(machine.home).st_ino
+    ended = machine.run(*words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "is in place already" in ended.stdout and os.stat(machine.home).st_ino == kept
+    assert "Protected if the machine is lost" in ended.stdout
+    assert machine.run("doctor").stdout == "Nothing to do\nProtected if the machine is lost\n"
+    listed = json.loads(machine.run("snapshot", "list", "--all", "--json").stdout)["snapshots"]
+    assert len(listed) > 1, "the history of the old machine, and a snapshot of this one"
+    assert "usb" in machine.run("destinations", "list").stdout and "10 4 * * *" in machine.crontab()
+
+
+def test_a_rebuild_that_was_cut_off_before_the_home_was_in_place_left_nothing(bare, monkeypatch):
+    machine, words = bare
+    with monkeypatch.context() as patched:
+        cut_off(patched, "safekept.actions.restoring.rebuild.restore_times_after_checks")
+        said = machine.run(*words)
+    assert said.returncode == 130
+    assert "Interrupted; nothing was put in place" in said.stderr, said.stderr
+    assert not os.path.exists(machine.home) and not os.path.exists(machine.home + ".safekept-rebuild")
+    assert "rebuild" not in machine.run("status").stdout.split("\n")[0]
+
+
+def test_no_vault_is_made_over_the_pieces_of_another(bare, monkeypatch):
+    machine, words = bare
+    with monkeypatch.context() as patched:
+        in_the_pull(patched)
+        assert machine.run(*words).returncode == 130
+    vault = os.path.join(machine.user, ".local", "share", "safekept", "vault")
+    os.unlink(os.path.join(machine.user, ".local", "share", "safekept", "unfinished.json"))
+    makers = (
+        ("vault", "init"),
+        ("snapshot",),
+        ("setup", "--yes", "--passphrase-file", machine.secret, "--no-connect", "--at", "no"),
+    )
+    for maker in makers:
+        said = machine.run(*maker)
+        assert said.returncode == 1, said.stdout + said.stderr
+        assert "error: vault-half-made" in said.stderr and "pieces of a vault" in said.stderr, said.stderr
+        assert "safekept pull PLACE" in said.stderr and f"mv {vault}" in said.stderr, said.stderr
+        assert not os.path.exists(os.path.join(vault, "config"))
+        assert not os.path.exists(os.path.join(vault, "keys")) or not os.listdir(os.path.join(vault, "keys"))
+    shown = machine.run("status").stdout
+    assert "vault init" not in shown and "pieces of a vault" in " ".join(shown.split()), shown
+
+
+def test_a_machine_with_a_vault_of_its_own_is_told_what_a_rebuild_leaves_out(bare):
+    machine, words = bare
+    assert machine.run("vault", "init").returncode == 0
+    done = machine.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "this machine has a vault of its own" in " ".join(done.stdout.split()), done.stdout
+
+
+# -- setup ---------------------------------------------------------------------------------
+
+#: Where a setup is cut off, what is done by then, and what is not.
+SETUPS = {
+    "before the passphrase": (
+        "safekept.actions.vault.keys.keys.add_passphrase",
+        "Done: the vault.",
+        "the recovery passphrase, the connection of agents",
+    ),
+    "at the snapshot": (
+        "safekept.actions.snapshots.create.create_snapshot",
+        "Done: the vault, the recovery passphrase, the connection of agents",
+        "the snapshot, the second copy, the proof, the kit",
+    ),
+}
+
+
+@pytest.mark.parametrize("cut", SETUPS)
+def test_a_setup_that_was_cut_off_says_what_is_done_and_setup_goes_on(tmp_path, monkeypatch, cut):
+    machine = Newcomer(tmp_path, profiles=())
+    where, done, left = SETUPS[cut]
+    with monkeypatch.context() as patched:
+        cut_off(patched, where)
+        said = set_up_by_options(machine)
+    assert said.returncode == 130
+    error = json.loads(said.stdout)["error"]
+    assert error["code"] == "interrupted"
+    assert done in error["kept"] and left in error["kept"], error["kept"]
+    assert error["commands"] == [{"verb": "setup", "arguments": []}]
+    status, doctor = first_lines(machine)
+    assert "setup was begun" in status.split("\n\n")[0] and "safekept setup`" in status, status
+    assert "setup was begun" in doctor.split("\n* ")[1], doctor
+    assert "vault key add" not in status
+    again = set_up_by_options(machine)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert machine.run("doctor").stdout == "Nothing to do\nProtected if the machine is lost\n"
+    assert PASSPHRASE not in again.stdout
+
+
+MADE = re.compile(r"\b[a-z]{4}(?:-[a-z]{4}){2,}\b")
+
+
+def test_a_passphrase_that_is_made_is_shown_only_once_it_opens_the_vault(tmp_path):
+    machine = Newcomer(tmp_path, profiles=())
+    words = (sys.executable, "-m", "safekept", "setup")
+    environment = {**machine.environment, "TERM": "xterm"}
+    with Terminal(*words, environment=environment) as terminal:
+        terminal.until("Passphrase (not shown)")
+        terminal.until_hidden()
+        terminal.type("\n")
+        terminal.until("Place [nowhere yet]")
+        assert not MADE.search(terminal.seen), terminal.seen
+        assert terminal.interrupt() == 130
+    assert "nothing was set up, and no answer was kept" in terminal.seen
+    with Terminal(*words, environment=environment) as terminal:
+        terminal.until("Passphrase (not shown)")
+        terminal.until_hidden()
+        terminal.type("\n")
+        for question, answer in (("Place [", ""), ("Connect [", "n"), ("Time [", "no")):
+            terminal.until(question)
+            terminal.type(answer + "\n")
+        terminal.until("opens the vault now")
+        shown = MADE.search(terminal.seen)
+        assert shown and terminal.seen.index("Vault ") < shown.start(), terminal.seen
+        terminal.interrupt()
+    told = " ".join(terminal.seen.split())
+    assert "Done: the vault, the recovery passphrase" in told and "Not done yet: the snapshot" in told, told
+    vault = os.path.join(machine.user, ".local", "share", "safekept", "vault")
+    Repository.open(LocalStorage(vault), Secret(shown[0])).close()
