@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+from collections.abc import Iterator
 from typing import Self
 
 from safekept.core.errors import SafekeptError
@@ -106,6 +109,19 @@ def interrupted(command: str) -> Interrupted:
     """What there is to say of this command; before one was found, nothing had begun."""
     kept, *steps = STANDS.get(command, (_UNCHANGED,))
     return Interrupted.when(kept, *steps)
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """What is done in it is done whole: a Ctrl-C comes after it."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def tell_interrupted(console: Console, error: Interrupted) -> None:

@@ -25,6 +25,7 @@ from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_w
 from safekept.settings import Settings, load_settings
 
 from ...console import Console
+from ...interrupted import together
 from ...options import context_from
 from ...words.setup import show_end, show_step
 from ..schedule.install import schedule_call
@@ -205,10 +206,11 @@ class Protecting:
         if step.name == "passphrase" and self._generated:
             text = "opens the vault now. Write it down, and keep it away from this machine."
             step = replace(step, text=f"{self._generated} {text}")
-        self._tell(step)
-        if step.good:  # once it was said: nobody would know a passphrase that was not
-            self._begun.mark(step.name)
-            self._begun.write(self.context)
+        with together():  # a passphrase that was shown opens the vault, and one that counts as done was shown
+            self._tell(step)
+            if step.good:
+                self._begun.mark(step.name)
+                self._begun.write(self.context)
 
     def _tell(self, step: SetupStep) -> None:
         if step.name == "connect" and step.good:
