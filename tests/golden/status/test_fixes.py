@@ -34,6 +34,7 @@ from support.users.troubles import (
     full_disk,
     gone,
     half_stored,
+    kit_overtaken,
     lost,
     missing_program,
     much_newer,
@@ -102,6 +103,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),
     "much newer": (much_newer, {"much-changed"}),
     "parts only": (parts_only, {"no-whole-snapshot"}),
+    "kit overtaken": (kit_overtaken, {"kit-outdated"}),
     "no journal": (no_journal, {"journal-unreadable"}),
 }
 _OURS = ("safekept", "chmod", "rm", "mv")

@@ -26,6 +26,8 @@ from safekept.actions.alarms.declined import take_back
 from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
+from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.core.journal import Record, new_id
 from safekept.home.scan import Selection
@@ -314,6 +316,16 @@ def parts_only(directory) -> State:
     state = empty(directory)
     here, selection = state.context, Selection(quick=True)
     create_snapshot(here, SnapshotRequest(here.locate(state.home), "quick", selection=selection))
+    return state
+
+
+def kit_overtaken(directory) -> State:
+    """The kit was stored elsewhere; then a destination was written into the settings by hand."""
+    state = made("fresh", directory)
+    with open_vault(state.context) as repository:
+        write_kit(state.context, repository)
+        acknowledge_kit(state.context, repository)
+    settings(state, "usb")
     return state
 
 

@@ -29,7 +29,8 @@ from ..alarms.alarms import DESTINATION, OVERDUE, end_alarms
 from ..base.context import UserContext
 from ..base.operations.stores import PushFacts
 from ..base.record import record, recording
-from ..vault.keys.keys import acknowledge_kit, removed_keys, require_recovery_access
+from ..vault.keys.keys import removed_keys, require_recovery_access
+from ..vault.keys.kit_record import acknowledge_kit
 from ..vault.opening import open_vault, vault_exists
 from .destination import ARCHIVES, VAULT, DestinationSetting
 from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place

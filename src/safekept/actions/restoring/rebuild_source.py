@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -52,6 +52,7 @@ class RebuildRequest:
     archive: str = ""  # a name or `latest`: an archive of the destination, and not its vault
     allow_damaged: bool = False  # put it in place although a check failed
     deadline: float = 30.0
+    named: str = ""  # what a person named to get there: a kit
 
 
 _UNCHANGED = "Nothing was changed"
@@ -110,7 +111,7 @@ def _at_place(context: UserContext, request: RebuildRequest, listener: Listener)
     setting = _setting(context, request.place)
     with contextlib.closing(open_destination(context, setting)) as objects:
         base = request.place if os.path.isabs(request.place) else setting.url
-        vaults = _vaults(objects, base)
+        vaults = vaults_at(objects, base)
         if vaults and not request.archive:
             with _snapshot(context, request, vaults, listener) as origin:
                 yield origin
@@ -149,22 +150,6 @@ def homes_of_one_machine(error: SeveralHomes, request: RebuildRequest) -> list[R
     ]
 
 
-def first_that_answers(context: UserContext, places: Sequence[str]) -> str:
-    """Of the places that a kit names, the first where a vault is; the last error where none is."""
-    reason: SafekeptError | None = None
-    for place in places:
-        if os.path.isabs(place) and not os.path.isdir(place):
-            continue
-        try:
-            setting = find_destination(context, place)
-            with contextlib.closing(open_destination(context, setting)) as objects:
-                if _vaults(objects, place):
-                    return place
-        except SafekeptError as error:
-            reason = error
-    raise reason or _nothing(", ".join(places), "There is no vault at any of the places that the kit names")
-
-
 def _setting(context: UserContext, place: str) -> DestinationSetting:
     try:
         return find_destination(context, place)
@@ -178,7 +163,7 @@ def _setting(context: UserContext, place: str) -> DestinationSetting:
         raise
 
 
-def _vaults(objects: ObjectStore, base: str) -> list[str]:
+def vaults_at(objects: ObjectStore, base: str) -> list[str]:
     """How each vault in a place is named; the place may be one itself."""
     try:
         if objects.exists("config"):
@@ -224,7 +209,7 @@ def _snapshot(
 ) -> Iterator[Origin]:
     blind = context.changed(cache_directory="")
     with contextlib.ExitStack() as held:
-        opened = _asked_and_opened(blind, request, vaults, held, listener)
+        opened = opened_vaults(blind, request, vaults, held, listener)
         homes: list[HomeInVault] = []
         damaged: dict[str, dict[str, str]] = {}
         for vault, repository in opened.items():
@@ -281,7 +266,7 @@ def _choose(
     return kept, kept.newest_whole
 
 
-def _asked_and_opened(
+def opened_vaults(
     context: UserContext,
     request: RebuildRequest,
     vaults: list[str],
@@ -352,7 +337,7 @@ def _nothing(place: str, what: str) -> NothingToRebuild:
         kept=_UNCHANGED,
         next_steps=(
             "See that the place is the right one, and that the disk behind it is mounted",
-            "Your kit says where the vault and its copies are",
+            "It is what you once set up as a destination; your kit names it, too",
         ),
         place=place,
     )

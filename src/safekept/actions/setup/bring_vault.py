@@ -6,13 +6,14 @@ So the history goes on where it ended, in the same vault and with the same copie
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from safekept.core.events import Listener, silent
 from safekept.vault.storage import FileKind
 
 from ..base.context import UserContext
 from ..offsite.pull import PullRequest, pull
-from ..vault.keys.keys import acknowledge_kit, recovery_access
+from ..vault.keys.kit_record import acknowledge_kit, of_page
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import remember_vault, storage_of
 from ..vault.shared_vault import own_key
@@ -40,19 +41,19 @@ def bring_vault(
     opening: UserContext,
     place: str,
     *,
-    from_kit: bool = False,
+    kit: Sequence[str] | None = None,
     listener: Listener = silent,
 ) -> str:
     """Fetch the vault at `place` and make it this machine's; says where it is.
 
-    `opening` is the same user with the key or passphrase that opened it there. `from_kit`: it was opened
-    with a kit, so somebody keeps one elsewhere.
+    `opening` is the same user with the key or passphrase that opened it there. `kit`: it was
+    opened with one that names these places, so somebody keeps it elsewhere.
     """
     if not vault_exists(context):
         pull(context, PullRequest(place), listener)
     with open_vault(opening.changed(source_vault=context.places.vault), listener=listener) as repository:
         own_key(repository, context.places.vault_key_file)
         remember_vault(context, repository.id)
-        if from_kit and not recovery_access(context, repository):
-            acknowledge_kit(context, repository, listener, seen=True)
+        if kit is not None:
+            acknowledge_kit(context, repository, listener, seen=of_page(kit, repository.id))
     return context.places.vault

@@ -31,6 +31,7 @@ from ..vault.keys.keys import (
     recovery_access,
     recovery_access_from_outside,
 )
+from ..vault.keys.kit_record import KitStatus, kit_status, written_kit
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import known_vault
 from .growth import Growth, growth_of
@@ -80,6 +81,7 @@ class VaultStatus:
     key_file: str = ""  # the file of the key on this host; empty where a passphrase opens it
     check: LastCheck | None = None
     kit: float = 0.0  # when the kit was last written; 0: never
+    kits: KitStatus = field(default_factory=KitStatus)  # which of them can be counted on
     recovery_access: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
     growth: Growth = field(default_factory=Growth)
 
@@ -124,6 +126,9 @@ class VaultStatus:
             "key_file": self.key_file or None,
             "second_way": self.recovery_access or None,
             "kit_written": moment(self.kit),
+            "kit_files": list(self.kits.files),
+            "kit_stored": moment(self.kits.stored),
+            "kit_outdated": self.kits.outdated or None,
             "readable_here": self.readable_here,
             "off_host": self.off_host,
             **self.growth.as_dict(),
@@ -179,6 +184,7 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         yield VaultView(VaultStatus(place, SHUT, gone, steps, check=_check(recent)))
         return
     key_file = context.places.vault_key_file
+    keys = keys_from_outside(place)
     status = VaultStatus(
         place,
         UNOPENED,
@@ -186,7 +192,8 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         key_file=key_file if key_file and os.path.isfile(key_file) else "",
         check=_check(recent),
         kit=_kit(recent),
-        keys=keys_from_outside(place),
+        kits=_kits(context, known_vault(context), keys, recent),
+        keys=keys,
         recovery_access=recovery_access_from_outside(context, known_vault(context)),
     )
     yield VaultView(status)
@@ -211,6 +218,7 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         with contextlib.suppress(OSError):
             free = free_bytes(context.places.vault)
     key_file = context.places.vault_key_file
+    keys = tuple(listed_keys(repository))
     status = VaultStatus(
         context.places.vault,
         OPEN,
@@ -221,10 +229,11 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         forgotten=forgotten,
         damaged=damaged,
         locks=_locks(repository),
-        keys=tuple(listed_keys(repository)),
+        keys=keys,
         key_file=key_file if key_file and os.path.isfile(key_file) else "",
         check=_check(recent),
         kit=_kit(recent),
+        kits=_kits(context, repository.id, keys, recent),
         recovery_access=recovery_access(context, repository),
         growth=growth_of(snapshots, now),
     )
@@ -258,3 +267,10 @@ def _check(recent: Recent) -> LastCheck | None:
 
 def _kit(recent: Recent) -> float:
     return recent.kit.time if recent.kit else 0.0
+
+
+def _kits(context: UserContext, vault: str, keys: Sequence[ListedKey], recent: Recent) -> KitStatus:
+    with contextlib.suppress(OSError):  # where nobody can tell, none is stored
+        written = written_kit(context, vault, lambda _: recent.kit)
+        return kit_status(context, vault, [key.id for key in keys], written)
+    return KitStatus()

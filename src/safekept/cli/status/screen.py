@@ -252,14 +252,17 @@ def _key(screen: Screen, status: Status) -> str:
     vault = status.vault
     where = screen.path(vault.key_file) if vault.key_file else "a passphrase"
     spare = [f"{key.kind} {key.id[:8]}" for key in vault.keys if key.kind and not key.current]
-    if vault.kit:
-        asked = ""
-        if vault.recovery_access != "kit":
-            stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
-            asked = f". {screen.console.step(stored)}"
-        spare.append(f"a kit written {_ago(vault.kit, status.time)}{asked}")
-    elif vault.recovery_access == "kit":
+    if vault.kits.stored:
         spare.append("a kit that is stored elsewhere")
+    elif vault.kit:
+        files = screen.path(vault.kits.files[0]) if vault.kits.files else ""
+        if len(vault.kits.files) > 1:
+            files += " and .html"
+        stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
+        where_it_is = f" ({files})" if files else ""
+        spare.append(
+            f"a kit written {_ago(vault.kit, status.time)}{where_it_is}. {screen.console.step(stored)}"
+        )
     return f"{where}; also {', '.join(spare)}" if spare else f"only copy: {where}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import seconds_text
@@ -14,6 +15,7 @@ from .landing_plan import SHOWN, show_paths, show_rows
 from .remarks import census_lines
 
 if TYPE_CHECKING:
+    from safekept.actions.restoring.kit_places import KitPlace
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
 
 
@@ -35,10 +37,25 @@ def rebuild_document(prepared: PreparedRebuild) -> dict[str, object]:
     }
 
 
-def show_rebuild_plan(console: Console, prepared: PreparedRebuild) -> None:
+#: Seconds after which what comes back is called old: a schedule takes a snapshot every night.
+_OLD = 86_400.0
+
+
+def show_rebuild_plan(console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace] = ()) -> None:
+    """`places`: those that a kit names, where one was given."""
     origin, subject, ground = prepared.origin, prepared.subject, prepared.ground
     console.heading(f"Rebuild {path_text(ground.home)}")
     console.fact("From", path_text(origin.place))
+    for one in places:
+        newest = f"newest whole snapshot {seconds_text(max(0.0, time.time() - one.taken))} old"
+        console.fact("Looked at", path_text(f"{one.place}: {newest if one.taken else one.reason}"))
+    if subject.taken and time.time() - subject.taken > _OLD:
+        old = seconds_text(time.time() - subject.taken)
+        console.fact("Beware", f"what comes back is {old} old; what was done after it is not in it")
+    for one in places:
+        if one.error is not None:
+            text = f"{one.place} did not answer or did not open: it may hold something newer"
+            console.fact("Beware", path_text(text))
     age = f", {seconds_text(max(0.0, time.time() - subject.taken))} old" if subject.taken else ""
     if origin.chosen is not None:
         console.fact("Snapshot", f"{origin.chosen.short} ({origin.chosen.kind}{age})")

@@ -85,6 +85,7 @@ def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterato
         yield Finding("vault-damaged", PARTLY, text, (), (NextStep("vault repair"),), alarm=True)
     if vault.state in (OPEN, UNOPENED):
         yield from _of_key(vault, bool(copies) or vault.off_host)
+        yield from _of_kit(vault)
 
 
 def _put_aside(vault: VaultStatus) -> Iterator[Step]:
@@ -123,6 +124,18 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
         ),
         alarm=copied,
     )
+
+
+def _of_kit(vault: VaultStatus) -> Iterator[Finding]:
+    """Whoever lost the machine follows the kit: what it does not name is not looked at."""
+    kits = vault.kits
+    if not kits.outdated:
+        return
+    fix = NextStep("vault kit", before="Write it again:")
+    if kits.here_current:
+        newer = " and ".join(kits.files)
+        fix = NextStep("vault kit", ("--stored",), before=f"Store {newer} in its place, then say so:")
+    yield Finding("kit-outdated", THIS_MACHINE, kits.outdated, (), (fix,))
 
 
 def _same_disk(one: str, other: str) -> bool:

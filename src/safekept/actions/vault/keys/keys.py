@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
-from safekept.core.events import Listener, silent
-from safekept.core.files.small import read_document, write_document
+from safekept.core.events import silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
@@ -22,6 +21,7 @@ from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository,
 from ...base.context import UserContext
 from ...base.record import record
 from .key_file import KeyExists, KeyUnwritable, secret_from_file, write_key_once
+from .kit_record import stored_kit
 
 #: What a key's owner is called in every list, restic's own included, when it is the recovery passphrase.
 RECOVERY = "recovery"
@@ -185,24 +185,28 @@ class NoRecoveryAccess(SafekeptError):
     code = "no-second-way"
 
 
-class NoKitYet(SafekeptError):
-    code = "no-kit-yet"
-
-
 def recovery_access(context: UserContext, repository: Repository) -> str:
     """What opens this vault when its key file is lost: `passphrase`, `kit`, or nothing ("")."""
     if any(key.kind not in ("", GENERATED) for key in listed_keys(repository)):
         return PASSPHRASE
     with contextlib.suppress(OSError):  # where nobody can tell, there is none
-        return KIT if repository.id in _acknowledged(context) else ""
+        return _by_kit(context, repository.id, [key.id for key in listed_keys(repository)])
     return ""
 
 
 def recovery_access_from_outside(context: UserContext, vault_id: str) -> str:
     """The same without opening the vault: by its key files, where they are on this machine."""
-    if any(key.kind not in ("", GENERATED) for key in keys_from_outside(context.places.vault)):
+    keys = keys_from_outside(context.places.vault)
+    if any(key.kind not in ("", GENERATED) for key in keys):
         return PASSPHRASE
-    return KIT if vault_id in _acknowledged(context) else ""
+    return _by_kit(context, vault_id, [key.id for key in keys])
+
+
+def _by_kit(context: UserContext, vault: str, keys: Sequence[str]) -> str:
+    """A kit that is kept elsewhere, unless its key was taken away since."""
+    stored = stored_kit(context, vault)
+    gone = stored is not None and stored.key and keys and stored.key not in keys
+    return KIT if stored is not None and not gone else ""
 
 
 def require_recovery_access(context: UserContext, repository: Repository) -> str:
@@ -221,47 +225,3 @@ def require_recovery_access(context: UserContext, repository: Repository) -> str
         ),
         vault=repository.id,
     )
-
-
-def acknowledge_kit(
-    context: UserContext, repository: Repository, listener: Listener = silent, *, seen: bool = False
-) -> None:
-    """Note that a person keeps the kit of this vault elsewhere. NoKitYet where none was ever written.
-
-    `seen`: it was just used, so there is one.
-    """
-    if not seen and not _kit_written(context):
-        raise NoKitYet(
-            f"No kit of the vault at `{context.places.vault}` was written on this machine",
-            kept="Nothing was sent or changed",
-            next_steps=(
-                NextStep("vault kit", before="Write it:"),
-                "Keep it elsewhere, then run this command again",
-            ),
-        )
-    known = _acknowledged(context)  # OSError where they cannot be read: they must not be forgotten
-    document = {"version": 1, "vaults": {**known, repository.id: {"acknowledged": time.time()}}}
-    write_document(_file(context), document)
-    from ...base.operations.stores import KitAcknowledgeFacts
-
-    work = KitAcknowledgeFacts(vault=context.places.vault, id=repository.id)
-    record(context, work.line(new_id(), "done"), listener)
-
-
-def _kit_written(context: UserContext) -> bool:
-    from ...base.operations.stores import VaultKitFacts
-
-    return any(
-        entry.verb == "vault-kit"
-        and entry.state == "done"
-        and VaultKitFacts.read(entry).vault == context.places.vault
-        for entry in context.journal.read()
-    )
-
-
-def _acknowledged(context: UserContext) -> dict[str, object]:
-    return read_document(_file(context), lambda found: dict(found["vaults"]), {}, strict=True)
-
-
-def _file(context: UserContext) -> str:
-    return os.path.join(context.places.data_directory, "kits.json")

@@ -14,10 +14,10 @@ import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from safekept.core.errors import SafekeptError
-from safekept.core.events import silent
+from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
@@ -33,8 +33,18 @@ from ...base.context import UserContext
 from ...base.operations.stores import VaultKitFacts
 from ...base.record import record
 from ...offsite.destination import VAULT, DestinationSetting
+from ..opening import open_vault, vault_exists
 from .key_file import secret_from_file
 from .kit_page import rebuild_commands
+from .kit_record import (
+    KitRecord,
+    KitStatus,
+    key_ids,
+    kit_status,
+    note_written,
+    places_now,
+    written_kit,
+)
 
 TITLE = "safekept kit"
 #: Kinds of which every snapshot holds the whole home; a quick one holds the state files only.
@@ -65,11 +75,12 @@ class Kit:
     title: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+    key_id: str = ""  # of the key on it
 
 
 def make_kit(context: UserContext, repository: Repository) -> Kit:
     """Everything that a person needs who has this page, the vault, and restic."""
-    key = _key_of(context, repository)
+    key, key_id = _key_of(context, repository)
     snapshots, _ = list_snapshots(repository)
     homes: dict[str, bool] = {}  # and whether a snapshot holds it whole
     for snapshot in reversed(snapshots):
@@ -97,6 +108,7 @@ def make_kit(context: UserContext, repository: Repository) -> Kit:
             _rebuilding(context, repository.id, bool(key)),
             *_searching(context, repository, snapshots),
         ),
+        key_id,
     )
 
 
@@ -126,15 +138,15 @@ def restic_name(destination: DestinationSetting, directory: str) -> str:
     return f"{destination.url.rstrip('/')}/{directory}"
 
 
-def _key_of(context: UserContext, repository: Repository) -> str:
+def _key_of(context: UserContext, repository: Repository) -> tuple[str, str]:
+    """The key in the key file, and its id; empty where a passphrase opens the vault."""
     secret = secret_from_file(context.places.vault_key_file)
     if secret is None:
-        return ""
+        return "", ""
     try:
-        Repository.open(repository.storage, secret)
+        return secret.text, Repository.open(repository.storage, secret).key_id
     except WrongKey:
-        return ""  # it belongs to another vault, and does not belong on this page
-    return secret.text
+        return "", ""  # it belongs to another vault, and does not belong on this page
 
 
 def _restic(with_key: bool) -> str:
@@ -267,10 +279,36 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
             kept="The vault was not touched",
             next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
         ) from error
+    note_written(
+        context, repository.id, KitRecord(time.time(), tuple(pages), tuple(places_now(context)), kit.key_id)
+    )
     work = VaultKitFacts(vault=context.places.vault, written=tuple(pages))
     record(context, work.line(new_id(), "done"), silent)
     text, html = pages
     return text, html
+
+
+def refresh_kit(context: UserContext, listener: Listener = silent) -> KitStatus:
+    """Write the kit again where it lies, if it was overtaken. How it stands then; never raises.
+
+    One that was moved away is left alone: nobody puts a key back where a person took it from.
+    """
+    try:
+        if not vault_exists(context):
+            return KitStatus()
+        with open_vault(context, listener=listener) as repository:
+            keys = key_ids(repository)
+            written = written_kit(context, repository.id)
+            before = kit_status(context, repository.id, keys, written)
+            if written is None or not before.outdated or before.here_current:
+                return before
+            if not all(map(is_kit, written.files)) or not written.files:
+                return before
+            write_kit(context, repository, written.files[0])
+            after = kit_status(context, repository.id, keys, written_kit(context, repository.id))
+            return replace(after, rewritten=True)
+    except (SafekeptError, OSError):
+        return KitStatus()  # the verdict says it, and what to do
 
 
 @dataclass(frozen=True, slots=True)

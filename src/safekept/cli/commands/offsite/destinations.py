@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +19,12 @@ from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text, size_text
 from ...groups import LazyGroup
-from ...options import place_argument, start
+from ...options import context_from, place_argument, start
+from ...words.kit import kit_document, show_kit
+
+if TYPE_CHECKING:
+    from safekept.actions.vault.keys.kit_record import KitStatus
+    from safekept.settings import Settings
 
 
 @click.command("list")
@@ -213,8 +219,10 @@ def add_command(
             console.document({"added": False, "tested": examined.as_dict()})
             console.line("Nothing was written into the settings")
             return 1
+    kits = None
     if not dry_run:
         add_destination(settings.config_directory, fields)
+        kits = _kit_follows(console, settings)
     path = settings_path(settings.config_directory)
     console.document(
         {
@@ -223,13 +231,23 @@ def add_command(
             "destination": setting.as_dict(),
             "settings": path,
             "tested": examined.as_dict() if examined else None,
+            "kit": kit_document(kits) if kits else None,
         }
     )
     done = "Dry run. Would add" if dry_run else "Added"
     console.heading(f"{done} the destination {path_text(setting.name)}: {path_text(setting.url)}")
-    if not dry_run:
+    if kits is not None:
+        show_kit(console, kits)
         console.line(f"Take the first copy there: `{console.command('push', setting.name)}`")
     return 0
+
+
+def _kit_follows(console: Console, settings: Settings) -> KitStatus:
+    """The kit says where the copies are: it is written again, with the settings as they are now."""
+    from safekept.actions.vault.keys.kit import refresh_kit
+    from safekept.settings import load_settings
+
+    return refresh_kit(context_from(load_settings(settings.environment)), console.notes())
 
 
 #: What people call a directory for this on any disk.
@@ -262,14 +280,19 @@ def remove_command(name: str, dry_run: bool, as_json: bool) -> int:
     from safekept.settings.file import remove_destination
 
     settings, context, console = start(as_json)
+    kits = None
     if dry_run and any(one.name == name for one in context.choices.destinations):
         find_destination(context, name)
     else:
         remove_destination(settings.config_directory, name)
-    console.document({"removed": not dry_run, "dry_run": dry_run, "name": name})
+        kits = _kit_follows(console, settings)
+    document = {"removed": not dry_run, "dry_run": dry_run, "name": name}
+    console.document({**document, "kit": kit_document(kits) if kits else None})
     done = "Dry run. Would remove" if dry_run else "Removed"
     console.heading(f"{done} the destination {path_text(name)} from the settings")
     console.line("The copies that lie there are untouched")
+    if kits is not None:
+        show_kit(console, kits)
     return 0
 
 

@@ -14,7 +14,8 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text, size_text, time_text
-from ...options import place_argument, start
+from ...options import context_from, place_argument, start
+from ...words.kit import kit_document, show_kit
 
 if TYPE_CHECKING:
     from safekept.actions.offsite.push import PushRequest, PushResult
@@ -90,9 +91,12 @@ def command(
     one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
     reach = Reach(context, one) if one is not None else None
     from safekept.actions.offsite.push import ABSENT, INCOMPLETE, PushRequest, push
-    from safekept.actions.vault.keys.keys import NoKitYet, NoRecoveryAccess
+    from safekept.actions.vault.keys.keys import NoRecoveryAccess
+    from safekept.actions.vault.keys.kit import refresh_kit
+    from safekept.actions.vault.keys.kit_record import KitOutdated, KitStatus, NoKitYet
     from safekept.vault.errors import NoSuchVault
 
+    of_vault = (NoRecoveryAccess, NoKitYet, KitOutdated, NoSuchVault)
     output = settings.text("backup.output")
     base = PushRequest(
         destination="",
@@ -116,9 +120,7 @@ def command(
             result = push(context, replace(base, destination=word), console.listener(), reach)
         except SafekeptError as error:
             # Where the vault itself is the reason, it is the same for every place: said once.
-            if len(words) == 1 or (
-                not results and isinstance(error, (NoRecoveryAccess, NoKitYet, NoSuchVault))
-            ):
+            if len(words) == 1 or (not results and isinstance(error, of_vault)):
                 raise
             errors.append((word, error))
             if not as_json:
@@ -133,10 +135,13 @@ def command(
             raise result.absence  # who names one disk expects it to be there
         results.append(result)
         _show(console, result)
+    kits = KitStatus() if dry_run or no_vault else refresh_kit(context_from(settings), console.notes())
+    show_kit(console, kits)
     console.document(
         {
             "pushes": [result.as_dict() for result in results],
             "failed": [{"destination": word, "error": error.as_dict()} for word, error in errors],
+            "kit": kit_document(kits),
         }
     )
     if errors:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.base.unfinished import Unfinished
     from safekept.actions.restoring.rebuild import PreparedRebuild
+    from safekept.actions.vault.keys.kit import ReadKit
 
 
 def _record_of(prepared: PreparedRebuild) -> MachineRecord:
@@ -77,7 +78,7 @@ def protect_again(
     record: MachineRecord,
     begun: Unfinished,
     *,
-    from_kit: bool,
+    kit: ReadKit | None,
 ) -> Ended:
     """Do all of that. The home is in place: whatever fails here is listed and takes nothing of it back.
 
@@ -87,7 +88,7 @@ def protect_again(
     began = time.monotonic()
     try:
         place = bring_vault(
-            own, opening, prepared.origin.place, from_kit=from_kit, listener=console.listener()
+            own, opening, prepared.origin.place, kit=kit.places if kit else None, listener=console.listener()
         )
     except SafekeptError as error:
         console.finish()

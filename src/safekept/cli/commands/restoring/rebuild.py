@@ -22,6 +22,7 @@ from ...words.rebuild import rebuild_document, rebuilt_document, show_rebuild_pl
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
+    from safekept.actions.restoring.kit_places import KitPlace
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
     from safekept.actions.restoring.rebuild_source import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     "--key-file",
     metavar="FILE",
     default="",
-    help="The key of the vault, as one line in a file; default: this machine's key file, then a passphrase.",
+    help="The vault's key: a file with one line, or a kit; default: this machine's key, then a passphrase.",
 )
 @identity_options
 @click.option(
@@ -100,7 +101,7 @@ def command(
     kit, given = _kit(place), place
     if kit is not None:
         given = os.path.abspath(os.path.expanduser(place))
-        context, place = _from_kit(context, kit)
+        context = _from_kit(context, kit)
     if kit is None or not kit.key:
         context = _with_key(settings, context, console, key_file, place, typed)
     request = RebuildRequest(
@@ -119,6 +120,8 @@ def command(
     again += ["--home-only"] if home_only else []
     work = _Work(console, settings, context, typed, key_file, again, yes=yes, dry_run=dry_run)
     try:
+        if kit is not None:
+            request = work.best_of(kit, given, request)
         try:
             for one in work.left_of(request):
                 work.one(one, home_only=home_only)
@@ -132,7 +135,7 @@ def command(
                 raise
             for one in requests:
                 work.one(one, home_only=home_only)
-        return work.end(from_kit=kit is not None)
+        return work.end(kit)
     except KeyboardInterrupt as error:
         raise work.cut_off() from error
 
@@ -159,6 +162,7 @@ class _Work:
         self._again = tuple(again)  # the words of the same command
         self._begun: Unfinished | None = None  # once something is to be changed
         self._building: PreparedRebuild | None = None
+        self._places: list[KitPlace] = []  # those on a kit
 
     @property
     def _opening(self) -> UserContext:
@@ -167,6 +171,21 @@ class _Work:
         return (
             self._context.changed(vault_secret=lambda: typed[-1], secret_tries=1) if typed else self._context
         )
+
+    def best_of(self, kit: ReadKit, path: str, request: RebuildRequest) -> RebuildRequest:
+        """The same for the place on the kit that has the newest; all of them are shown with the plan.
+
+        One that was cut off goes on from the place where it began.
+        """
+        from safekept.actions.restoring.kit_places import look_at_places, newest_of
+
+        begun = read_unfinished(self._context)
+        if begun is not None and begun.arguments == self._again and begun.place in kit.places:
+            return replace(request, place=begun.place, named=path)
+        self._places = look_at_places(lambda: self._opening, request, kit.places, self.console.listener())
+        self.console.finish()
+        chosen = newest_of(self._places, path, with_key=bool(kit.key))
+        return replace(request, place=chosen.place, named=path)
 
     def left_of(self, request: RebuildRequest) -> list[RebuildRequest]:
         """What was asked for; where every home is in place and the rest was cut off, those very homes.
@@ -194,7 +213,7 @@ class _Work:
             else:
                 if (doubt := prepared.origin.doubt) is not None and doubt.sound is not None:
                     show_doubt(console, doubt, _again(console, prepared, "--snapshot", doubt.sound.short))
-                show_rebuild_plan(console, prepared)
+                show_rebuild_plan(console, prepared, () if self._done else self._places)
             if self._record is None:
                 self._record = MachineRecord() if home_only else then(console, prepared)
             if self._dry_run:
@@ -261,12 +280,13 @@ class _Work:
         finished(self._context)
         return Interrupted.when("Nothing was put in place: what was there is as it was", begun.again)
 
-    def end(self, *, from_kit: bool) -> int:
+    def end(self, kit: ReadKit | None) -> int:
         """Protect the machine as the old one was, where that one was; the exit code of all of it."""
         from .protect_again import protect_again
 
         prepared, document, _ = self._done[0]
-        more = {"also": [one for _, one, _ in self._done[1:]]} if len(self._done) > 1 else {}
+        more: dict[str, object] = {"also": [one for _, one, _ in self._done[1:]]} if self._done[1:] else {}
+        more |= {"places": [one.as_dict() for one in self._places]} if self._places else {}
         if self._dry_run:
             then = self._record.as_dict() if self._record is not None else None
             self.console.document({"dry_run": True, **document, **more, "then": then})
@@ -277,7 +297,7 @@ class _Work:
             assert self._begun is not None
             ended = protect_again(
                 *(self.console, self.settings, prepared, self._opening, self._record, self._begun),
-                from_kit=from_kit,
+                kit=kit,
             )
         else:
             finished(self._context)
@@ -306,16 +326,17 @@ def _kit(place: str) -> ReadKit | None:
     return read_kit(path) if os.path.isfile(path) else None
 
 
-def _from_kit(context: UserContext, kit: ReadKit) -> tuple[UserContext, str]:
-    """The key on it, and the first place on it where a vault is; what it says of the way there counts."""
-    from safekept.actions.restoring.rebuild_source import first_that_answers
+def _from_kit(context: UserContext, kit: ReadKit) -> UserContext:
+    """Who opens the vault with the key on it; what it says of the way there counts."""
+    context = context.changed(environment={**kit.variables, **context.caller.environment})
+    return _opened_by(context, kit) if kit.key else context
+
+
+def _opened_by(context: UserContext, kit: ReadKit) -> UserContext:
     from safekept.actions.vault.keys.passphrase import secret_from_text
 
-    context = context.changed(environment={**kit.variables, **context.caller.environment})
-    if kit.key:
-        secret = secret_from_text(kit.key, "The key on the kit")
-        context = context.changed(vault_secret=lambda: secret, secret_tries=1)
-    return context, first_that_answers(context, kit.places)
+    secret = secret_from_text(kit.key, "The key on the kit")
+    return context.changed(vault_secret=lambda: secret, secret_tries=1)
 
 
 def _with_key(
@@ -338,7 +359,11 @@ def _with_key(
         path = os.path.abspath(os.path.expanduser(key_file))
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no key file {path_text(key_file)}.")
-        context = context.changed(vault_key_file=path)
+        page = _kit(path)
+        if page is not None and page.key:
+            return _opened_by(context, page)
+        if page is None:
+            context = context.changed(vault_key_file=path)
     if given := given_passphrase(settings):
         secret = lambda: secret_from_text(given(), "The passphrase")  # noqa: E731
         return context.changed(vault_secret=secret, secret_tries=1)

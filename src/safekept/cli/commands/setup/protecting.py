@@ -150,7 +150,8 @@ class Protecting:
         # What was connected belongs into the newest snapshot, and everything new into every copy.
         homes = found.homes if changed else found.unkept
         push = vault_destinations(context) if homes or changed else found.unpushed
-        fresh = not found.status.vault.kit or bool(answers.destination)
+        vault = found.status.vault
+        fresh = not vault.kit or bool(answers.destination or vault.kits.outdated)
         wanted = any(answers.connect_to(one) for one in found.agents if one.host == "hermes")
         return SetupChoices(
             passphrase=answers.passphrase,

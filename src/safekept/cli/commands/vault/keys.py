@@ -8,7 +8,6 @@ import click
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.vault.keys.keys import (
-    acknowledge_kit,
     add_passphrase,
     export_key,
     key_to_remove,
@@ -16,14 +15,16 @@ from safekept.actions.vault.keys.keys import (
     remove_key,
     write_exported_key,
 )
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit import refresh_kit, write_kit
+from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import ConsentNeeded
 from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text
 from ...groups import LazyGroup
-from ...options import source_options, start
+from ...options import context_from, source_options, start
+from ...words.kit import kit_document, show_kit
 from .options import json_option, new_passphrase, passphrase_options
 
 
@@ -95,7 +96,7 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
     Never the one that the vault was opened with. Whoever copied the vault before can still open
     that copy with it.
     """
-    _, context, console = start(as_json)
+    settings, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:
         key = key_to_remove(repository, id)
         named = f"{key.id[:8]} ({key.kind or 'unreadable'}, {key.person})"
@@ -113,8 +114,10 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
             if not console.ask(f"Remove the key {path_text(named)}?"):
                 raise click.Abort
         remove_key(context, repository, key.id)
-    console.document({"removed": key.as_dict()})
+    kits = refresh_kit(context_from(settings), console.notes())
+    console.document({"removed": key.as_dict(), "kit": kit_document(kits)})
     console.heading(f"Removed the key {path_text(named)}")
+    show_kit(console, kits)
     return 0
 
 

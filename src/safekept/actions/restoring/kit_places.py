@@ -1,0 +1,114 @@
+"""The places that a kit names, all of them looked at: what each holds, and which of them has the newest.
+
+A kit may be older than the machine that is gone: the first place on it may be one that got nothing for a
+month. So every place is asked, the newest whole snapshot wins, and a place that did not answer is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from safekept.core.ages import moment
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener
+from safekept.core.next_step import NextStep
+from safekept.vault.errors import WrongKey
+
+from ..base.context import UserContext
+from ..offsite.homes_in_vault import HomeInVault, homes_in_vault
+from ..offsite.place import find_destination, open_destination
+from ..snapshots.listing import Listed
+from ..vault.keys.key_file import KeyMissing
+from .rebuild_source import NothingToRebuild, RebuildRequest, opened_vaults, vaults_at
+
+
+@dataclass(frozen=True, slots=True)
+class KitPlace:
+    """One place on the kit, and what was found there."""
+
+    place: str
+    taken: float = 0.0  # the newest whole snapshot that lies there; 0: none
+    reason: str = ""  # why nothing can be had from there
+    error: SafekeptError | None = None  # it may hold something: it did not answer, or did not open
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "place": self.place,
+            "newest": moment(self.taken),
+            "reason": self.reason or None,
+            "unknown": self.error is not None,
+        }
+
+
+def look_at_places(
+    opening: Callable[[], UserContext], request: RebuildRequest, places: Sequence[str], listener: Listener
+) -> list[KitPlace]:
+    """What each place holds, in the order of the kit. `opening`: who looks, with what opened one before."""
+    return [_look(opening(), replace(request, place=place), listener) for place in dict.fromkeys(places)]
+
+
+def newest_of(found: Sequence[KitPlace], kit: str, *, with_key: bool) -> KitPlace:
+    """The one to rebuild from; between equals the one that stands first. NothingToRebuild, WrongKey."""
+    if any(one.taken for one in found):
+        return max(found, key=lambda one: one.taken)
+    refused = [one.error for one in found if isinstance(one.error, (WrongKey, KeyMissing))]
+    if refused:
+        raise refused[0]
+    lines = [f"  {one.place}: {one.reason}" for one in found]
+    what = "There is no vault at any of the places that the kit names"
+    key = ("--key-file", kit) if with_key else ()
+    how = "the key is taken from the kit" if with_key else "it asks for your passphrase"
+    raise NothingToRebuild(
+        "\n".join([f"{what}:" if lines else "The kit names no place", *lines]),
+        kept="Nothing was changed",
+        next_steps=(
+            "Plug in the disk or start the server that is named, and run it again",
+            NextStep(
+                "rebuild",
+                ("PLACE", *key),
+                before=f"If a copy lies somewhere else, name that place yourself ({how}):",
+            ),
+            "PLACE is what you once set up as a destination: a directory such as `/media/usb/safekept`, "
+            "`sftp://user@host/path`, `s3://bucket/path` or `rclone:remote:path`",
+        ),
+        places=[one.as_dict() for one in found],
+    )
+
+
+def _look(context: UserContext, request: RebuildRequest, listener: Listener) -> KitPlace:
+    place = request.place
+    if os.path.isabs(place) and not os.path.isdir(place):
+        return KitPlace(place, reason="there is nothing")
+    blind = context.changed(cache_directory="")
+    try:
+        with contextlib.ExitStack() as held:
+            setting = find_destination(blind, place)
+            objects = held.enter_context(contextlib.closing(open_destination(blind, setting)))
+            vaults = vaults_at(objects, place)
+            if not vaults:
+                away = place.startswith("file:")  # an unplugged disk looks like an empty one
+                return KitPlace(place, reason="nothing is mounted there" if away else "there is no vault")
+            opened = opened_vaults(blind, request, vaults, held, listener)
+            times = [
+                listed.snapshot.time_ns / 1e9
+                for vault, repository in opened.items()
+                for home in homes_in_vault(repository, vault, forgotten=True)[0]
+                for listed in _wanted(request, home)
+            ]
+            if not times:
+                return KitPlace(place, reason="nothing of it lies there")
+            return KitPlace(place, max(times))
+    except SafekeptError as error:
+        return KitPlace(place, reason=error.what, error=error)
+
+
+def _wanted(request: RebuildRequest, home: HomeInVault) -> list[Listed]:
+    """What a rebuild would take of it: the newest whole snapshot, or the one that was named."""
+    if request.host not in ("", home.host) or request.of.rstrip("/") not in ("", home.home.rstrip("/")):
+        return []
+    if request.snapshot:
+        return [one for one in home.snapshots if one.id.startswith(request.snapshot)]
+    return [home.newest_whole]

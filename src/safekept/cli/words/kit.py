@@ -1,0 +1,35 @@
+"""Words about the kit, wherever something happens that concerns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from safekept.core.next_step import NextStep
+
+from ..console import Console, path_text
+
+if TYPE_CHECKING:
+    from safekept.actions.vault.keys.kit_record import KitStatus
+
+
+def both(files: tuple[str, ...]) -> str:
+    """The page and its twin to print: each of them holds the key."""
+    return path_text(" and ".join(files))
+
+
+def show_kit(console: Console, kits: KitStatus) -> None:
+    """After a change of destinations or keys: the kit that follows it, or one that does not."""
+    if kits.rewritten:
+        console.fact("Kit", f"written again, as it is now: {both(kits.files)}")
+    if kits.outdated and kits.here_current:
+        stored = NextStep(
+            "vault kit", ("--stored",), before="Store it in the place of the old one, then say so:"
+        )
+        console.line(stored)
+    elif kits.outdated:
+        text = kits.outdated[0].upper() + kits.outdated[1:]
+        console.line(NextStep("vault kit", before=f"{path_text(text)}: write it again:"))
+
+
+def kit_document(kits: KitStatus) -> dict[str, object]:
+    return {"rewritten": list(kits.files) if kits.rewritten else [], "outdated": kits.outdated or None}

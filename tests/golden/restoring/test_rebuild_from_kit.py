@@ -1,0 +1,113 @@
+"""`rebuild KIT`: every place that it names is looked at, and the newest whole snapshot comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.opening import open_vault
+from safekept.vault.repo import keys as vault_keys
+from safekept.vault.repo.keys import Secret
+from support.commands.in_process import spoken
+from support.users.states import DAY, aged, made, write
+from support.vault.snapshots import take
+
+PASSPHRASE = "four words are enough"
+
+
+@pytest.fixture
+def lost(tmp_path, monkeypatch):
+    """A machine with two copies: the first on its kit got nothing for three days. Then it burnt."""
+    monkeypatch.setattr(vault_keys, "FOR_PASSPHRASE", vault_keys.Cost(16384, 8, 1))
+    state = made("fresh", tmp_path)
+    names = ("nas", "usb")
+    settings = [DestinationSetting(name, f"file:{tmp_path}/{name}", same_disk=True) for name in names]
+    here = state.context.changed(destinations=tuple(settings))
+    with open_vault(here) as repository:
+        add_passphrase(here, repository, Secret(PASSPHRASE), recovery=True)
+    aged(state, 3 * DAY)
+    assert push(here, PushRequest("nas")).complete
+    write(state, "memories/MEMORY.md", "the newest thing\n", append=True)
+    take(here, state.home)
+    assert push(here, PushRequest("usb")).complete
+    with open_vault(here) as repository:
+        text, html = write_kit(here, repository, str(tmp_path / "kit"))
+    assert os.path.dirname(html) == str(tmp_path)
+    shutil.rmtree(state.user)
+    return text
+
+
+@pytest.fixture
+def say(lost, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    return spoken(monkeypatch, str(bare))
+
+
+def memory(tmp_path) -> str:
+    return (tmp_path / "bare" / ".hermes" / "memories" / "MEMORY.md").read_text()
+
+
+def test_the_newest_of_all_places_comes_back_and_each_is_named_with_its_age(lost, say, tmp_path):
+    done = say("rebuild", lost, "--home-only", "--yes")
+    assert done.code == 0, done.err
+    assert memory(tmp_path).endswith("the newest thing\n")
+    assert f"From       file:{tmp_path}/usb" in done.out
+    assert f"{tmp_path}/nas" in done.out and "newest whole snapshot 3 days old" in done.out
+    assert "Beware" not in done.out
+
+
+def test_a_place_that_is_away_is_named_and_what_is_old_is_called_old(lost, say, tmp_path):
+    shutil.rmtree(tmp_path / "usb")
+    (tmp_path / "usb").mkdir()
+    shown = say("rebuild", lost, "--dry-run")
+    assert shown.code == 0, shown.err
+    told = " ".join(shown.out.split())
+    assert "/usb/" in told and "nothing is mounted there" in told
+    assert "what comes back is 3 days old; what was done after it is not in it" in told
+    document = json.loads(say("rebuild", lost, "--dry-run", "--json").out)
+    by_place = {one["place"].split("/")[-2]: one for one in document["places"]}
+    assert by_place["nas"]["newest"] and by_place["usb"]["newest"] is None
+
+
+def test_a_place_that_does_not_open_may_hold_something_newer_and_that_is_said(lost, say, tmp_path):
+    (vault,) = [one for one in (tmp_path / "usb").iterdir() if one.is_dir()]
+    (vault / "config").write_bytes(b"torn")
+    shown = say("rebuild", lost, "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "did not answer or did not open: it may hold something newer" in " ".join(shown.out.split())
+
+
+def test_where_no_place_answers_the_exact_command_for_another_one_is_printed_and_works(lost, say, tmp_path):
+    os.rename(tmp_path / "usb", tmp_path / "moved")
+    shutil.rmtree(tmp_path / "nas")
+    refused = say("rebuild", lost, "--home-only", "--yes")
+    assert refused.code == 10
+    told = " ".join(refused.err.split())
+    assert "There is no vault at any of the places that the kit names:" in told
+    assert f"`safekept rebuild PLACE --key-file {lost}`" in told
+    assert "Your kit says" not in told
+    done = say("rebuild", str(tmp_path / "moved"), "--key-file", lost, "--home-only", "--yes")
+    assert done.code == 0, done.err
+    assert memory(tmp_path).endswith("the newest thing\n")
+
+
+def test_a_kit_without_a_key_asks_for_the_passphrase_once(lost, say, tmp_path):
+    with open(lost, encoding="utf-8") as file:
+        page = file.read()
+    key = page.split("\nKey       ")[1].split("\n")[0]
+    with open(lost, "w", encoding="utf-8") as file:
+        file.write(page.replace(key, "not on this page: the passphrase that you chose"))
+    secret = tmp_path / "secret"
+    secret.write_text(PASSPHRASE + "\n")
+    done = say("rebuild", lost, "--passphrase-file", str(secret), "--home-only", "--yes")
+    assert done.code == 0, done.err
+    assert memory(tmp_path).endswith("the newest thing\n")

@@ -1,0 +1,167 @@
+"""The kit names what is true now: a kit that was overtaken is written again, or is not counted on."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+
+import pytest
+
+from support.commands.in_process import spoken
+from support.projects.checkpoints import put
+from support.users.states import made
+
+
+@pytest.fixture(autouse=True)
+def another_disk(monkeypatch):
+    monkeypatch.setattr("safekept.actions.offsite.place._refuse_same_disk", lambda *_: None)
+
+
+@pytest.fixture
+def state(tmp_path):
+    return made("fresh", tmp_path)
+
+
+@pytest.fixture
+def say(state, monkeypatch):
+    return spoken(monkeypatch, state.user)
+
+
+def kit(state) -> str:
+    (path,) = glob.glob(os.path.join(state.user, "safekept-kit-*.txt"))
+    return path
+
+
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def outdated(say) -> list[dict]:
+    found = json.loads(say("doctor", "--json").out)["findings"]
+    return [one for one in found if one["code"] == "kit-outdated"]
+
+
+def level(say) -> str:
+    return json.loads(say("status", "--json").out)["verdict"]["level"]
+
+
+def test_a_new_destination_stands_on_the_kit_that_lies_where_it_was_written(state, say, tmp_path):
+    assert say("vault", "kit").code == 0
+    usb = str(tmp_path / "usb")
+    said = say("destinations", "add", usb)
+    assert said.code == 0
+    assert "Kit " in said.out and "written again" in said.out and os.path.basename(kit(state)) in said.out
+    for path in (kit(state), kit(state).replace(".txt", ".html")):
+        assert f"{usb}/" in read(path)
+        assert os.stat(path).st_mode & 0o777 == 0o600
+    assert say("push", "usb").code == 0
+    assert say("destinations", "remove", "usb").code == 0
+    assert usb not in read(kit(state))
+
+
+def test_a_dry_run_writes_no_kit(state, say, tmp_path):
+    assert say("vault", "kit").code == 0
+    before = read(kit(state))
+    assert say("destinations", "add", str(tmp_path / "usb"), "--dry-run").code == 0
+    assert read(kit(state)) == before
+
+
+def test_a_kit_that_was_moved_away_is_known_to_be_overtaken_until_it_is_written_again(state, say, tmp_path):
+    assert say("vault", "kit").code == 0
+    for path in glob.glob(f"{state.user}/safekept-kit-*"):
+        shutil.move(path, tmp_path)
+    said = say("destinations", "add", str(tmp_path / "usb"))
+    assert "Your kit does not name usb" in said.out and "`safekept vault kit`" in said.out
+    assert say("push", "usb").code == 0
+    assert level(say) == "this-machine"
+    (one,) = outdated(say)
+    assert one["text"] == "your kit does not name usb"
+    assert one["fix"] == ["Write it again: `safekept vault kit`"]
+    refused = say("vault", "kit", "--stored")
+    assert refused.code == 1
+    assert "kit-outdated" in refused.err and "does not name usb" in refused.err
+    assert "`safekept vault kit`" in refused.err
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    assert outdated(say) == []
+
+
+def test_a_stored_kit_is_overtaken_although_the_one_here_was_written_again(state, say, tmp_path):
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    assert outdated(say) == []
+    said = say("destinations", "add", str(tmp_path / "usb"))
+    assert "written again" in said.out and "`safekept vault kit --stored`" in said.out
+    (one,) = outdated(say)
+    assert one["text"] == "the kit that you stored elsewhere does not name usb"
+    (fix,) = one["fix"]
+    assert kit(state) in fix and "`safekept vault kit --stored`" in fix
+    assert say("vault", "kit", "--stored").code == 0
+    assert outdated(say) == []
+
+
+def test_a_destination_that_was_written_into_the_settings_by_hand_counts(state, say, tmp_path):
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    table = f'[[destination]]\nname = "usb"\nurl = "{tmp_path}/usb"\n'
+    put(os.path.join(state.user, ".config", "safekept", "config.toml"), table)
+    (one,) = outdated(say)
+    assert one["fix"] == ["Write it again: `safekept vault kit`"]
+    said = say("push", "usb")
+    assert said.code == 0 and "written again" in said.out
+    assert f"{tmp_path}/usb/" in read(kit(state))
+
+
+def test_a_place_that_was_removed_is_named_as_such(state, say, tmp_path):
+    assert say("destinations", "add", str(tmp_path / "nas")).code == 0
+    assert say("vault", "kit", "-o", str(tmp_path / "kit")).code == 0
+    os.rename(tmp_path / "kit.txt", tmp_path / "moved.txt")
+    assert say("destinations", "remove", "nas").code == 0
+    (one,) = outdated(say)
+    assert one["text"] == f"your kit names file:{tmp_path}/nas, which is no destination any more"
+
+
+def test_a_kit_whose_key_was_taken_away_opens_nothing(state, say, tmp_path):
+    secret = put(str(tmp_path / "secret"), "four words are enough\n", 0o600)
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    assert say("vault", "key", "add", "--recovery", "--passphrase-file", secret).code == 0
+    keys = json.loads(say("vault", "key", "list", "--json").out)["keys"]
+    (key,) = [one["id"] for one in keys if one["kind"] == "generated key"]
+    os.unlink(state.context.places.vault_key_file)
+    os.environ["SAFEKEPT_VAULT_PASSPHRASE_COMMAND"] = f"cat {secret}"
+    try:
+        assert say("vault", "key", "remove", key, "--yes").code == 0
+        (one,) = outdated(say)
+        assert "its key opens the vault no more" in one["text"]
+        assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+        assert outdated(say) == []
+    finally:
+        del os.environ["SAFEKEPT_VAULT_PASSPHRASE_COMMAND"]
+
+
+def test_a_kit_of_an_earlier_safekept_is_read_where_it_lies_and_else_doubted(state, say, tmp_path):
+    assert say("vault", "kit").code == 0
+    assert say("destinations", "add", str(tmp_path / "usb")).code == 0
+    record = os.path.join(state.context.places.data_directory, "kits.json")
+    with open(record, encoding="utf-8") as file:
+        document = json.load(file)
+    with open(record, "w", encoding="utf-8") as file:
+        json.dump({"version": 1, "vaults": {id: {"acknowledged": 1.0} for id in document["vaults"]}}, file)
+    assert outdated(say) == []
+    for path in glob.glob(f"{state.user}/safekept-kit-*"):
+        os.unlink(path)
+    (one,) = outdated(say)
+    assert one["text"] == "your kit is not where it was written: which places it names is not known"
+
+
+def test_status_stops_asking_once_the_kit_is_stored_and_names_both_files(state, say, tmp_path):
+    secret = put(str(tmp_path / "secret"), "four words are enough\n", 0o600)
+    assert say("vault", "key", "add", "--recovery", "--passphrase-file", secret).code == 0
+    os.unlink(os.path.join(state.context.places.data_directory, "kits.json"))
+    assert say("vault", "kit").code == 0
+    asked = " ".join(say("status").out.split())
+    text = f"~/{os.path.basename(kit(state))}"
+    assert f" ago ({text} and .html). Stored elsewhere? `safekept vault kit --stored`" in asked
+    assert say("vault", "kit", "--stored").code == 0
+    told = " ".join(say("status").out.split())
+    assert "Stored elsewhere?" not in told and "a kit that is stored elsewhere" in told
