@@ -59,18 +59,17 @@ def newest_of(found: Sequence[KitPlace], kit: str, *, with_key: bool) -> KitPlac
         raise refused[0]
     lines = [f"  {one.place}: {one.reason}" for one in found]
     what = "There is no vault at any of the places that the kit names"
-    key = ("--key-file", kit) if with_key else ()
-    how = "the key is taken from the kit" if with_key else "it asks for your passphrase"
+    elsewhere = "If a copy lies somewhere else, name that place yourself"
+    if with_key:
+        named = NextStep("rebuild", ("PLACE", "--key-file", kit), before=f"{elsewhere}; the kit has the key:")
+    else:
+        named = NextStep("rebuild", ("PLACE",), before=f"{elsewhere}; it asks for your passphrase:")
     raise NothingToRebuild(
         "\n".join([f"{what}:" if lines else "The kit names no place", *lines]),
         kept="Nothing was changed",
         next_steps=(
             "Plug in the disk or start the server that is named, and run it again",
-            NextStep(
-                "rebuild",
-                ("PLACE", *key),
-                before=f"If a copy lies somewhere else, name that place yourself ({how}):",
-            ),
+            named,
             "PLACE is what you once set up as a destination: a directory such as `/media/usb/safekept`, "
             "`sftp://user@host/path`, `s3://bucket/path` or `rclone:remote:path`",
         ),
