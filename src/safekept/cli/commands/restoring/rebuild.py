@@ -399,7 +399,7 @@ def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:
 
 def _words(request: RebuildRequest) -> list[str]:
     """What was asked for, in words that mean the same in any directory."""
-    words = [request.place]
+    words = [request.named or request.place]
     for option, value in (
         ("--home", os.path.abspath(request.home) if request.home else ""),
         ("--layout", request.layout),
