@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def status(home: PathLike | None = None, *, layout: str = "") -> Status:
-    """Am I protected? The verdict, and what it rests on. Nothing is changed, and no file of a home is opened.
+    """Am I protected? The verdict, and what it rests on. Nothing is changed; a home gets a quick look.
 
     `verdict.level` is a rung of the ladder: `not-protected`, `partly`, `this-machine` or `machine-lost`;
     `verdict.alarm` says whether something is lost or broken, `verdict.reasons` why, `verdict.next` what to
@@ -30,7 +30,7 @@ def status(home: PathLike | None = None, *, layout: str = "") -> Status:
 
     user = here()
     hours = user.settings.number("status.stale_hours")
-    return look(user.context, text(home), layout, stale_hours=hours)
+    return look(user.context, text(home), layout, stale_hours=hours, isolated=True)
 
 
 @in_its_own_process

@@ -65,6 +65,7 @@ class Finding:
     alarm: bool = False  # something is lost or broken already: act now
     #: By what name a person may say that they mean to leave it so; "" where nobody can.
     declinable: str = ""
+    path: str = ""  # in the home, where it is about one file of it
 
     @property
     def counts(self) -> bool:

@@ -216,7 +216,7 @@ _SAME: tuple[tuple[str, str], ...] = (
     (r"\b\d+(\.\d)? (B|KB|MB|GB)\b", "SIZE"),
     (r"\b\d+(\.\d)?(B|KB|MB|GB)\b", "SIZE"),
     (r"[▁▂▃▄▅▆▇█]{14}", "DAYS"),
-    (r"(?<=the database is damaged: ).*?(?=\n +by rules|\Z)", "…"),
+    (r"(?<=the database is damaged: ).*?(?=\n +(?:Not kept|by rules)|\Z)", "…"),
 )
 
 

@@ -167,6 +167,14 @@ def lost(directory) -> State:
     return state
 
 
+def memories_gone(directory) -> State:
+    """Somebody deleted every memory; no snapshot was taken since."""
+    state = made("fresh", directory)
+    for name in os.listdir(os.path.join(state.home, "memories")):
+        os.unlink(os.path.join(state.home, "memories", name))
+    return state
+
+
 def gone(directory) -> State:
     state = made("fresh", directory)
     shutil.rmtree(state.home)

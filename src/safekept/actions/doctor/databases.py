@@ -10,12 +10,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 
+from safekept.core.entries import DatabaseFacts
 from safekept.core.errors import SafekeptError
-from safekept.core.finding import PARTLY, Finding
+from safekept.core.finding import Finding
 from safekept.core.next_step import Step
 from safekept.core.sqlite.capture import CaptureOptions
-from safekept.home.health import Examination, HomeLoss, Recorded, Since, judge
+from safekept.home.health import Examination, HomeLoss, Recorded, Since, count_now, judge, places_of
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
@@ -26,6 +28,9 @@ from ..base.scratch import scratch
 from ..drill.receipts import ARCHIVE, read_receipts
 from ..snapshots.listing import Listed, list_home
 from ..snapshots.stored_home import open_stored
+from ..status.findings.losses import STOP_FIRST, damaged_when_stored, database_damaged, lost_since
+from ..status.home_now import DamagedDatabase, falls_of
+from ..status.home_status import HomeStatus
 from ..status.vault_status import OPEN
 from ..vault.opening import open_vault
 from .case import Case
@@ -39,24 +44,40 @@ def look_at_databases(case: Case) -> Iterator[Finding]:
         layout = case.context.choices.layouts.get(home.layout)
         if layout is None or not home.exists:
             continue
-        damaged = {}
+        damaged, rows = {}, dict[str, dict[str, int | None]]()
         with _private_place(case) as place:
             for path in _paths(home.home, layout):
                 found = _judged(case, home.home, layout, path, place)
-                if found:
+                if isinstance(found, str):
                     damaged[path] = found
-        yield from _advise(case, home.home, layout, damaged)
+                elif found is not None:
+                    _add(rows.setdefault(layout.profile_of(path), {}), found)
+        yield from _advise(case, home, damaged)
         mended = [path for path in home.damaged if path and path not in damaged]
-        if mended:
-            yield Finding(
-                "damaged-when-stored",
-                PARTLY,
-                f"{', '.join(mended)} in {home.home} was damaged when it was last stored, and is sound now",
-                (),
-                (case.command("snapshot", home=home.home),),
-                home=home.home,
-                alarm=True,  # as it is to the verdict: the newest copy is no good
-            )
+        if mended := [path for path in mended if os.path.isfile(os.path.join(home.home, path))]:
+            yield damaged_when_stored(home.home, mended, home.named)
+        yield from _lost(case, home, layout, rows)
+
+
+def _add(counts: dict[str, int | None], found: DatabaseFacts) -> None:
+    for name, count in found.counts.items():
+        before = counts.get(name, 0)
+        counts[name] = None if count is None or before is None else before + count
+
+
+def _lost(
+    case: Case, home: HomeStatus, layout: Layout, rows: dict[str, dict[str, int | None]]
+) -> Iterator[Finding]:
+    """What fell since the newest snapshot, as the next one would see it; the rest of it the status says."""
+    if not home.now.census:
+        return
+    settings = count_now(home.home, layout, home.now.census, quick=False)
+    after = {profile: {**settings[profile], **rows.get(profile, {})} for profile in settings}
+    known = {(fall.profile, fall.name) for fall in home.now.falls}
+    falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
+    paths = [path for fall in falls for path in places_of(layout, fall)]
+    if falls:
+        yield lost_since(home.home, falls, home.now.snapshot, paths, home.named)
 
 
 @contextlib.contextmanager
@@ -82,8 +103,8 @@ def _paths(home: str, layout: Layout) -> list[str]:
     return found
 
 
-def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str:
-    """What is wrong with a database, in words; nothing where it is sound or nobody can say."""
+def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str | DatabaseFacts | None:
+    """What is wrong with a database, in words; else what is known of it; None where nobody can say."""
     examination = Examination(
         layout,
         Recorded({"": home}, lambda: iter(()), {}, {}),
@@ -95,7 +116,7 @@ def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str
     found = judge(examination, path)
     if isinstance(found, str):
         case.remarks.append(found)
-        return ""
+        return None
     if isinstance(found, HomeLoss):
         return found.text
     if found.state == "damaged":
@@ -103,7 +124,7 @@ def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str
         return "; ".join(lines[:2]) or found.detail
     if found.state == "unverified" and found.detail:
         case.remarks.append(f"{path} could not be checked: {found.detail}")
-    return ""
+    return found
 
 
 class _Nothing:
@@ -116,38 +137,28 @@ class _Nothing:
         return None
 
 
-def _advise(case: Case, home: str, layout: Layout, damaged: dict[str, str]) -> Iterator[Finding]:
+def _advise(case: Case, home: HomeStatus, damaged: dict[str, str]) -> Iterator[Finding]:
     if not damaged:
         return
-    verified = _generations(case, home, list(damaged))
+    verified = _generations(case, home.home, list(damaged))
     for path, wrong in damaged.items():
-        profile = layout.profile_of(path)
-        of = "" if profile == "default" else f" (profile {profile.rpartition('/')[2]})"
-        steps, told = _steps(case, home, path, verified.get(path))
-        yield Finding(
-            "database-damaged",
-            PARTLY,
-            f"{path}{of} in {home} is damaged",
-            (wrong, told),
-            steps,
-            home=home,
-            alarm=True,
-        )
+        snapshot, proof = "", ""
+        if path in verified:
+            snapshot, proof = verified[path][0].short, verified[path][1]
+        one = DamagedDatabase(path, wrong, snapshot, proof)
+        found = database_damaged(home.home, one, home.named, ())
+        if not snapshot:
+            steps, told = _without_generation(case, home.home, path)
+            found = replace(found, fix=steps, evidence=(wrong, told))
+        yield found
 
 
-def _steps(
-    case: Case, home: str, path: str, generation: tuple[Listed, str] | None
-) -> tuple[tuple[Step, ...], str]:
-    if generation is not None:
-        one, proof = generation
-        restore = case.command("snapshot restore", one.short, path, home=home, before="Bring it back:")
-        told = f"the newest verified state of it is in snapshot {one.short} ({proof})"
-        return ("Stop the agent first; what is there now is kept", restore), told
+def _without_generation(case: Case, home: str, path: str) -> tuple[tuple[Step, ...], str]:
     archive = _archive(case, home)
     if archive:
         restore = case.command("import", archive, "--only", path, home=home, before="Bring it back:")
         told = f"no snapshot has a verified state of it; a drill proved the archive {archive}"
-        return ("Stop the agent first; what is there now is kept", restore), told
+        return (STOP_FIRST, restore), told
     told = "no verified generation of it is known"
     steps: list[Step] = ["Nothing is advised that was not verified; keep a copy of the damaged file"]
     if case.status.vault.state == OPEN:

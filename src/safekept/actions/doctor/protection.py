@@ -16,7 +16,7 @@ from .case import Case
 from .databases import unverified_databases
 
 #: Findings of the verdict that have a look of their own here.
-_OWN = frozenset({"database-damaged", "clock"})
+_OWN = frozenset({"database-damaged", "damaged-when-stored", "clock"})
 
 
 def look_at_protection(case: Case) -> Iterator[Finding]:

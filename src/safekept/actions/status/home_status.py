@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from safekept.core.ages import moment
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
+from safekept.core.journal import Record
+from safekept.home.health import Shrinkage, places_of
+from safekept.home.layout import Layout
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
@@ -19,9 +22,11 @@ from ..alarms.alarms import Alarm
 from ..base.context import UserContext
 from ..drill.receipts import Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
+from ..snapshots.soundness import sound_ones
 from .changed_since import ChangedSince, changed_since
 from .coverage import Coverage, coverage_of
 from .growth import Growth, growth_of
+from .home_now import DamagedDatabase, HomeNow, census_in, look_now, restored_since, sound_to_the_doctor
 from .home_summary import (
     DAMAGED,
     SOUND,
@@ -56,6 +61,7 @@ class HomeStatus:
     snapshots: int = 0
     last: LastSnapshot | None = None  # the newest that says how the home is
     whole: LastSnapshot | None = None  # the newest that holds all that the settings select
+    sound: LastSnapshot | None = None  # the newest whole one with which nothing is wrong
     verified: LastSnapshot | None = None  # the newest whose databases were all found sound
     damaged: Mapping[str, str] = field(default_factory=dict)  # database -> snapshot with its last sound state
     archive: LastArchive | None = None
@@ -67,6 +73,7 @@ class HomeStatus:
     alarms: tuple[Alarm, ...] = ()
     growth: Growth = field(default_factory=Growth)
     changed: ChangedSince = field(default_factory=ChangedSince)  # since the newest whole snapshot
+    now: HomeNow = field(default_factory=HomeNow)  # as a quick look finds it
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -119,8 +126,9 @@ def home_status(
     *,
     default: bool,
     receipts: Iterable[Receipt],
-    alarms: Iterable[Alarm],
+    alarms: Sequence[Alarm],
     now: float,
+    isolated: bool = False,
 ) -> HomeStatus:
     """Put together what the vault, the journal, the receipts and the place itself say of one home."""
     listing = listing_of(view.snapshots, {}, home, int(now * 1e9))
@@ -133,13 +141,18 @@ def home_status(
     whole = next((one for one in shown if not one.partial), None)
     if shut:
         whole = snapshot_from_journal(recent.wholes.get(home), now)
-    sound = [one for one in listing.shown if one.state == SOUND and not one.future]
+    verified = next(
+        (one for one in listing.shown if one.state == SOUND and one.complete and not one.future), None
+    )
+    sound = next(sound_ones(listing.shown, alarms), None)
     ours = [one for one in receipts if one.home == home]
-    coverage = _coverage(view, whole or last)
+    manifest = _manifest(view, whole or last)
     told = recent.wholes.get(home) or recent.snapshots.get(home)
     if shut and told is not None:
-        gaps = {"remarks": told.facts.get("gaps"), "scope": {}}
-        coverage = coverage_of(str(told.facts.get("snapshot") or ""), gaps)
+        manifest = _told_manifest(told)
+    newest = whole or last
+    coverage = coverage_of(newest.id, manifest) if manifest is not None and newest is not None else None
+    damaged = _damaged(listing.shown, last, coverage)
     return HomeStatus(
         home,
         layout,
@@ -148,8 +161,9 @@ def home_status(
         snapshots=len(listing.shown),
         last=last,
         whole=whole,
-        verified=last_snapshot(sound[0]) if sound else None,
-        damaged=_damaged(listing.shown, last, coverage),
+        sound=last_snapshot(sound) if sound else None,
+        verified=last_snapshot(verified) if verified else None,
+        damaged=damaged,
         archive=last_archive(context, recent.archives.get(home)),
         failure=failure_of(recent.failures.get(home)),
         proof=next((one for one in ours if one.ok), None),
@@ -159,7 +173,86 @@ def home_status(
         alarms=tuple(one for one in alarms if one.home == home),
         growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
         changed=_changed(context, home, layout, whole, now),
+        now=_now(
+            context, home, layout, view, whole, last, damaged, coverage, manifest, listing.shown, isolated
+        ),
     )
+
+
+def _told_manifest(entry: Record) -> Mapping[str, object]:
+    """What the journal says of a snapshot, in the shape in which the snapshot itself would say it."""
+    facts = entry.facts
+    states = facts.get("databases")
+    databases = (
+        {path: {"state": state} for path, state in states.items()} if isinstance(states, dict) else None
+    )
+    return {"remarks": facts.get("gaps"), "scope": {}, "census": facts.get("census"), "databases": databases}
+
+
+def _now(
+    context: UserContext,
+    home: str,
+    layout_name: str,
+    view: VaultView,
+    whole: LastSnapshot | None,
+    last: LastSnapshot | None,
+    stored_damaged: Mapping[str, str],
+    coverage: Coverage | None,
+    manifest: Mapping[str, object] | None,
+    shown: Sequence[Listed],
+    isolated: bool,
+) -> HomeNow:
+    """A quick look at the home itself, beside what its newest whole snapshot says."""
+    layout = context.choices.layouts.get(layout_name)
+    if layout is None or last is None or not os.path.isdir(home):
+        return HomeNow()
+    census = census_in(manifest) if whole is not None else {}
+    states = _states(shown, whole or last, coverage)
+    noise, falls = look_now(home, layout, {**states, **stored_damaged}, census, isolated=isolated)
+    reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
+    back = restored_since(context, home, last.time) if stored_damaged else (lambda path: False)
+    sound = sound_to_the_doctor(context, home, last.time) if stored_damaged else set()
+    found = [
+        DamagedDatabase(
+            path,
+            noise.get(path) or reasons.get(path, ""),
+            (stored_damaged.get(path) or _sound_in(shown, path))[:8],
+            mended=path not in noise
+            and os.path.isfile(os.path.join(home, path))
+            and (path in sound or back(path) or "should be a database" in reasons.get(path, "")),
+        )
+        for path in dict.fromkeys((*stored_damaged, *noise))
+    ]
+    holder = (whole or last).short
+    return HomeNow(tuple(found), falls, holder, _places_back(view, layout, whole, falls), census)
+
+
+def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | None) -> Mapping[str, str]:
+    """The databases that the newest snapshot holds."""
+    listed = next((one for one in shown if one.id == newest.id), None)
+    if listed is not None:
+        return states_in_file(listed.snapshot)
+    return coverage.databases or {} if coverage else {}
+
+
+def _sound_in(shown: Sequence[Listed], path: str) -> str:
+    return next((one.id for one in shown if states_in_file(one.snapshot).get(path) == SOUND), "")
+
+
+def _places_back(
+    view: VaultView, layout: Layout, whole: LastSnapshot | None, falls: Sequence[Shrinkage]
+) -> tuple[str, ...]:
+    """What brings back what fell: those of its places that the snapshot has."""
+    paths = list(dict.fromkeys(path for fall in falls for path in places_of(layout, fall)))
+    snapshot = next((one for one in view.snapshots if whole is not None and public_id(one) == whole.id), None)
+    if not paths or view.repository is None or snapshot is None:
+        return tuple(paths)
+    from safekept.vault.read import snapshot_source
+
+    with contextlib.suppress(SafekeptError, OSError):
+        source, _ = snapshot_source(view.repository, snapshot)
+        return tuple(path for path in paths if source.node(path) is not None)
+    return tuple(paths)
 
 
 def _changed(
@@ -182,13 +275,10 @@ def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Cover
     bad = [path for path, state in states_in_file(newest.snapshot).items() if state == DAMAGED]
     # One that is zeros, or something else by now, is no database any more and has no state as one.
     bad += [gap.path for gap in coverage.of(Outcome.DAMAGED) if gap.path not in bad] if coverage else []
-    return {
-        path: next((one.id for one in shown if states_in_file(one.snapshot).get(path) == SOUND), "")
-        for path in bad
-    }
+    return {path: _sound_in(shown, path) for path in bad}
 
 
-def _coverage(view: VaultView, last: LastSnapshot | None) -> Coverage | None:
+def _manifest(view: VaultView, last: LastSnapshot | None) -> Mapping[str, object] | None:
     """What the newest snapshot says of itself; None where it says nothing or cannot be read just now."""
     if view.repository is None or last is None:
         return None
@@ -196,8 +286,7 @@ def _coverage(view: VaultView, last: LastSnapshot | None) -> Coverage | None:
     if snapshot is None:
         return None
     with contextlib.suppress(SafekeptError, OSError):
-        manifest = read_manifest(view.repository, snapshot)
-        return coverage_of(last.id, manifest) if manifest is not None else None
+        return read_manifest(view.repository, snapshot)
     return None
 
 

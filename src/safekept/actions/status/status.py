@@ -1,7 +1,8 @@
 """Am I protected? Everything that is known about it, as plain data, and the verdict first.
 
 The answer is put together from what is stored: snapshot files, receipts, the journal, the records of
-projects. Nothing is changed, no lock is taken, no file of a home is opened, and whatever cannot be looked
+projects. Nothing is changed and no lock is taken. A home itself gets a quick look: whether its databases
+begin as databases do, and whether what the last snapshot counted is still there. Whatever cannot be looked
 at is part of the answer.
 """
 
@@ -108,13 +109,15 @@ def look(
     now: float | None = None,
     hosts: tuple[HostStatus, ...] = (),
     open_vault: bool = True,
+    isolated: bool = False,
     listener: Listener = silent,
 ) -> Status:
     """How everything is; of one home where it is named. Raises only where the home cannot be told.
 
     `hosts` is what a face found out about agent programs and their settings. `listener` hears of what
     opening the vault made right. Without `open_vault` the journal says what is in the vault: that takes
-    milliseconds, and is judged in the same way.
+    milliseconds, and is judged in the same way. `isolated`: the first bytes of databases are read by another
+    process, where threads of this one may be at them.
     """
     now = time.time() if now is None else now
     found = recent(context, now)
@@ -139,6 +142,7 @@ def look(
                 receipts=receipts,
                 alarms=alarms,
                 now=now,
+                isolated=isolated,
             )
             for path, name in places
         )

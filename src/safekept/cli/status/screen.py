@@ -185,7 +185,10 @@ def _show_gaps(screen: Screen, home: HomeStatus) -> None:
     coverage = home.coverage
     if coverage is None:
         return
-    lines = [_gap(screen, gap) for gap in coverage.gaps if gap.outcome != Outcome.EXCLUDED.value]
+    for number, gap in enumerate(coverage.of(Outcome.DAMAGED)[:_GAPS]):
+        screen.fact("Damaged" if number == 0 else "", _gap(screen, gap))
+    shown = (Outcome.EXCLUDED.value, Outcome.DAMAGED.value)
+    lines = [_gap(screen, gap) for gap in coverage.gaps if gap.outcome not in shown]
     lines = [*lines[:_GAPS], *([f"… and {len(lines) - _GAPS:,} more"] if len(lines) > _GAPS else [])]
     if coverage.quick:
         lines.append("everything but the state files (quick)")

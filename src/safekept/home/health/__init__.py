@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .databases import judge
     from .health import Health, examine
     from .home_loss import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
+    from .live_counts import count_now, no_databases
     from .recorded import Directory, Recorded, Since, beside, owner_of
 
 __getattr__ = doors(
@@ -16,6 +17,7 @@ __getattr__ = doors(
         "databases": "judge",
         "health": "Health examine",
         "home_loss": "Counts Examination HomeLoss Shrinkage places_of shrunk",
+        "live_counts": "count_now no_databases",
         "recorded": "Directory Recorded Since beside owner_of",
     },
 )

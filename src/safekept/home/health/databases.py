@@ -41,7 +41,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | HomeLoss | str
 
     full = examination.recorded.full(path)
     try:
-        size, head = _beginning(full, examination.options.isolated)
+        size, head = beginning(full, examination.options.isolated)
     except OSError as error:
         return HomeLoss(
             "database-closed",
@@ -50,7 +50,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | HomeLoss | str
             restore_paths=(path,),
         )
     if head != HEADER:
-        return _not_a_database(path, size, head)
+        return not_a_database(path, size, head)
     queries = {
         count.name: count.query
         for count, matcher in examination.layout.counted
@@ -76,7 +76,7 @@ def judge(examination: Examination, path: str) -> DatabaseFacts | HomeLoss | str
         return f"{path} could not be checked: {lost.remark.reason}"
 
 
-def _beginning(full: str, isolated: bool) -> tuple[int, bytes]:
+def beginning(full: str, isolated: bool) -> tuple[int, bytes]:
     """How large a file is, and its first bytes. `isolated`: by another process, for our locks."""
     if not isolated:
         descriptor = os.open(full, READ)
@@ -95,7 +95,7 @@ def _beginning(full: str, isolated: bool) -> tuple[int, bytes]:
         reader.close()
 
 
-def _not_a_database(path: str, size: int, head: bytes) -> HomeLoss:
+def not_a_database(path: str, size: int, head: bytes) -> HomeLoss:
     kind, what = "database-replaced", f"{amount(size)} of something else"
     if size == 0:
         kind, what = "database-emptied", "empty (0 bytes)"

@@ -75,11 +75,12 @@ def places_of(layout: Layout, shrinkage: Shrinkage) -> tuple[str, ...]:
     prefix = "" if shrinkage.profile == "default" else shrinkage.profile + "/"
     for count in layout.counts:
         if count.name == shrinkage.name:
-            return tuple(dict.fromkeys(prefix + place for place in _places(count)))
+            return tuple(dict.fromkeys(prefix + place for place in literal_places(count)))
     return ()
 
 
-def _places(count: Count) -> list[str]:
+def literal_places(count: Count) -> list[str]:
+    """Where its patterns begin, as far as they are names; nothing for one that begins with a wildcard."""
     places = []
     for pattern in count.patterns:
         literal: list[str] = []

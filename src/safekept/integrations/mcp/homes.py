@@ -206,7 +206,9 @@ def status(caller: Caller, home: str) -> ToolAnswer:
 
     if home:
         home = caller.home(home, existing=False).home
-    found = look(caller.context, home, stale_hours=caller.settings.number("status.stale_hours"))
+    found = look(
+        caller.context, home, stale_hours=caller.settings.number("status.stale_hours"), isolated=True
+    )
     document = found.as_dict()
     mine = [one for one in found.projects.projects if caller.roots.holds(one.project)]
     document["checkpoints"] = {**found.projects.as_dict(), "projects": [one.as_dict() for one in mine]}

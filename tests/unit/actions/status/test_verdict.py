@@ -23,7 +23,7 @@ from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.vault_status import OPEN, SHUT, LastCheck, VaultStatus
 from safekept.actions.status.verdict import Verdict, judge
 from safekept.actions.vault.keys.keys import GENERATED, ListedKey
-from safekept.core.next_step import step_texts
+from safekept.core.next_step import NextStep, step_texts
 from safekept.home.landing.recovery import Leftover
 from safekept.home.layout import load_layouts
 from support.projects.checkpoints import put
@@ -197,8 +197,8 @@ def test_an_older_failure_does_not_count_and_an_interrupted_one_says_so():
 ALARMS = {
     "database-damaged": (
         changed(last=dataclasses.replace(LAST, databases="damaged"), damaged={"state.db": "b" * 64}),
-        "state.db in /h/.hermes is damaged; its last sound state is kept",
-        "`safekept snapshot restore bbbbbbbb state.db`",
+        "state.db in /h/.hermes is damaged",
+        "Stop the agent first; what is there now is kept",
     ),
     "drill-failed": (
         changed(drill=drilled(False)),
@@ -237,7 +237,10 @@ def test_advice_never_names_a_generation_that_was_not_verified():
     found = verdict(changed(last=bad, verified=None, damaged={"state.db": ""}))
     assert steps(found) == ("`safekept doctor`",)
     found = verdict(changed(last=bad, damaged={"state.db": "", "kanban.db": "c" * 64}))
-    assert steps(found) == ("`safekept snapshot restore cccccccc kanban.db`",)
+    stop, back = steps(found)
+    assert stop == "Stop the agent first; what is there now is kept"
+    assert back == "Bring it back: `safekept snapshot restore cccccccc kanban.db`"
+    assert found.reasons[1].fix == (NextStep("doctor"),)
 
 
 def test_commands_name_a_home_that_is_not_the_default_one():

@@ -14,22 +14,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from safekept.core.ages import seconds_text
 from safekept.core.files import durable_write
 from safekept.core.finding import Finding
-from safekept.core.next_step import NextStep
+from safekept.core.next_step import NextStep, read_step, step_texts
 
 from ...base.context import UserContext
+from ..home_now import doctor_file, restored_since
 from ..home_status import HomeStatus
+from .losses import OF_DATABASES, PATHS
 
 VERSION = 1
+_AGAIN = (NextStep("doctor", before="Look again:"),)
 
 
 def remember(context: UserContext, findings: Iterable[Finding], now: float) -> None:
     """Write it down. Nothing is made where safekept has nothing yet, nor written where nothing changes."""
     kept = [
-        {"code": one.code, "level": one.level, "alarm": one.alarm, "text": one.text, "home": one.home}
+        {
+            "code": one.code,
+            "level": one.level,
+            "alarm": one.alarm,
+            "text": one.text,
+            "home": one.home,
+            "path": one.path,
+            "fix": step_texts(one.fix),
+        }
         for one in findings
         if one.counts
     ]
-    path = _file(context)
+    path = doctor_file(context)
     if not os.path.isdir(context.places.data_directory) or (not kept and not os.path.exists(path)):
         return
     document = {"version": VERSION, "time": now, "findings": kept}
@@ -40,7 +51,7 @@ def remember(context: UserContext, findings: Iterable[Finding], now: float) -> N
 def remembered(context: UserContext, homes: Sequence[HomeStatus], now: float) -> Iterator[Finding]:
     """What it found then, unless something newer says more."""
     try:
-        with open(_file(context), encoding="utf-8", errors="surrogateescape") as file:
+        with open(doctor_file(context), encoding="utf-8", errors="surrogateescape") as file:
             document = json.load(file)
         when = float(document["time"])
         found = [
@@ -49,19 +60,27 @@ def remembered(context: UserContext, homes: Sequence[HomeStatus], now: float) ->
                 str(one["level"]),
                 str(one["text"]),
                 (f"the doctor found this {seconds_text(max(0.0, now - when))} ago",),
-                (NextStep("doctor", before="Look again:"),),
+                tuple(read_step(str(text)) for text in one.get("fix") or ()) or _AGAIN,
                 home=str(one["home"]),
                 alarm=bool(one["alarm"]),
+                path=str(one.get("path") or ""),
             )
             for one in document["findings"]
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
-    newer = {home.home for home in homes if home.last is not None and home.last.time > when}
+    by_path = {home.home: home for home in homes}
     for one in found:
-        if one.code != "database-damaged" or one.home not in newer:
+        home = by_path.get(one.home)
+        if home is None or one.code not in OF_DATABASES or not _settled(context, home, one, when):
             yield one
 
 
-def _file(context: UserContext) -> str:
-    return os.path.join(context.places.data_directory, "doctor.json")
+def _settled(context: UserContext, home: HomeStatus, one: Finding, when: float) -> bool:
+    """Whether something newer speaks for the home: a snapshot, a restore, or what a look of today says."""
+    if home.last is not None and home.last.time > when:
+        return True
+    if any(now.path == one.path for now in home.now.databases) or one.code == "damaged-when-stored":
+        return True
+    back = restored_since(context, home.home, when)
+    return all(map(back, one.path.split(PATHS)))

@@ -13,8 +13,10 @@ from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
 from ...alarms.alarms import DRILL, Alarm
+from ..home_now import DamagedDatabase
 from ..home_status import HomeStatus
 from ..home_summary import DAMAGED, LastSnapshot
+from .losses import damaged_when_stored, database_damaged, lost_since
 
 HOUR, DAY = 3600.0, 86400.0
 #: A day and two hours: a daily run may be late by that much before anybody is told.
@@ -50,8 +52,7 @@ def of_home(
     else:
         found = list(of_last(whole, name, stale_hours, now, (_command("snapshot", home),)))
         yield from found or _of_changes(home, whole, now)
-    if home.last.databases == DAMAGED or home.damaged:
-        yield _damaged(home)
+    yield from _of_now(home)
     if home.failure is not None and home.failure.time > home.last.time:
         ended = "was interrupted" if home.failure.state == "interrupted" else "failed"
         when = seconds_text(max(0.0, now - home.failure.time))
@@ -111,10 +112,10 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
     """A home that is not there: alarming where it is the one at work, or nothing at all was ever here."""
     name = home.home
     if home.last is not None and home.default:
-        has = home.whole or home.last
+        has = home.sound or home.whole or home.last
         text = f"the home {name} is gone; {has.short} has it"
         seen = (f"the last one is {has.short} of {moment(has.time)}",)
-        fix = (_command("snapshot restore", home, "latest"),)
+        fix = (_command("snapshot restore", home, has.short if home.sound else "latest"),)
         yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
     elif home.last is None:
         agent = home.layout.replace("-", " ").title()
@@ -123,19 +124,23 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
         yield Finding("no-home", NOT_PROTECTED, text, (), fix, home=name)
 
 
-def _damaged(home: HomeStatus) -> Finding:
-    """Advice names only a generation in which that very database was found sound."""
-    bad = [path for path in home.damaged if path]
-    text = f"{', '.join(bad) or 'a database'} in {home.home} is damaged"
-    commands = tuple(
-        _command("snapshot restore", home, found[:8], *((path,) if path else ()))
-        for path, found in home.damaged.items()
-        if found
-    )
-    if commands:
-        text += "; its last sound state is kept" if len(bad) < 2 else "; their last sound states are kept"
-    fix = commands or (_command("doctor", home),)
-    return Finding("database-damaged", PARTLY, text, (), fix, home=home.home, alarm=True)
+def _of_now(home: HomeStatus) -> Iterator[Finding]:
+    """What a quick look at the home itself found, and what its newest snapshot says of its databases."""
+    seen = {one.path for one in home.now.databases}
+    stored = [
+        DamagedDatabase(path, "", found[:8]) for path, found in home.damaged.items() if path not in seen
+    ]
+    databases = [*home.now.databases, *stored]
+    if not databases and home.last is not None and home.last.databases == DAMAGED:
+        databases = [DamagedDatabase("")]  # which one, nothing says
+    databases.sort(key=lambda one: not one.snapshot)  # those that can be brought back first
+    for one in databases:
+        if not one.mended:
+            yield database_damaged(home.home, one, home.named, (_command("doctor", home),))
+    if mended := [one.path for one in databases if one.mended]:
+        yield damaged_when_stored(home.home, mended, home.named)
+    if home.now.falls:
+        yield lost_since(home.home, home.now.falls, home.now.snapshot, home.now.restore, home.named)
 
 
 def _of_coverage(home: HomeStatus) -> Iterator[Finding]:

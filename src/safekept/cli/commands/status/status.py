@@ -74,8 +74,8 @@ def command(
     """Am I protected? The verdict first, then what it rests on.
 
     For each home: its last snapshot, archive, copy off this host and proven restore, what is not kept
-    and why, and how it grows. Then the vault and its key, projects, and the schedule. Nothing is changed,
-    and no file of a home is opened. `safekept` alone is the same.
+    and why, and how it grows. Then the vault and its key, projects, and the schedule. Nothing is changed;
+    a home gets a quick look, and its databases are not locked. `safekept` alone is the same.
     """
     _refuse_what_does_not_fit(short, prometheus, plot, as_json)
     settings, context, console = start(as_json)

@@ -1,0 +1,110 @@
+"""How a home is now, beside how its last snapshot saw it: by a quick look, for a status that must be fast.
+
+The doctor looks closer, and says what it finds in the same words (findings/losses.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from safekept.home.health import Counts, Shrinkage, count_now, no_databases, shrunk
+from safekept.home.layout import Layout
+
+from ..base.context import UserContext
+
+WHEN_STORED = "damaged-when-stored"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedDatabase:
+    """A database of a home that is not sound, and the snapshot that has it sound."""
+
+    path: str
+    wrong: str = ""  # what is wrong with it, in words
+    snapshot: str = ""  # short id; empty: none is known
+    proof: str = "checked and sound"  # what is known of it there
+    mended: bool = False  # it was damaged when it was stored, and what is there now is something else
+
+
+@dataclass(frozen=True, slots=True)
+class HomeNow:
+    """What is wrong with a home as it is."""
+
+    databases: tuple[DamagedDatabase, ...] = ()
+    falls: tuple[Shrinkage, ...] = ()  # counts that fell since the newest whole snapshot, beyond the ordinary
+    snapshot: str = ""  # the short id of that one
+    restore: tuple[str, ...] = ()  # what of it brings them back
+    census: Counts = field(default_factory=dict)  # what that snapshot counted
+
+
+def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shrinkage, ...]:
+    """What fell beyond the ordinary: the very rule by which a snapshot raises an alarm."""
+    return tuple(fall for fall in shrunk(before, after, whole=whole) if fall.alarming)
+
+
+def look_now(
+    home: str, layout: Layout, databases: Iterable[str], census: Counts, *, isolated: bool = False
+) -> tuple[dict[str, str], tuple[Shrinkage, ...]]:
+    """Files that are no databases any more, and counts that fell; nothing in a home of somebody else's."""
+    try:
+        owner = os.stat(home).st_uid
+    except OSError:
+        return {}, ()
+    if os.geteuid() == 0 and owner != 0:
+        return {}, ()  # root opens nothing in other people's homes by itself
+    known = [path for path in databases if layout.database(path)]
+    return (
+        no_databases(home, layout, known, isolated=isolated),
+        falls_of(census, count_now(home, layout, census)),
+    )
+
+
+def restored_since(context: UserContext, home: str, when: float) -> Callable[[str], bool]:
+    """Whether a path of a home was brought back after that time, and stayed so: by the journal."""
+    places: set[str] = set()
+    undone: set[str] = set()
+    try:
+        for entry in context.journal.backwards("restore", "import", "rebuild", "undo"):
+            if entry.time <= when:
+                break
+            if entry.state not in ("done", "incomplete") or entry.operation in undone:
+                continue
+            if entry.verb == "undo":
+                undone.add(str(entry.facts.get("undoes") or ""))
+            elif entry.facts.get("home") == home:
+                only = entry.facts.get("only")
+                places.update(map(str, only) if isinstance(only, list | tuple) and only else ("",))
+    except OSError:
+        pass
+    return lambda path: any(not one or path == one or path.startswith(one + "/") for one in places)
+
+
+def doctor_file(context: UserContext) -> str:
+    """Where the doctor writes down what it found (findings/doctor_memory.py)."""
+    return os.path.join(context.places.data_directory, "doctor.json")
+
+
+def sound_to_the_doctor(context: UserContext, home: str, since: float) -> set[str]:
+    """Databases that were damaged when they were stored, and that the doctor found sound after that."""
+    try:
+        with open(doctor_file(context), encoding="utf-8", errors="surrogateescape") as file:
+            document = json.load(file)
+        if float(document["time"]) <= since:
+            return set()
+        told = [one for one in document["findings"] if one["home"] == home]
+        return {path for one in told if one["code"] == WHEN_STORED for path in str(one["path"]).split(", ")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return set()
+
+
+def census_in(manifest: Mapping[str, object] | None) -> Counts:
+    """What a snapshot counted, by its own account; what is not understood is left out."""
+    told = manifest.get("census") if manifest else None
+    return {
+        str(profile): {str(name): count for name, count in counts.items() if isinstance(count, int)}
+        for profile, counts in (told.items() if isinstance(told, Mapping) else ())
+        if isinstance(counts, Mapping)
+    }

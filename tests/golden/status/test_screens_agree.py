@@ -1,0 +1,179 @@
+"""A broken home on every screen: status, doctor and snapshot say the same, and it ends when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+
+import pytest
+
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=("coder",))
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.places.user_home)
+
+
+def make_noise(home):
+    for name in ("state.db", "state.db-wal", "state.db-shm"):
+        if os.path.exists(os.path.join(home, name)):
+            os.unlink(os.path.join(home, name))
+    with open(os.path.join(home, "state.db"), "wb") as file:
+        file.write(b"no database at all\n" * 2000)
+
+
+def forget_memories(home):
+    for name in os.listdir(os.path.join(home, "memories")):
+        os.unlink(os.path.join(home, "memories", name))
+
+
+CODES = ("database-damaged", "lost-since", "damaged-when-stored")
+
+
+def chosen(found):
+    """Findings of these kinds, with their commands as they are typed."""
+    for one in found:
+        one["commands"] = [" ".join((step["verb"], *step["arguments"])) for step in one["commands"]]
+    return [one for one in found if one["code"] in CODES]
+
+
+def of_status(say):
+    return chosen(json.loads(say("status", "--json").out)["verdict"]["reasons"])
+
+
+def of_doctor(say):
+    return chosen(json.loads(say("doctor", "--json").out)["findings"])
+
+
+def told(findings):
+    return sorted((one["code"], one["text"], one["alarm"], one["fix"]) for one in findings)
+
+
+def test_what_is_broken_now_is_said_alike_before_any_doctor_or_snapshot(here, home, say):
+    short = take(here, home).id[:8]
+    assert of_status(say) == []
+    make_noise(home)
+    forget_memories(home)
+    first = of_status(say)
+    assert say("status", "--check").code == 4
+    assert told(first) == told(of_doctor(say)) == told(of_status(say))
+    texts = [one["text"] for one in first]
+    assert texts == [f"state.db in {home} is damaged", f"lost in {home}: memories 12 → 0"]
+    commands = [command for one in first for command in one["commands"]]
+    assert commands[:2] == [
+        f"snapshot restore {short} state.db",
+        f"snapshot restore {short} memories --yes",
+    ]
+
+
+def test_the_short_answer_and_the_long_one_agree(here, home, say):
+    take(here, home)
+    make_noise(home)
+    assert "ALARM" in say("status", "--short").out
+    assert "state.db" in say("status", "--short").out
+
+
+def test_every_printed_command_ends_its_finding(here, home, say):
+    take(here, home)
+    make_noise(home)
+    forget_memories(home)
+    for one in of_status(say):
+        words = one["commands"][0].split()
+        assert say(*words, *(() if "--yes" in words else ("--yes",))).code == 0
+    assert of_status(say) == of_doctor(say) == of_status(say) == []
+
+
+def test_rows_that_are_gone_are_seen_by_the_doctor_and_then_by_the_status(here, home, say):
+    short = take(here, home).id[:8]
+    with sqlite3.connect(os.path.join(home, "state.db")) as database:
+        database.execute("DELETE FROM sessions")
+    database.close()
+    (found,) = of_doctor(say)
+    assert found["code"] == "lost-since"
+    assert found["text"].startswith(f"lost in {home}: sessions ")
+    assert found["commands"][0] == f"snapshot restore {short} state.db --yes"
+    assert told(of_status(say)) == told([found])
+    assert say("snapshot", "restore", short, "state.db", "--yes").code == 0
+    assert of_status(say) == []
+
+
+def test_a_profile_that_is_gone_is_seen_at_once(here, home, say):
+    take(here, home)
+    os.rename(os.path.join(home, "profiles", "coder"), os.path.join(home, "..", "coder"))
+    (found,) = of_status(say)
+    assert "profiles/coder: " in found["text"]
+    os.rename(os.path.join(home, "..", "coder"), os.path.join(home, "profiles", "coder"))
+    assert of_status(say) == []
+
+
+def test_what_moved_behind_a_link_is_not_called_lost(here, home, say):
+    take(here, home)
+    away = os.path.join(here.places.user_home, "notes")
+    os.rename(os.path.join(home, "memories"), away)
+    os.symlink(away, os.path.join(home, "memories"))
+    assert of_status(say) == []
+
+
+def test_screens_speak_of_a_damaged_snapshot_with_one_voice(here, home, say):
+    sound = take(here, home).id[:8]
+    make_noise(home)
+    newest = take(here, home).id[:8]
+    shown = " ".join(say("status").out.split())
+    assert "manual, INCOMPLETE, a database is DAMAGED, " in shown.partition(f"({newest})")[0]
+    assert "databases sound" not in shown
+    assert re.search(rf"the last verified one: \d+ s ago \({sound}\)", shown)
+    assert "Damaged state.db: state.db should be a database" in shown
+    assert "Not kept state.db" not in shown
+    assert "Stored as it is, and damaged" in say("snapshot").out
+
+
+def test_an_alarm_is_gone_at_the_next_look_after_the_restore(here, home, say):
+    sound = take(here, home).id[:8]
+    make_noise(home)
+    say("snapshot")
+    assert [one["code"] for one in of_status(say)] == ["database-damaged"]
+    of_doctor(say)
+    assert say("snapshot", "restore", sound, "state.db", "--yes").code == 0
+    (found,) = of_status(say)
+    assert found["code"] == "damaged-when-stored" and not found["alarm"]
+    assert found["commands"] == ["snapshot"]
+    assert told(of_doctor(say)) == told([found])
+    assert say("status", "--check").code != 4
+    assert say("snapshot").code == 0
+    assert of_status(say) == []
+
+
+def test_one_that_was_mended_by_hand_is_gone_at_the_next_look_of_the_doctor_or_a_snapshot(here, home, say):
+    take(here, home)
+    path = os.path.join(home, "state.db")
+    with open(path, "rb") as file:
+        good = file.read()
+    with open(path, "r+b") as file:
+        for offset in range(4096 * 2, len(good) - 4096, 4096 * 3):
+            file.seek(offset)
+            file.write(b"\xa5" * 4096)
+    take(here, home, check="always")
+    assert [one["code"] for one in of_status(say)] == ["database-damaged"]
+    with open(path + ".new", "wb") as file:
+        file.write(good)
+    os.replace(path + ".new", path)
+    assert [one["code"] for one in of_doctor(say)] == ["damaged-when-stored"]
+    assert [one["code"] for one in of_status(say)] == ["damaged-when-stored"]
+    assert say("snapshot").code == 0
+    assert of_status(say) == []
