@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import stat
@@ -20,6 +21,8 @@ from safekept.core.owner import Owner, chosen_by, foreign_owner
 from safekept.home.as_owner import Worker
 from safekept.home.landing import discard
 
+#: So many scripts may stand one before the other.
+_HANDED_ON = 3
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -113,20 +116,42 @@ def _lies_in(path: str, home: str) -> bool:
     return path.startswith(home) or directory.startswith(os.path.realpath(home).rstrip("/") + "/")
 
 
-def _beside(launcher: str) -> list[str]:
-    """What a launcher names in its first line, and what lies beside it, links resolved."""
+def _beside(launcher: str, depth: int = 0) -> list[str]:
+    """What a launcher names in its first line, and what lies beside it, links resolved.
+
+    A shell script that hands on to another program, as our own for `hermes update` does, leads to that one.
+    """
     found = []
+    text = _beginning(launcher)
+    first = text.partition("\n")[0].strip()
+    words = first[2:].split() if first.startswith("#!") else []
+    if words and "python" in os.path.basename(words[0]):
+        found.append(words[0])
+    elif words and depth < _HANDED_ON:
+        for program in _handed_to(text):
+            found += _beside(program, depth + 1)
+    for path in (launcher, os.path.realpath(launcher)):
+        found.append(os.path.join(os.path.dirname(path), "python"))
+    return found
+
+
+def _beginning(launcher: str) -> str:
     with contextlib.suppress(OSError):
         # A pipe in its place would never give a first line.
         descriptor = os.open(launcher, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            first = os.fsdecode(file.readline(4096).strip()) if plain else ""
-        words = first[2:].split() if first.startswith("#!") else []
-        if words and "python" in os.path.basename(words[0]):
-            found.append(words[0])
-    for path in (launcher, os.path.realpath(launcher)):
-        found.append(os.path.join(os.path.dirname(path), "python"))
+            return os.fsdecode(file.read(4096)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
+    return ""
+
+
+def _handed_to(script: str) -> list[str]:
+    """The programs that a shell script becomes, with all that it was given: `exec /path/of/it "$@"`."""
+    found = []
+    for line in script.splitlines():
+        with contextlib.suppress(ValueError):  # a quote that does not end here
+            words = shlex.split(line)
+            if len(words) == 3 and words[0] == "exec" and words[2] == "$@" and os.path.isabs(words[1]):
+                found.append(words[1])
     return found
 
 
