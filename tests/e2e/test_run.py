@@ -425,9 +425,9 @@ def test_nothing_is_said_while_the_agent_has_the_terminal(bench, at_terminal):
         until(bench.holds("a", b"2\n"), "a checkpoint while it runs")
         bench.give("one")
         terminal.until("[k]eep")
-        terminal.type("k\n")
+        terminal.type("\n")
         assert terminal.end() == 0
-    assert "FIRSTLAST" in terminal.seen
+    assert "FIRSTLAST" in terminal.seen and terminal.seen.rstrip().endswith("Everything was kept")
 
 
 def test_a_person_sees_the_difference_and_goes_back_to_before_the_run(bench, at_terminal):
@@ -439,6 +439,8 @@ def test_a_person_sees_the_difference_and_goes_back_to_before_the_run(bench, at_
         assert "-as it was" in terminal.seen and "+ruined" in terminal.seen
         terminal.type("r\n")
         assert terminal.end() == 3, terminal.seen
+    question = "[k]eep it, [r]oll back to before the run, [c]hoose a point, see the [d]iff [k]: "
+    assert terminal.seen.count(question) == 2, terminal.seen
     assert "Went back to checkpoint" in terminal.seen and "safekept undo 2" in terminal.seen
     assert tree_on_disk(bench.project) == before
 

@@ -58,3 +58,19 @@ def test_who_leaves_at_a_question_is_told_on_a_line_of_its_own(user, asked, key,
     assert lines[-2:] == [f"{word}; {kept}", ""], lines[-4:]
     assert lines[-3] != "", "no empty line between"
     assert files_of(user, os.path.join(user, ".cache")) == before
+
+
+def test_ctrl_c_in_the_demo_is_answered_once_and_without_a_traceback(tmp_path):
+    """Every program that the demo started hears the same Ctrl-C."""
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "xterm", "NO_COLOR": "1"}
+    environment |= {"LC_ALL": "C.UTF-8", "TMPDIR": str(tmp_path)}
+    with Terminal(sys.executable, "-m", "safekept", "demo", environment=environment) as terminal:
+        terminal.until("before the update'")
+        terminal.until("\x1b[?25l")  # it is on its way, with a bar
+        assert terminal.interrupt() == 130
+    assert "Traceback" not in terminal.seen and "KeyboardInterrupt" not in terminal.seen, terminal.seen
+    assert terminal.seen.count("Interrupted") == 1, terminal.seen
+    assert "Interrupted; nothing of yours was touched; what the demo made is removed" in terminal.seen
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("safekept-demo-")]
+    shown, hidden = terminal.seen.rfind("\x1b[?25h"), terminal.seen.rfind("\x1b[?25l")
+    assert shown >= hidden, "the cursor stayed hidden"

@@ -243,7 +243,7 @@ def refuse_others(project: str) -> None:
         f"`{project}` belongs to `{owner.name}`, and this runs as root",
         kept="Nothing there was read or changed",
         next_steps=(
-            f"Run the same command with `sudo -u {owner.login}` in front of it",
+            f"Run the same command with `{owner.in_front}` in front of it",
             NextStep("rollback", ("--dir", project), before="Or begin with what is kept there already:"),
         ),
         project=project,

@@ -22,7 +22,7 @@ from safekept.core.next_step import NextStep
 from .console import Console
 from .groups import LazyGroup
 from .interrupted import Interrupted, interrupted, tell_interrupted
-from .questions import LeftAtQuestion
+from .questions import AT_WORK, LeftAtQuestion
 
 #: name -> (module, one line for --help). The module has a click command called `command`.
 COMMANDS = {
@@ -229,6 +229,8 @@ def run(arguments: list[str]) -> int:
         return _told(error.exit_code, error.show)
     except LeftAtQuestion as left:
         word, code = ("Interrupted", 130) if left.interrupted else ("Stopped", 1)
+        if left.interrupted and left.kept == AT_WORK:
+            return _told(code, tell_interrupted, console, interrupted(LazyGroup.called))
         return _told(code, console.say, f"{word}; {left.kept}")
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
@@ -248,6 +250,8 @@ def run(arguments: list[str]) -> int:
         from .unforeseen import unforeseen
 
         return _told(1, console.error, unforeseen(error))
+    finally:  # also where a signal ends it: no bar stays on the screen, and the cursor comes back
+        Console.finish()
 
 
 def _told(code: int, tell: Callable[..., object], *words: object) -> int:

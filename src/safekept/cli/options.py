@@ -256,13 +256,13 @@ def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) ->
         nonlocal explained
         from safekept.actions.vault.keys.passphrase import secret_from_text
 
-        from .questions import WHOLE, prompt
+        from .questions import AT_WORK, prompt
 
         Console.finish()
         if not explained:
             _explain_vault_secret(vault, key_file, bare and not os.path.exists(key_file))
         explained = True
-        text = prompt("Key or passphrase of the vault", hidden=True, kept=WHOLE)
+        text = prompt("Key or passphrase of the vault", hidden=True, kept=AT_WORK)
         return secret_from_text(text, "What was typed")
 
     return ask

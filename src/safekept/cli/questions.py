@@ -10,8 +10,8 @@ import click
 
 #: What holds at most questions: they come before anything is done.
 UNCHANGED = "nothing was changed"
-#: Where a secret is asked for while the work has begun.
-WHOLE = "nothing is left half done"
+#: Where a secret is asked for while the work has begun: the command says what stands.
+AT_WORK = "it was not given"
 
 
 class LeftAtQuestion(click.Abort):
@@ -44,12 +44,20 @@ def prompt(
 
 
 def confirm(text: str, *, default: bool, kept: str = UNCHANGED) -> bool:
-    with _leaving(kept):
-        return click.confirm(text, default=default, err=True)
+    """Yes or no; asked until it is one of them. Enter is the default."""
+    question = f"{text} [{'Y/n' if default else 'y/N'}]"
+    while True:
+        typed = prompt(question, default="", kept=kept).strip().lower()
+        if typed in ("", "y", "yes", "n", "no"):
+            return default if not typed else typed.startswith("y")
+        click.echo("Please type y or n", err=True)
 
 
 @contextlib.contextmanager
 def _leaving(kept: str, hidden: bool = False) -> Iterator[None]:
+    from .console import Console
+
+    Console.finish()  # a bar that is drawn would draw over the question, and eat what stands in brackets
     try:
         yield
     except click.Abort as left:

@@ -136,12 +136,12 @@ def _ask(question: str, new: bool) -> str:
     from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, PassphraseMismatch
 
     from .console import Console, path_text
-    from .questions import WHOLE, prompt
+    from .questions import AT_WORK, prompt
 
     Console.finish()
     for _ in range(PASSPHRASE_TRIES):
-        text: str = prompt(path_text(question), hidden=True, kept=WHOLE)
-        if not new or prompt("The same again", hidden=True, kept=WHOLE) == text:
+        text: str = prompt(path_text(question), hidden=True, kept=AT_WORK)
+        if not new or prompt("The same again", hidden=True, kept=AT_WORK) == text:
             return text
         click.echo("These two are not the same", err=True)
     raise PassphraseMismatch.typed()

@@ -125,14 +125,15 @@ def _refuse_others(*places: str) -> None:
     """As root: settings are obeyed and records acted on, so nobody else may be able to write them."""
     for place in places:
         if (owner := foreign_owner(place)) is not None:
+            sudo = "sudo " if owner.in_front.startswith("sudo") else ""
             raise PlacesOfAnother(
                 f"`{place}` belongs to `{owner.name}`, and this command runs as root",
                 kept="Nothing of it was read or changed",
                 next_steps=(
-                    f"Run it as that user: `sudo -u {owner.login} safekept status`",
-                    "Or with places of root's own: `sudo HOME=/root safekept status`",
+                    f"Run it as that user: `{owner.in_front} safekept status`",
+                    f"Or with places of root's own: `{sudo}HOME=/root safekept status`",
                     "Or with the stores of the system: "
-                    f"`sudo SAFEKEPT_SYSTEM_USER={owner.name} safekept status`",
+                    f"`{sudo}SAFEKEPT_SYSTEM_USER={owner.name} safekept status`",
                 ),
                 path=place,
                 owner=owner.name,

@@ -178,6 +178,17 @@ def test_a_block_without_its_end_costs_nobody_a_line():
     assert cron.without_lines(table) == TABLE + "0 6 * * * not ours\n"
 
 
+def test_lines_that_lost_their_marks_are_replaced_and_a_persons_own_line_is_not():
+    """Whatever copies a table without its comments leaves our lines of an older program behind."""
+    own = "0 * * * * safekept schedule run --quiet\n"
+    call = Call(("/old/bin/safekept", "schedule", "run", "--quiet"), environment={"PATH": "/usr/bin"})
+    bare = "\n".join(line for line in cron.lines(call) if not line.startswith("#")) + "\n"
+    assert cron.without_lines(TABLE + bare + own) == TABLE + own
+    assert cron.has_lines(bare) and cron.own_lines(bare) == bare.splitlines()
+    ours = "\n".join(cron.lines(CALL)) + "\n"
+    assert cron.joined(TABLE + bare, ours) == TABLE + ours
+
+
 def test_every_file_is_marked_as_ours():
     texts = [*systemd.unit_files(CALL, "/d").values(), *cron.system_file(ADA, "/d").values()]
     assert all(MARK in text for text in texts)

@@ -95,7 +95,7 @@ def _refuse_place_of_another(output: str) -> None:
             kept="Nothing was written",
             next_steps=(
                 NextStep("backup", ("-o", "/var/backups/"), before="Name a directory of root's:"),
-                f"Or run it as that user: put `sudo -u {owner.login}` in front of it",
+                f"Or run it as that user: put `{owner.in_front}` in front of it",
             ),
             path=output,
             owner=owner.name,

@@ -43,7 +43,7 @@ def home_of_another(home: str, owner: Owner) -> HomeOfAnother:
         f"the home `{home}` belongs to `{owner.name}`, and this command runs as root",
         kept="Nothing there was read or changed",
         next_steps=(
-            f"Run it as that user: put `sudo -u {owner.login}` in front of it",
+            f"Run it as that user: put `{owner.in_front}` in front of it",
             "What root can do with such a home: backup, snapshot, import, undo, drill, status and schedule",
         ),
         home=home,

@@ -27,7 +27,16 @@ from safekept.schedule.hosts.call import MARK
 from ..base.context import UserContext
 from ..base.operations.care import ScheduleInstallFacts, ScheduleRemoveFacts
 from ..base.record import record, recording
-from .host_commands import HostRefused, Runner, attempt, expect, not_written, read_table, write_table
+from .host_commands import (
+    TAKEN_BACK,
+    HostRefused,
+    Runner,
+    attempt,
+    expect,
+    not_written,
+    read_table,
+    write_table,
+)
 
 __all__ = ["CRON", "LAUNCHD", "SYSTEMD", "HostRefused", "Installation", "Installed", "Removed"]
 
@@ -158,6 +167,7 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
                 durable_write(path, text.encode("utf-8", "surrogateescape"), 0o644)
             if plan.table:
                 write_table(run, cron.joined(table, plan.table))
+                _refuse_other_lines(plan.table, read_table(run))
             for words in plan.start:
                 expect(run, words)
         except (SafekeptError, OSError) as error:
@@ -185,6 +195,16 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
         durable_write(file_of(context, "installed.json"), document)
     record(context, work.line(operation, "done"), listener)
     return done
+
+
+def _refuse_other_lines(wanted: str, table: str) -> None:
+    """What is said to be installed stands in the table as it was written, and nothing else of ours does."""
+    if cron.own_lines(table) != cron.own_lines(wanted):
+        raise HostRefused(
+            "`crontab -` did not put the lines of the schedule in the place of the older ones",
+            kept=TAKEN_BACK,
+            next_steps=("See what is there: `crontab -l`", "Take the old lines out: `crontab -e`"),
+        )
 
 
 def remove(context: UserContext, found: Installed, run: Runner, listener: Listener = silent) -> Removed:

@@ -15,6 +15,7 @@ from safekept.core.events import Event, Listener
 from safekept.integrations.run.running import Ran, RunRequest
 
 from ..console import count_text, path_text, time_text
+from ..questions import prompt
 from ..report_file import BesideConsole, write_report_file
 from .lists import SHOWN, ago, changes_text, listing, styled, table
 from .rollback import show_rollback
@@ -222,6 +223,7 @@ class Offer:
             while True:
                 answer = self._prompt(_QUESTION, "k").strip().lower()[:1]
                 if answer == "k":
+                    self._console.say("Everything was kept")
                     return KEPT
                 if answer == "d":
                     self._difference(account.first.id)
@@ -232,11 +234,11 @@ class Offer:
                     if target and self._roll_back(target):
                         return ROLLED_BACK
         except (click.Abort, KeyboardInterrupt):
-            self._console.say("\nEverything was kept")
+            self._console.say("Everything was kept")
             return KEPT
 
     def _prompt(self, question: str, default: str) -> str:
-        return str(click.prompt(question, default=default, show_default=bool(default), err=True))
+        return prompt(f"{question} [{default}]" if default else question, default=default)
 
     def _roll_back(self, target: str) -> bool:
         try:
@@ -257,6 +259,8 @@ class Offer:
         except SafekeptError as error:
             self._console.error(error)
             return
+        finally:
+            self._console.finish()
         for line in found.lines:
             self._console.line(line, **styled(line))
         self._console.line(f"{count_text(len(found.files), 'file')} changed since the run began")

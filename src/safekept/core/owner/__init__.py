@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .handover import hand_over, own_place
     from .line import Line
     from .output import OutputOfAnother, held_output
-    from .ownership import Owner, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
+    from .ownership import Owner, by_root, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
     from .serving import load_packages, serve
 
 __getattr__ = doors(
@@ -30,6 +30,6 @@ __getattr__ = doors(
         "line": "Line",
         "output": "OutputOfAnother held_output",
         "serving": "load_packages serve",
-        "ownership": "Owner chosen_by foreign_owner open_to_others ours owned_by_us",
+        "ownership": "Owner by_root chosen_by foreign_owner open_to_others ours owned_by_us",
     },
 )

@@ -125,7 +125,7 @@ class OwnerChild:
         return OwnerChildFailed(
             f"the process that works as `{self.owner.name}` failed: {why}",
             kept="Root changed nothing itself; what that process began is made right by the next command",
-            next_steps=(f"Run the command as that user: `sudo -u {self.owner.login} safekept status`",),
+            next_steps=(f"Run the command as that user: `{self.owner.in_front} safekept status`",),
             owner=self.owner.name,
         )
 

@@ -82,7 +82,7 @@ def _of_another(path: str, facts: os.stat_result, what: str) -> OutputOfAnother:
         kept="Nothing was written there",
         next_steps=(
             "Name a place in a directory of root's, `/var/backups/` say",
-            f"Or run it as that user: put `sudo -u {owner.login}` in front of it",
+            f"Or run it as that user: put `{owner.in_front}` in front of it",
         ),
         path=path,
         owner=owner.name,

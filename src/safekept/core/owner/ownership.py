@@ -32,6 +32,21 @@ class Owner:
         """The name for a command that is printed: a bare `#` would begin a comment there."""
         return shell_word(self.name)
 
+    @property
+    def in_front(self) -> str:
+        """What root puts before a command to have it run by this user; many a machine has no `sudo`."""
+        if self.name.startswith("#") or any(map(os.path.exists, _SUDO)):
+            return f"sudo -u {self.login}"
+        return f"runuser -u {self.login} --"
+
+
+_SUDO = ("/usr/bin/sudo", "/bin/sudo", "/usr/local/bin/sudo")
+
+
+def by_root(command: str) -> str:
+    """A command that only root may run, as whoever reads it types it."""
+    return command if os.geteuid() == 0 else f"sudo {command}"
+
 
 def foreign_owner(path: str) -> Owner | None:
     """Who has to do what is done at `path`; None where this process may do it itself.

@@ -51,7 +51,7 @@ class SettingsFile:
 def read_settings(path: str) -> SettingsFile:
     """The file as it is. Raises Unfit where it is not an ordinary file that we may read."""
     if (owner := foreign_owner(path)) is not None:
-        raise Unfit(f"belongs to `{owner.name}`, and this runs as root: `sudo -u {owner.login}` is the way")
+        raise Unfit(f"belongs to `{owner.name}`, and this runs as root: `{owner.in_front}` is the way")
     try:
         target = os.path.realpath(path, strict=False)
         if os.path.islink(target):  # what is still a link after all links were followed leads to itself

@@ -7,6 +7,7 @@ as it is to the byte, and so it is again when our lines are taken out.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
 from .call import MARK, Call
@@ -14,6 +15,8 @@ from .call import MARK, Call
 _BEGIN, _END = "# safekept: begin. ", "# safekept: end"
 #: How every line of ours ends.
 CALLED = " schedule run --quiet"
+#: A line as only we write it: whatever copies a table without its comments leaves it without its marks.
+_OURS = re.compile(r"\d+ [\d*]+ \* \* \* (?:root )?env (?:\S+ )*PATH=\S+ .*safekept schedule run --quiet")
 
 
 def lines(call: Call, *, names_user: bool = False) -> list[str]:
@@ -48,7 +51,7 @@ def without_lines(table: str) -> str:
     number = 0
     while number < len(found):
         if not found[number].startswith(_BEGIN):
-            kept.append(found[number])
+            kept += [] if _OURS.fullmatch(found[number].rstrip("\n")) else [found[number]]
             number += 1
             continue
         rest = [line.rstrip("\n") for line in found[number:]]
@@ -61,13 +64,12 @@ def without_lines(table: str) -> str:
 
 
 def has_lines(table: str) -> bool:
-    return any(line.startswith(_BEGIN) for line in table.splitlines())
+    return any(line.startswith(_BEGIN) or _OURS.fullmatch(line) for line in table.splitlines())
 
 
 def own_lines(table: str) -> list[str]:
-    """The lines of ours that call us, as they stand there."""
+    """The lines of ours that call us, as they stand there; also those that lost the marks around them."""
     found = table.splitlines()
-    begin = next((number for number, line in enumerate(found) if line.startswith(_BEGIN)), None)
-    if begin is None:
-        return []
-    return [line for line in found[begin + 1 :] if line.endswith(CALLED)]
+    begin = next((number for number, line in enumerate(found) if line.startswith(_BEGIN)), len(found))
+    before = [line for line in found[:begin] if _OURS.fullmatch(line)]
+    return before + [line for line in found[begin + 1 :] if line.endswith(CALLED)]

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from safekept.actions.schedule.host import Machine, plan_installation
+from safekept.actions.schedule.host_commands import HostRefused
 from safekept.actions.schedule.host_start import why_host_will_not_start
 from safekept.actions.schedule.install import CRON, SYSTEMD, install, installed
 from safekept.actions.status.findings.work import of_schedule
@@ -81,18 +82,40 @@ def test_lines_that_somebody_took_out_of_the_crontab_are_missed(here, machine, p
     )
 
 
-def test_cron_that_does_not_run_is_said(here, machine, program):
+def test_cron_that_does_not_run_is_said(here, machine, program, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     found = put(here, machine, CRON, program)
     os.unlink(machine.at("/run/crond.pid"))
     why, evidence = why_host_will_not_start(here, found, machine)
     assert why == "cron is not running, so nothing happens by itself"
     (finding,) = of_schedule(ScheduleStatus(installed=CRON, trouble=why, evidence=evidence), (), 0.0)
-    assert finding.fix == ("Start cron: `sudo service cron start`",), "installing it again would not help"
+    assert finding.fix == ("Start cron: `service cron start`",), "installing it again would not help"
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    (finding,) = of_schedule(ScheduleStatus(installed=CRON, trouble=why, evidence=evidence), (), 0.0)
+    assert finding.fix == ("Start cron: `sudo service cron start`",), "root needs none, others do"
     process = os.path.join(machine.at("/proc"), "77")
     os.mkdir(process)
     with open(os.path.join(process, "comm"), "w") as file:
         file.write("cron\n")
     assert why_host_will_not_start(here, found, machine) == ("", ())
+
+
+def test_lines_that_crontab_did_not_replace_are_not_called_installed(here, machine, program, monkeypatch):
+    """Some `crontab` adds to the table; what is there by then still calls the program that is gone."""
+
+    def adding(self, words, given=""):
+        if words == ("crontab", "-"):
+            Host.table += given
+            return 0, ""
+        return (0, Host.table) if Host.table else (1, "no crontab for ada\n")
+
+    put(here, machine, CRON, program)
+    before = Host.table
+    monkeypatch.setattr(Host, "run", adding)
+    with pytest.raises(HostRefused) as caught:
+        put(here, machine, CRON, program.parent / "other")
+    assert "did not put the lines of the schedule in the place of the older ones" in caught.value.what
+    assert "crontab -l" in caught.value.advice()[0] and before in Host.table
 
 
 def test_a_timer_that_systemd_does_not_run_and_a_unit_that_is_gone(here, machine, program):

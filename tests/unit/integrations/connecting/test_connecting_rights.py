@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -67,7 +68,8 @@ def test_root_writes_into_nobody_elses_settings(tmp_path):
     for host, place in ((CLAUDE, path), (HOSTS["cursor"], os.path.join(user.places.user_home, ".cursor"))):
         with pytest.raises(SettingsLeftAlone) as caught:
             connect(user, host, program_in(tmp_path))
-        assert "belongs to `nobody`, and this runs as root: `sudo -u nobody` is the way" in caught.value.what
+        assert "belongs to `nobody`, and this runs as root: `" in caught.value.what
+        assert re.search(r"`(sudo -u nobody|runuser -u nobody --)` is the way", caught.value.what)
         assert place in caught.value.what
     with open(path, "rb") as file:
         assert file.read() == b"{}"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from safekept.core.ages import moment, seconds_text
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
+from safekept.core.owner import by_root
 
 from ..home_status import HomeStatus
 from ..host_status import GONE, SWITCHED_OFF, HostStatus
@@ -45,7 +46,7 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
 
         again: Step = replace(install, before="Install it again:")
         if schedule.trouble.startswith(CRON_STOPPED):  # what is installed is right
-            again = "Start cron: `sudo service cron start`"
+            again = f"Start cron: `{by_root('service cron start')}`"
         yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
     elif schedule.missed > MISSED:
         hourly = "the host is asked to look in every hour"

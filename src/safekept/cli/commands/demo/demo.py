@@ -121,6 +121,7 @@ class Demo:
             [sys.executable, "-m", "safekept.cli.commands.demo.home", os.path.join(self.home, "state.db")],
             env=self.environment,
             stdout=subprocess.PIPE,
+            process_group=0,  # a Ctrl-C is for the demo, which ends it
         )
         try:
             assert agent.stdout is not None
@@ -133,17 +134,25 @@ class Demo:
     def _safekept(self, *arguments: str) -> None:
         self.console.line(f"$ {self.console.program} {shlex.join(arguments)}")
         sys.stdout.flush()
-        done = subprocess.run(
+        kept = subprocess.PIPE if self.console.as_json else None
+        with subprocess.Popen(
             [sys.executable, "-m", "safekept", *arguments],
             env=self.environment,
             stdin=subprocess.DEVNULL,
             # The command speaks to the screen itself, with its colours and its progress.
-            capture_output=self.console.as_json,
-        )
-        if done.returncode != 0:
-            said = (done.stderr or b"").decode(errors="replace").strip()
+            stdout=kept,
+            stderr=kept,
+            process_group=0,  # whoever presses Ctrl-C is told once, by the demo
+        ) as child:
+            try:
+                _, errors = child.communicate()
+            except KeyboardInterrupt:
+                child.terminate()
+                raise
+        if child.returncode != 0:
+            said = (errors or b"").decode(errors="replace").strip()
             raise _failed(
-                f"`{self.console.command(arguments[0])}` ended with exit code {done.returncode}. {said}"
+                f"`{self.console.command(arguments[0])}` ended with exit code {child.returncode}. {said}"
             )
 
     def _break(self) -> None:

@@ -138,6 +138,10 @@ def command(
         return work.end(kit)
     except KeyboardInterrupt as error:
         raise work.cut_off() from error
+    except click.Abort as error:
+        if work.begun:
+            raise work.cut_off() from error
+        raise
 
 
 class _Work:
@@ -266,6 +270,10 @@ class _Work:
         self._begun.homes[prepared.ground.home] = prepared.subject.name
         self._begun.write(self._context)
         return rebuilt
+
+    @property
+    def begun(self) -> bool:
+        return self._begun is not None
 
     def cut_off(self) -> Interrupted:
         """What to say after Ctrl-C; what is not finished is remembered, and what was not begun is not."""

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import click
-
 from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import parse_destination
 from safekept.actions.offsite.destinations import Examined, examine_destination
@@ -20,8 +18,8 @@ from ...options import place_argument
 from ...questions import confirm, prompt
 from ..offsite.destinations import name_for
 
-#: How often somebody may try again before the question counts as answered with its default.
-_TRIES = 3
+#: What is typed after a place that lies on the same disk, as it is an option elsewhere.
+_SAME_DISK = " --same-disk"
 _INDENT = 8
 #: Whoever leaves at a question: answers are saved and acted on once all of them are there.
 _KEPT = "nothing was set up, and no answer was kept"
@@ -139,7 +137,7 @@ class Questions:
             "It opens your copies when this machine is gone. Nobody can reset it.",
             "Type one of your own, or press Enter: one is then made, and shown once it opens the vault.",
         )
-        for _ in range(_TRIES):
+        while True:
             typed = self._prompt("Passphrase (not shown)", hidden=True)
             if not typed:
                 self.answers.generated = easy_passphrase()
@@ -156,7 +154,6 @@ class Questions:
                 self.answers.passphrase = secret
                 return
             self._said("That was not the same. Once more:")
-        raise click.Abort
 
     def _destination(self) -> None:
         self._title(
@@ -165,15 +162,20 @@ class Questions:
             "A server       sftp://user@host/path",
             "A bucket       s3://bucket/path, or rclone:remote:path",
         )
-        for _ in range(_TRIES):
+        while True:
             typed = self._prompt("Place", NOWHERE)
             if typed in (NOWHERE, NO, "none", "nowhere"):
                 break
+            place = typed.removesuffix(_SAME_DISK).rstrip()
             try:
-                fields, tried = tried_place(self.console, self.context, typed)
+                fields, tried = tried_place(
+                    self.console, self.context, place, same_disk=typed.endswith(_SAME_DISK)
+                )
             except SafekeptError as error:
                 self._said(f"That does not work: {error.what}")
-                self._said("Name another place, or press Enter for none yet:")
+                for step in error.next_steps:
+                    self._said(self.console.step(step))
+                self._said("Name a place, or press Enter for none yet:")
                 continue
             self.answers.destination = fields
             self._said(place_words(tried))
@@ -195,7 +197,7 @@ class Questions:
             "Every night: a snapshot, the second copy, and checks. At what time?",
             f"`{NO}` for never.",
         )
-        for _ in range(_TRIES):
+        while True:
             typed = self._prompt("Time", usual)
             if typed.lower() in (NO, "never", "n"):
                 return
@@ -204,7 +206,6 @@ class Questions:
                 return
             except SafekeptError as error:
                 self._said(f"{error.what}. Once more:")
-        raise click.Abort
 
     def _said(self, text: str) -> None:
         self.console.line(at_words(" " * _INDENT + text, _INDENT, screen_width()))

@@ -115,7 +115,7 @@ def command(
     try:
         work.save(answers, needs)
         ended = work.carry_out(answers, kit)
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, click.Abort) as error:
         raise Interrupted.when(begun.stands, begun.again) from error
     except SafekeptError:
         if not begun.done:
