@@ -148,6 +148,7 @@ class Demo:
                 _, errors = child.communicate()
             except KeyboardInterrupt:
                 child.terminate()
+                child.wait()  # what it still writes would be left behind; it ends at once
                 raise
         if child.returncode != 0:
             said = (errors or b"").decode(errors="replace").strip()
