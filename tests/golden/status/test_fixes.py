@@ -25,6 +25,7 @@ from support.commands.in_process import spoken
 from support.projects.checkpoints import put
 from support.users.states import DAY, State, aged, empty, made
 from support.users.troubles import (
+    brought_from_elsewhere,
     cut_off_in_setup,
     damaged,
     elsewhere,
@@ -100,6 +101,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
             "essential-missing",
         },
     ),
+    "brought from elsewhere": (brought_from_elsewhere, {"connection-elsewhere"}),
     "update wrapper replaced": (update_wrapper_replaced, {"updates-not-guarded"}),
     "projects": (projects, {"interrupted-rollback", "checkpoints-fail", "checkpoint-store"}),
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),
@@ -186,7 +188,7 @@ def test_what_no_command_mends_is_gone_once_it_is_mended_by_hand(code, tmp_path,
 
 def codes_in_the_code() -> Iterator[str]:
     """Every code that a finding of status or doctor can have."""
-    names = ("GONE", "PARTLY", "NO_PROGRAM", "SWITCHED_OFF", "UNREADABLE", "FAILED")
+    names = ("GONE", "PARTLY", "NO_PROGRAM", "ELSEWHERE", "SWITCHED_OFF", "UNREADABLE", "FAILED")
     kinds = [getattr(host_status, name) for name in names]
     endings = {"alarm-": KINDS, "connection-": kinds}
     for room in ("status", "doctor"):

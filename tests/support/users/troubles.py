@@ -24,7 +24,7 @@ import pytest
 from safekept.actions.alarms.alarms import DESTINATION, OVERDUE, Alarm, raise_alarm
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.base.unfinished import Unfinished
-from safekept.actions.hosts.calls import record_host_call
+from safekept.actions.hosts.calls import integrations_directory, record_host_call
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
@@ -236,6 +236,18 @@ def partly_connected(directory) -> State:
         found = json.load(file)
     found["hooks"].popitem()
     put(hooks, json.dumps(found))  # partly
+    return state
+
+
+def brought_from_elsewhere(directory) -> State:
+    """The home of Hermes came in an archive of another user, with the plugin in it."""
+    state = made("fresh", directory)
+    connect(state.context, HOSTS["hermes"], program_in(directory, "hermes"))
+    path = os.path.join(state.home, "plugins", "safekept", "connection.json")
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    put(path, json.dumps({**found, "environment": {"HOME": os.path.join(str(directory), "other")}}))
+    os.unlink(os.path.join(integrations_directory(state.context.places.data_directory), "connections.json"))
     return state
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from safekept.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
@@ -53,6 +53,8 @@ class ImportRequest:
     no_limits: bool = False
     deadline: float = 30.0
     keep_days: int = 14
+    #: SHA-256 of files that safekept itself puts into homes, by the end of their path: none is asked about.
+    own_files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,21 @@ def prepare_import(
             only=request.only,
             spare=spared(archive.head, place.layout),
         )
+        own = _own_files(source, request.own_files)
+        plan.executable = [path for path in plan.executable if path not in own]
         yield PreparedImport(context, request, archive, source, place, plan, doubt)
+
+
+def _own_files(source: Source, known: Mapping[str, str]) -> set[str]:
+    """Files that are ours byte for byte; the landing proves the hash that the archive claims for each."""
+    ends: dict[str, list[str]] = {}
+    for end, digest in known.items():
+        ends.setdefault(digest, []).append(end)
+    return {
+        entry.path
+        for entry in source
+        if entry.sha256 in ends and f"/{entry.path}".endswith(tuple(ends[entry.sha256]))
+    }
 
 
 #: Any one of these anywhere is enough for Hermes to take a zip for a backup of its own.

@@ -16,10 +16,11 @@ from ..base.context import UserContext
 from ..hosts.calls import HostCalls, read_host_calls
 
 #: What is wrong with a connection, by kind.
-GONE, PARTLY, NO_PROGRAM, SWITCHED_OFF, UNREADABLE = (
+GONE, PARTLY, NO_PROGRAM, ELSEWHERE, SWITCHED_OFF, UNREADABLE = (
     "gone",
     "partly",
     "no-program",
+    "elsewhere",
     "switched-off",
     "unreadable",
 )
@@ -64,8 +65,8 @@ class HostStatus:
 
     @property
     def connected(self) -> bool:
-        """Whether it calls: not where its entry is gone, or names a program of another machine."""
-        return any(one.trouble not in (GONE, NO_PROGRAM) for one in self.places)
+        """Whether it calls us: not where its entry is gone, or is of another machine or another user."""
+        return any(one.trouble not in (GONE, NO_PROGRAM, ELSEWHERE) for one in self.places)
 
     @property
     def here(self) -> bool:
@@ -138,6 +139,7 @@ _TEXTS = {
     GONE: "{title} was connected, but the entry is gone from {place}",
     PARTLY: "{title} will not load all of safekept at its next start: entries in {place} are old",
     NO_PROGRAM: "{title} calls {detail}, which is not there any more",
+    ELSEWHERE: "{title} is not connected here: its entries came from elsewhere and call for {detail}",
     SWITCHED_OFF: "{title} is connected, but switched off by {detail}",
     UNREADABLE: "{place} {detail}, so whether {title} is connected cannot be told",
 }

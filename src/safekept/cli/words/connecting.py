@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.status.host_status import HostStatus
+from safekept.actions.status.host_status import ELSEWHERE, HostStatus
 from safekept.core.ages import seconds_text
 
 from ..console import Console, count_text, path_text
@@ -81,6 +81,8 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
     """How it stands with one host: a line, and one more for each thing that is wrong."""
     if not one.places:
         return [f"not connected: `{console.command('connect', one.host)}`"]
+    if all(place.trouble == ELSEWHERE for place in one.places):
+        return [f"not connected here: `{console.command('connect', one.host)}`"]
     now = time.time() if now is None else now
     words = ["connected" if one.connected else "NOT connected any more"]
     scopes = [place.scope for place in one.places if place.option]

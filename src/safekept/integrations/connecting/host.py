@@ -62,6 +62,8 @@ class HostSettings:
     notes: Callable[[UserContext, str], tuple[str, ...]] = lambda context, project: ()
     #: The setting, in words, that keeps the host from calling us although it is connected; or "".
     switched_off: Callable[[UserContext, str], str] = lambda context, project: ""
+    #: The user whom the entries call for, where that is another one; or "".
+    elsewhere: Callable[[UserContext, str], str] = lambda context, scope: ""
     in_projects: bool = True
     #: The scope where none is named: "", or the home that Hermes works in.
     scope: Callable[[UserContext], str] = lambda context: ""

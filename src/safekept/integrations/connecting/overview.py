@@ -9,6 +9,7 @@ import time
 from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import Connection, connections
 from safekept.actions.status.host_status import (
+    ELSEWHERE,
     GONE,
     NO_PROGRAM,
     PARTLY,
@@ -42,7 +43,7 @@ def _status(context: UserContext, host: HostSettings, known: tuple[Connection, .
         found = place_status(context, host, scope, recorded.get(scope, ""))
         if found is not None:
             places.append(found)
-    connected = any(one.trouble != GONE for one in places)
+    connected = any(one.trouble not in (GONE, ELSEWHERE) for one in places)
     return HostStatus(
         host.name,
         host.title,
@@ -113,6 +114,8 @@ def place_status(
     off = host.switched_off(context, scope)
     if off:
         return told(SWITCHED_OFF, off)
+    if user := host.elsewhere(context, scope):
+        return told(ELSEWHERE, shown(user))
     missing = next((words[0] for words in commands if "hook" in words and not runs(words)), "")
     if missing:
         return told(NO_PROGRAM, shown(missing))

@@ -7,6 +7,7 @@ what was there, each file whole or not at all, and everything as it was afterwar
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -117,6 +118,16 @@ class ConnectionFile:
         return self.put(None, program).decode()
 
 
+def connected_user(home: str) -> str:
+    """The home directory of the user whom the plugin in this home calls for; "" where nothing says."""
+    try:
+        document = json.loads(read_start(os.path.join(plugin_directory(home), CONNECTION), 1 << 16))
+        found = document["environment"].get("HOME", "")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
     """`config.yaml`: the plugin's name in `plugins.enabled`, and not in `plugins.disabled`."""
@@ -153,6 +164,16 @@ def host_files(home: str, environment: Mapping[str, str]) -> list[File]:
     found.append(PluginFile(os.path.join(place, "client.py"), CLIENT))
     found.append(ConnectionFile(os.path.join(place, CONNECTION), environment))
     found.append(ConfigFile(os.path.join(home, "config.yaml")))
+    return found
+
+
+def own_hashes() -> dict[str, str]:
+    """SHA-256 of every file of the plugin as we ship it, by the end of its path in a home."""
+    found = {}
+    for one in host_files("", {}):
+        if isinstance(one, PluginFile):
+            with open(one.source, "rb") as file:
+                found["/" + one.path] = hashlib.sha256(file.read()).hexdigest()
     return found
 
 

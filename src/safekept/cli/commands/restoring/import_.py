@@ -83,6 +83,8 @@ def command(
         raise click.UsageError("--merge and --exact cannot both be given.")
     if into and home:
         raise click.UsageError("--into and --home cannot both be given.")
+    from safekept.integrations.hermes.install import own_hashes
+
     settings, context, console = start(as_json)
     request = ImportRequest(
         file=file,
@@ -96,6 +98,7 @@ def command(
         no_limits=no_limits,
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
+        own_files=own_hashes(),
     )
     try:
         with prepare_import(context, request, console.listener()) as prepared:

@@ -49,6 +49,15 @@ def switched_off(context: UserContext, scope: str) -> str:
         return ""
 
 
+def elsewhere(context: UserContext, scope: str) -> str:
+    """The home directory of the user whom `connection.json` names, where a home was brought from that one."""
+    from ...hermes.install import connected_user
+
+    user = connected_user(scope)
+    same = not user or os.path.realpath(user) == os.path.realpath(context.places.user_home)
+    return "" if same else user
+
+
 def notes(context: UserContext, scope: str) -> tuple[str, ...]:
     return (
         "Restart Hermes, and its gateway where one runs: plugins are loaded when it starts",
@@ -123,6 +132,7 @@ HOST = HostSettings(
     files,
     notes,
     switched_off,
+    elsewhere,
     in_projects=False,
     scope=home,
     profiles=profiles,
