@@ -27,6 +27,9 @@ def show_changes(console: Console, plan: LandingPlan) -> None:
     """What comes, what it replaces, and what stays."""
     console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
     show_paths(console, "Replaces", plan.replace)
+    if plan.closed:
+        files = count_text(len(plan.closed), "file")
+        console.fact("Closes", f"{files} to others: secrets and conversations come back as 0600")
     show_paths(console, "Removes", plan.remove)
     show_paths(console, "Outside", plan.outside)
     show_paths(console, "Stays", plan.damaged, "damaged in what would be restored; --allow-damaged takes it")

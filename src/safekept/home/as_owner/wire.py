@@ -214,6 +214,7 @@ _LISTS = (
     "same",
     "kept",
     "damaged",
+    "closed",
     "remove",
     "outside",
     "executable",

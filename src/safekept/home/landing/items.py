@@ -54,6 +54,7 @@ class Item:
     equals: Callable[[int], bool | None] | None = None  # compares with an open file, where the source can
     left_out: int = 0  # bytes of a database that are rebuilt before it lands
     holes: int = 0  # bytes that take no room
+    closed: bool = False  # others could read it where it was stored; where it lands they cannot
 
     @property
     def comparable(self) -> bool:
@@ -134,7 +135,8 @@ def database_of(path: str) -> str:
 
 def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -> Item:
     mode = entry.mode & 0o777  # never setuid, setgid or sticky
-    if entry.kind is Kind.FILE and layout.private(entry.path):
+    private = entry.kind is Kind.FILE and layout.private(entry.path)
+    if private:
         mode = 0o600
     return Item(
         path=entry.path,
@@ -151,6 +153,7 @@ def _item(entry: Entry, found: tuple[int, str], layout: Layout, leading: bool) -
         equals=entry.equals,
         left_out=entry.left_out,
         holes=entry.holes,
+        closed=private and bool(entry.mode & 0o077),
     )
 
 

@@ -50,6 +50,7 @@ class LandingPlan:
     same: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)  # bound to this machine: neither written nor removed
     damaged: list[str] = field(default_factory=list)  # damaged in the source: what is there stays
+    closed: list[str] = field(default_factory=list)  # come back as 0600: secrets and conversations
     remove: list[str] = field(default_factory=list)  # exact only
     outside: list[str] = field(default_factory=list)  # full paths outside the home
     executable: list[str] = field(default_factory=list)  # what the agent would run
@@ -91,6 +92,7 @@ class LandingPlan:
             "same": self.same,
             "kept": self.kept,
             "damaged": self.damaged,
+            "closed": self.closed,
             "remove": self.remove,
             "outside": self.outside,
             "executable": self.executable,
@@ -158,6 +160,7 @@ def plan_landing(
         plan.same,
         plan.kept,
         plan.damaged,
+        plan.closed,
         plan.outside,
         plan.executable,
     ):
@@ -245,6 +248,8 @@ def _judge(
             return
     plan.needed += room
     (plan.create if now is None else plan.replace).append(item.path)
+    if item.closed:
+        plan.closed.append(item.path)
     if item.root:
         plan.outside.append(places.outside(item.root, item.place))
     if item.kind is Kind.FILE and layout.executable(item.path, item.mode):

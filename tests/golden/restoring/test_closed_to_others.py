@@ -1,0 +1,58 @@
+"""Secrets and conversations come back readable by their owner alone, and the plan says so."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.places.user_home)
+
+
+def mode(home, name):
+    return stat.S_IMODE(os.stat(os.path.join(home, name)).st_mode)
+
+
+@pytest.mark.parametrize("how", ["snapshot", "archive"])
+def test_the_plan_says_what_it_closes_and_everything_else_keeps_its_mode(here, home, say, tmp_path, how):
+    for name, wanted in (("state.db", 0o644), (".env", 0o640), ("SOUL.md", 0o664)):
+        os.chmod(os.path.join(home, name), wanted)
+    into = str(tmp_path / "look")
+    if how == "snapshot":
+        words = ("snapshot", "restore", take(here, home).id[:8], "--into", into)
+        only = ("state.db", ".env")
+    else:
+        archive = str(tmp_path / "home.zip")
+        say("backup", "-o", archive)
+        words = ("import", archive, "--into", into)
+        only = ("--only", "state.db", "--only", ".env")
+    line = "  Closes     2 files to others: secrets and conversations come back as 0600\n"
+    assert line in say(*words, *only, "--dry-run").out
+    assert say(*words, "--yes").code == 0
+    assert (mode(into, "state.db"), mode(into, ".env"), mode(into, "SOUL.md")) == (0o600, 0o600, 0o664)
+
+
+def test_a_plan_that_closes_nothing_says_nothing_of_it(here, home, say):
+    short = take(here, home).id[:8]
+    with open(os.path.join(home, "SOUL.md"), "a") as file:
+        file.write("more\n")
+    assert "Closes" not in say("restore", short, "SOUL.md", "--dry-run").out
