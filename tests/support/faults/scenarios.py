@@ -85,7 +85,7 @@ def judge_landing(world: World, said: Said, words: list[str]) -> None:
         world.done(*words, "--dry-run")
         now = facts(world.home)
         if said.code == 3:
-            listed(said, "remarks", "problems", "left", "kept_back")
+            listed(said, "remarks", "problems", "left", "kept_back", "lost", "missing")
         elif different(world.known["second"], now):
             lines = different(world.known["landed"], now)
             assert not lines, (

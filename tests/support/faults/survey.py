@@ -73,6 +73,11 @@ NOT_NEEDED = (
         "a copy of a database to read from; where the kernel cannot make it, it is read and written",
         "copy_file_range",
     ),
+    Spare(
+        DATA + r"scratch/[-#]+(/\.safekept-tmp[-#]*(-wal|-shm|-journal)?)?$",
+        "what stays in the scratch is swept by a later run",
+        "unlink rmdir",
+    ),
     Spare(r".*", "a filesystem without hard links: it is renamed in place of that", "link"),
     Spare(r".*(\.safekept-tmp|-tmp)[-#]+$", "a temporary name that stays is swept by a later run", "unlink"),
     Spare(r".*", "a hint to the disk to begin writing; the sync comes later", "sync_file_range"),

@@ -97,13 +97,14 @@ class PreparedImport:
 
     @property
     def losses(self) -> list[tuple[str, str]]:
-        """What the archive itself says it lacks, among what was asked for."""
+        """What the archive itself says it lacks, among what was asked for; and what will stay unseen."""
         only = self.plan.only
-        return [
+        lacking = [
             (path, reason)
             for path, reason in losses(self.archive.head)
             if not only or any(path == one or path.startswith(one + "/") for one in only)
         ]
+        return [*lacking, *self.plan.unseen]
 
     @property
     def links_out(self) -> list[str]:

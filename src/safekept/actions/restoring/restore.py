@@ -105,6 +105,7 @@ class PreparedRestore:
         only = self.plan.only
         found = losses(self.manifest)
         found += [(one.path, one.reason) for one in self.source.remarks if one.outcome is Outcome.UNREADABLE]
+        found += self.plan.unseen
         return [
             (path, reason)
             for path, reason in found

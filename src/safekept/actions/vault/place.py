@@ -139,7 +139,7 @@ def remember_vault(context: UserContext, vault: str) -> None:
         if known.get(place) == vault:
             return
         document = {"version": 1, "vaults": {**known, place: vault}}
-        write_document(_known_file(context), document)
+        write_document(_known_file(context), document, durable=False)
 
 
 def _known_file(context: UserContext) -> str:

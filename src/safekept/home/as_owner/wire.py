@@ -231,6 +231,7 @@ def plan_out(plan: LandingPlan) -> dict[str, Any]:
         "home": plan.home,
         "only": list(plan.only),
         "held": [list(one) for one in plan.held],
+        "unseen": [list(one) for one in plan.unseen],
         "roots": [[root.label, root.base, root.name] for root in plan.roots],
         "items": [
             [
@@ -257,7 +258,8 @@ def plan_in(said: Any, exact: bool, layout: Layout) -> LandingPlan:
         setattr(plan, name, int(said[name]))
     plan.held = [(str(path), str(holder)) for path, holder in said["held"]]
     plan.roots = [Root(*map(str, root)) for root in said["roots"]]
-    plan.removals = Removals(files=list(plan.remove))
+    unseen = [(str(path), str(reason)) for path, reason in said["unseen"]]
+    plan.removals = Removals(files=list(plan.remove), unseen=unseen)
     for path, root, place, kind, mode, size, sidecar, left_out in said["items"]:
         item = Item(str(path), int(root), str(place), Kind(kind), int(mode), 0, int(size))
         item.sidecar, item.left_out = bool(sidecar), int(left_out)

@@ -70,6 +70,11 @@ class LandingPlan:
     )  # the child of the owner that carries it out
 
     @property
+    def unseen(self) -> list[tuple[str, str]]:
+        """What an exact landing could not look at, so that what is there stays: path, why."""
+        return self.removals.unseen
+
+    @property
     def obstacles(self) -> list[str]:
         """Why the landing would be refused as things are now, in sentences; empty where it would not."""
         found = [

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from safekept.core.entries import Kind
+from safekept.core.entries import Kind, Outcome
 
 from ..layout.layout import Layout
 from .area import is_area
@@ -19,6 +19,7 @@ class Removals:
 
     files: list[str] = field(default_factory=list)  # and links
     directories: list[str] = field(default_factory=list)  # removed where they end up empty
+    unseen: list[tuple[str, str]] = field(default_factory=list)  # could not be looked at: path, why
 
 
 def never(path: str) -> bool:
@@ -43,7 +44,13 @@ def find_removals(
     emptied: set[str] = set()
     empty_before: list[str] = []
     spared: set[str] = set()
-    for path, kind in _selected(home, layout):
+    selected, unreadable = _selected(home, layout)
+    removals.unseen = [
+        (path, f"{reason}, so what an exact restore would remove there stays")
+        for path, reason in unreadable
+        if _asked(path, chosen.only) and not spare(path) and not _is_replaced(path, chosen)
+    ]
+    for path, kind in selected:
         if path in wanted or is_area(path) or layout.machine_bound(path) or not _asked(path, chosen.only):
             continue
         if spare(path):
@@ -58,18 +65,26 @@ def find_removals(
     return removals
 
 
-def _selected(home: str, layout: Layout) -> list[tuple[str, Kind]]:
+def _is_replaced(path: str, chosen: Chosen) -> bool:
+    """Whether the source has a file for it: then nobody has to read what stands there."""
+    item = chosen.items.get(path)
+    return item is not None and item.kind is not Kind.DIRECTORY
+
+
+def _selected(home: str, layout: Layout) -> tuple[list[tuple[str, Kind]], list[tuple[str, str]]]:
+    """What a backup would hold, and what could not be looked at."""
     from safekept.core.sqlite import CaptureOptions
 
     from ..scan.scanning import Selection, scan
 
     if not os.listdir(home):
-        return []
+        return [], []
     # Nothing is read but headers, so the scratch place is never used. What lies outside the home is
     # never removed, so it is not looked for.
     options = CaptureOptions(scratch=home, isolated=False)
     source = scan(home, replace(layout, external=()), Selection(), capture=options, user_home=home)
-    return [(entry.path, entry.kind) for entry in source]
+    found = [(entry.path, entry.kind) for entry in source]
+    return found, [(one.path, one.reason) for one in source.remarks if one.outcome is Outcome.UNREADABLE]
 
 
 def _with_parents(chosen: Chosen) -> set[str]:

@@ -1,5 +1,6 @@
 """A plan says exactly what would be done, and making one changes nothing."""
 
+import errno
 import os
 
 import pytest
@@ -100,6 +101,29 @@ def test_exact_spares_a_directory_as_a_whole_where_the_predicate_says_so(home):
     made = plan(home, [file("config.yaml", "new")], exact=True, spare=lambda path: path.startswith("extra"))
     assert made.remove == ["same.md"]
     assert made.removals.directories == []
+
+
+def test_exact_says_what_it_could_not_look_at(home, monkeypatch):
+    """A directory that cannot be listed may hold what has to go: it stays, and that is said."""
+    write(f"{home}/extra/deep/more.md", "x")
+    real = os.scandir
+
+    def failing(place):
+        if isinstance(place, int) and os.readlink(f"/proc/self/fd/{place}").endswith("/extra"):
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return real(place)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    made = plan(home, [file("config.yaml", "new")], exact=True)
+    assert made.remove == ["same.md"]
+    assert made.unseen == [
+        (
+            "extra",
+            "cannot be read: Operation not permitted, so what an exact restore would remove there stays",
+        )
+    ]
+    assert plan(home, [file("config.yaml", "new")], exact=True, only=["config.yaml"]).unseen == []
+    assert plan(home, [file("config.yaml", "new")]).unseen == []
 
 
 def test_exact_with_only_removes_only_there(home):
