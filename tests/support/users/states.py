@@ -190,6 +190,9 @@ def _age_lines(path: str, seconds: float) -> None:
         lines = [json.loads(line) for line in file]
     with open(path, "w", encoding="utf-8") as file:
         for line in lines:
+            wholes = line.get("facts", {}).get("wholes") or {}  # what a push found newest
+            if wholes:
+                line["facts"]["wholes"] = {home: when - seconds for home, when in wholes.items()}
             file.write(json.dumps({**line, "time": line["time"] - seconds}) + "\n")
 
 

@@ -30,6 +30,7 @@ KEYS = (
     "timeout",
     "unsealed",
     "same_disk",
+    "elsewhere",
     *_OPTIONS,
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -50,6 +51,7 @@ class DestinationSetting:
     timeout: int = TIMEOUT  # seconds of silence after which the place counts as gone
     unsealed: bool = False  # archives that the place could read may go there
     same_disk: bool = False  # a `file:` place on the disk of the vault, or of the system, is meant so
+    elsewhere: bool = False  # it looks like this machine, and is another one: a tunnel
     options: Mapping[str, str] = field(default_factory=dict)  # endpoint, region, profile, …
 
     @property
@@ -65,6 +67,7 @@ class DestinationSetting:
             "rate_limit": self.rate_limit or None,
             "connections": self.connections or None,
             "unsealed": self.unsealed,
+            "elsewhere": self.elsewhere,
             "options": dict(self.options),
         }
 
@@ -104,6 +107,7 @@ def parse_destination(fields: Mapping[str, object]) -> DestinationSetting:
         timeout=_count(fields, "timeout", TIMEOUT, least=1, most=86_400),
         unsealed=_flag(fields, "unsealed"),
         same_disk=_flag(fields, "same_disk"),
+        elsewhere=_flag(fields, "elsewhere"),
         options={name: _text(fields, name) for name in _OPTIONS if fields.get(name)},
     )
 
@@ -112,7 +116,8 @@ def table_of(setting: DestinationSetting) -> dict[str, object]:
     """The table that describes it, without what is at its default: `parse_destination` reads it again."""
     usual = DestinationSetting(setting.name, setting.url)
     fields: dict[str, object] = {"name": setting.name, "url": setting.url}
-    for key in ("takes", "keep", "rate_limit", "connections", "timeout", "unsealed", "same_disk"):
+    keys = ("takes", "keep", "rate_limit", "connections", "timeout", "unsealed", "same_disk", "elsewhere")
+    for key in keys:
         value = getattr(setting, key)
         if value != getattr(usual, key):
             fields[key] = list(value) if key == "takes" else value

@@ -24,6 +24,7 @@ from safekept.core.worker import Worker
 from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from .destination import DestinationSetting, checked_url
+from .elsewhere import on_a_disk_of_this_machine
 
 MARKER = "safekept-destination"
 _MARKER_TEXT = b'{"safekept": "destination", "version": 1}\n'
@@ -182,34 +183,21 @@ def _refuse_inside_home(context: UserContext, setting: DestinationSetting, path:
 
 def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: str) -> None:
     """At the first use: an empty directory on the disk of the system is what an unplugged disk looks like."""
-    if setting.same_disk:
+    if setting.same_disk or setting.elsewhere:
         return
-    above = path
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    devices = {_device("/"), _device(context.places.vault)}
-    if _device(above) in devices:
+    why = on_a_disk_of_this_machine(context, path)
+    if why:
         raise DestinationAbsent(
-            f"`{path}` lies on the disk of this system or of the vault: either nothing is mounted there, or "
-            "it is not another disk",
+            f"`{path}` {why}: either nothing is mounted there, or it is not another disk",
             kept="Nothing was made there: an unplugged disk is never replaced by an empty directory",
             next_steps=(
                 "Plug the disk in or mount it, then run the command again",
-                "If that disk is meant, add `--same-disk`, or `same_disk = true` to its table",
+                "If that disk is meant, add `--same-disk`, or `same_disk = true` to its table; a copy there "
+                "does not count as one elsewhere",
             ),
             destination=setting.name,
             place=path,
         )
-
-
-def _device(path: str) -> int:
-    while True:
-        try:
-            return os.stat(path).st_dev
-        except OSError:
-            if path == os.path.dirname(path):
-                return -1
-            path = os.path.dirname(path)
 
 
 def _absent(setting: DestinationSetting, objects: ObjectStore) -> DestinationAbsent:

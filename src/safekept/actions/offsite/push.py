@@ -33,6 +33,7 @@ from ..vault.keys.keys import removed_keys, require_recovery_access
 from ..vault.keys.kit_record import acknowledge_kit
 from ..vault.opening import open_vault, vault_exists
 from .destination import ARCHIVES, VAULT, DestinationSetting
+from .homes_in_vault import homes_in_vault
 from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place
 from .push_archives import ArchivesPushed, push_archives
 
@@ -68,6 +69,7 @@ class PushResult:
     vault: str = ""  # its id
     plan: MirrorPlan | None = None
     mirrored: Mirrored | None = None
+    wholes: dict[str, float] = field(default_factory=dict)  # the newest of each home there
     leaving: list[str] = field(default_factory=list)  # snapshots there that a prune deletes
     archives: ArchivesPushed = field(default_factory=ArchivesPushed)
     notes: list[str] = field(default_factory=list)
@@ -149,6 +151,7 @@ def _outcome(result: PushResult) -> dict[str, object]:
         "absent": result.state == ABSENT,
         "vault": result.vault,
         "snapshots": mirrored.snapshots if mirrored else 0,
+        "wholes": dict(result.wholes),
         "files": (mirrored.files if mirrored else 0) + len(result.archives.sent),
         "bytes": result.bytes,
         "seconds": round(result.seconds, 3),
@@ -272,6 +275,18 @@ def _mirror(
             mirrored.stray_keys = tuple(key for key in mirrored.stray_keys if key not in gone)
         if mirrored.problems:
             result.state = INCOMPLETE
+        result.wholes = _wholes(repository)
+
+
+def _wholes(repository: Repository) -> dict[str, float]:
+    """When the newest whole snapshot of each home of this machine was taken: the copy holds what is here."""
+    host = os.uname().nodename
+    found = {}
+    for home in homes_in_vault(repository, "")[0]:
+        newest = next((one for one in home.usual if not one.partial), None)
+        if newest is not None and home.host in ("", host):
+            found[home.home] = newest.snapshot.time_ns / 1e9
+    return found
 
 
 @contextlib.contextmanager

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from safekept.core.ages import moment
 from safekept.core.errors import SafekeptError
+from safekept.core.journal import Record
 
 from ..base.context import UserContext
+from ..offsite.destination import VAULT
+from ..offsite.elsewhere import not_elsewhere
+from ..snapshots.listing import as_stored
 from .home_summary import FailedAttempt, failure_of
 from .recent import Recent
 
@@ -23,7 +28,25 @@ class DestinationStatus:
     last: float = 0.0  # when something last arrived whole; 0: never
     bytes: int = 0
     failure: FailedAttempt | None = None
+    here: str = ""  # why what lies there would be lost with this machine; empty: it is elsewhere
+    wholes: Mapping[str, float] | None = None  # the newest of each home there; None: not known
     holds: int = 0  # snapshots that lie there, where that was asked: only while there is no vault here
+
+    @property
+    def away(self) -> bool:
+        """Whether what lies there survives the loss of this machine."""
+        return not self.here
+
+    def newest_of(self, home: str, taken: float) -> float:
+        """When the newest whole snapshot of a home that lies there was taken; 0 where there is none.
+
+        `taken` is that of the newest one here: a push of an earlier safekept did not say what it sent.
+        """
+        if not self.last:
+            return 0.0
+        if self.wholes is None:
+            return min(taken, self.last)
+        return self.wholes.get(as_stored(home), 0.0)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -33,6 +56,7 @@ class DestinationStatus:
             "last_push": moment(self.last),
             "bytes": self.bytes,
             "failure": self.failure.as_dict() if self.failure else None,
+            "elsewhere": not self.here,
             **({"snapshots": self.holds} if self.holds else {}),
         }
 
@@ -83,6 +107,31 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
                 arrived.time if arrived else 0.0,
                 size if isinstance(size, int) else 0,
                 failure_of(recent.push_failures.get(one.name)),
+                not_elsewhere(context, one),
+                _wholes(arrived) if VAULT in one.takes else None,
             )
         )
     return tuple(found)
+
+
+def _wholes(arrived: Record | None) -> dict[str, float] | None:
+    told = arrived.facts.get("wholes") if arrived else None
+    if not isinstance(told, Mapping):
+        return None
+    return {str(home): float(when) for home, when in told.items() if isinstance(when, int | float)}
+
+
+def freshest_copy(
+    copies: Sequence[DestinationStatus], wholes: Mapping[str, float]
+) -> tuple[str, float] | None:
+    """The copy elsewhere in which the oldest of these homes is newest, and how new; None where there is none.
+
+    `wholes`: of each home, when its newest whole snapshot here was taken.
+    """
+    found = [
+        (one.name, min((one.newest_of(home, taken) for home, taken in wholes.items()), default=0.0))
+        for one in copies
+        if one.away
+    ]
+    best = max(found, key=lambda pair: pair[1], default=None)
+    return best if best is not None and best[1] else None

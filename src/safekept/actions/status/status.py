@@ -27,7 +27,13 @@ from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
 from ..snapshots.listing import as_stored
-from .destination_status import DestinationStatus, destination_statuses, unsaved_place, with_copies
+from .destination_status import (
+    DestinationStatus,
+    destination_statuses,
+    freshest_copy,
+    unsaved_place,
+    with_copies,
+)
 from .findings.all_findings import every_finding
 from .findings.doctor_memory import remembered
 from .findings.homes import STALE_HOURS
@@ -176,8 +182,9 @@ def look(
     unfinished = read_unfinished(context)
     if unfinished is not None:
         findings = with_unfinished(findings, unfinished, now)
-    oldest = min((one.whole.time for one in homes if one.whole and one.exists), default=None)
-    age = now - oldest if oldest is not None else None
+    wholes = {one.home: one.whole.time for one in homes if one.whole and one.exists}
+    age = now - min(wholes.values()) if wholes else None
+    copy = None if vault.off_host else freshest_copy(destinations, wholes)
     here = [one for one in homes if one.exists]
     begun = (
         vault.state != NONE
@@ -190,7 +197,13 @@ def look(
         now,
         os.uname().nodename,
         stale_hours,
-        judge(findings, declined=declined(context), age=age, begun=begun),
+        judge(
+            findings,
+            declined=declined(context),
+            age=age,
+            copy=(copy[0], now - copy[1]) if copy else None,
+            begun=begun,
+        ),
         vault,
         homes,
         unkept,

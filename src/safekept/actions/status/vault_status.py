@@ -24,6 +24,8 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
+from ..offsite.elsewhere import not_elsewhere
+from ..offsite.place import find_destination
 from ..vault.keys.keys import (
     ListedKey,
     keys_from_outside,
@@ -83,6 +85,7 @@ class VaultStatus:
     kit: float = 0.0  # when the kit was last written; 0: never
     kits: KitStatus = field(default_factory=KitStatus)  # which of them can be counted on
     recovery_access: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
+    here: str = ""  # why it would be lost with this machine, where its address does not say so
     growth: Growth = field(default_factory=Growth)
 
     @property
@@ -94,7 +97,7 @@ class VaultStatus:
     @property
     def off_host(self) -> bool:
         """Whether the vault itself lies on another machine."""
-        return is_address(self.place) and not self.place.startswith("file:")
+        return is_address(self.place) and not self.place.startswith("file:") and not self.here
 
     @property
     def readable_here(self) -> bool:
@@ -193,6 +196,7 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         check=_check(recent),
         kit=_kit(recent),
         kits=_kits(context, known_vault(context), keys, recent),
+        here=_here(context, place),
         keys=keys,
         recovery_access=recovery_access_from_outside(context, known_vault(context)),
     )
@@ -234,6 +238,7 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         check=_check(recent),
         kit=_kit(recent),
         kits=_kits(context, repository.id, keys, recent),
+        here=_here(context, context.places.vault),
         recovery_access=recovery_access(context, repository),
         growth=growth_of(snapshots, now),
     )
@@ -274,3 +279,9 @@ def _kits(context: UserContext, vault: str, keys: Sequence[ListedKey], recent: R
         written = written_kit(context, vault, lambda _: recent.kit)
         return kit_status(context, vault, [key.id for key in keys], written)
     return KitStatus()
+
+
+def _here(context: UserContext, place: str) -> str:
+    with contextlib.suppress(SafekeptError):
+        return not_elsewhere(context, find_destination(context, place)) if is_address(place) else ""
+    return ""

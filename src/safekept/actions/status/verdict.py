@@ -50,9 +50,16 @@ class Verdict:
 
 
 def judge(
-    found: Iterable[Finding], *, declined: Iterable[str] = (), age: float | None = None, begun: bool = True
+    found: Iterable[Finding],
+    *,
+    declined: Iterable[str] = (),
+    age: float | None = None,
+    copy: tuple[str, float] | None = None,
+    begun: bool = True,
 ) -> Verdict:
     """Put everything that was found in order. `age`: seconds since the oldest of the newest snapshots.
+
+    `copy`: the copy elsewhere that would be counted on, and the seconds since what is in it was taken.
 
     `begun` is false where nothing was ever kept: then one command does all that the findings ask for.
     """
@@ -63,7 +70,9 @@ def judge(
     words = RUNGS[level]
     alarm = any(one.alarm for one in findings)
     head = f"ALARM, {words}" if alarm else words[0].upper() + words[1:]
-    if level in (THIS_MACHINE, MACHINE_LOST):
+    if level == MACHINE_LOST and copy is not None:
+        text = f"{head}: the copy in {copy[0]} is {seconds_text(max(0.0, copy[1]))} old"
+    elif level in (THIS_MACHINE, MACHINE_LOST):
         text = head if age is None else f"{head}: the last snapshot is {seconds_text(max(0.0, age))} old"
     else:
         text = f"{head}: {findings[0].text}"

@@ -14,7 +14,15 @@ from ..project_summaries import ProjectSummaries
 from ..schedule_status import ScheduleStatus
 from ..vault_status import SHUT, VaultStatus
 from .homes import STALE_HOURS, of_home
-from .stores import PUSH_STALE_HOURS, of_alarms, of_destinations, of_journal, of_lost_vault, of_vault
+from .stores import (
+    PUSH_STALE_HOURS,
+    of_alarms,
+    of_destinations,
+    of_homes_elsewhere,
+    of_journal,
+    of_lost_vault,
+    of_vault,
+)
 from .work import of_hosts, of_projects, of_schedule, of_unkept_homes
 
 
@@ -53,4 +61,5 @@ def every_finding(
         *of_destinations(
             [one for one in destinations if not one.holds], vault, push_stale_hours, now, unsaved
         ),
+        *of_homes_elsewhere(homes, destinations),
     ]

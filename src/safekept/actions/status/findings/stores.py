@@ -13,6 +13,7 @@ from safekept.core.spelling import shell_word
 
 from ...alarms.alarms import LOSS, Alarm
 from ..destination_status import DestinationStatus
+from ..home_status import HomeStatus
 from ..vault_status import NONE, OPEN, SHUT, UNOPENED, VaultStatus
 
 _HOUR = 3600.0
@@ -84,7 +85,7 @@ def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterato
         text = "the last check found damage in the vault"
         yield Finding("vault-damaged", PARTLY, text, (), (NextStep("vault repair"),), alarm=True)
     if vault.state in (OPEN, UNOPENED):
-        yield from _of_key(vault, bool(copies) or vault.off_host)
+        yield from _of_key(vault, any(one.away for one in copies) or vault.off_host)
         yield from _of_kit(vault)
 
 
@@ -161,12 +162,32 @@ def of_destinations(
         elif one.failure:
             text = f"the last push to {one.name} failed: {one.failure.what}"
             yield Finding("push-failed", NOTE, text, (), push)
-    if copies or vault.off_host or vault.state not in (OPEN, UNOPENED):
+    if any(one.away for one in copies) or vault.off_host or vault.state not in (OPEN, UNOPENED):
         return
     text, seen = "every copy is on this machine: none would survive its loss", "no destination is set up"
     fix = NextStep("destinations add", ("PLACE",), before="Name a place off this machine, then push:")
+    if copies:
+        reasons = tuple(f"{one.name} {one.here}" for one in copies)
+        tunnel = (
+            f"If {copies[0].name} is another machine after all (a tunnel leads there), add "
+            "`elsewhere = true` to its table in the settings"
+        )
+        yield Finding("no-copy-elsewhere", THIS_MACHINE, text, reasons, (fix, tunnel))
+        return
     if unsaved:
         text, seen = f"nothing goes to {unsaved} again: it is not saved", f"one push went to {unsaved}"
         fix = NextStep("destinations add", (unsaved,), before="Save it, so that every push goes there:")
     seen_too = f"the vault is in {vault.place}"
     yield Finding("no-copy-elsewhere", THIS_MACHINE, text, (seen, seen_too), (fix,))
+
+
+def of_homes_elsewhere(homes: Sequence[HomeStatus], copies: Sequence[DestinationStatus]) -> Iterator[Finding]:
+    """A copy elsewhere that has nothing of a home does not bring it back."""
+    away = [one for one in copies if one.away and one.last]
+    for home in homes if away else ():
+        if not home.exists or home.whole is None:
+            continue
+        if not any(one.newest_of(home.home, home.whole.time) for one in away):
+            text = f"nothing of {home.home} is in {', '.join(one.name for one in away)} yet"
+            push = (NextStep("push", (away[0].name,)),)
+            yield Finding("never-pushed", THIS_MACHINE, text, (), push, home=home.home)

@@ -183,6 +183,7 @@ def add_command(
     NAME`, takes the first copy there.
     """
     from safekept.actions.offsite.destination import parse_destination
+    from safekept.actions.offsite.elsewhere import not_elsewhere
     from safekept.settings.file import add_destination, settings_path
     from safekept.settings.table import bad
 
@@ -238,6 +239,8 @@ def add_command(
     console.heading(f"{done} the destination {path_text(setting.name)}: {path_text(setting.url)}")
     if kits is not None:
         show_kit(console, kits)
+        if why := not_elsewhere(context, setting):
+            console.line(f"Beware: it {why}, so a copy there does not count if the machine is lost")
         console.line(f"Take the first copy there: `{console.command('push', setting.name)}`")
     return 0
 
