@@ -29,7 +29,7 @@ def cron(tmp_path_factory):
 def set_up_by_options(machine):
     place = os.path.join(machine.place, "usb")
     return machine.run(
-        *("setup", "--yes", "--passphrase-file", machine.secret, "--destination", place, "--same-disk"),
+        *("setup", "--yes", "--passphrase-file", machine.secret, "--destination", place, "--elsewhere"),
         *("--at", "04:10", "--json"),
     )
 

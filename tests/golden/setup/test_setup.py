@@ -51,7 +51,7 @@ def ready(tmp_path_factory):
 def set_up(machine, *more):
     place = os.path.join(machine.place, "usb")
     done = machine.run(
-        *("setup", "--yes", "--passphrase-file", machine.secret, "--destination", place, "--same-disk"),
+        *("setup", "--yes", "--passphrase-file", machine.secret, "--destination", place, "--elsewhere"),
         *("--at", "04:10", "--json", *more),
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -51,7 +51,7 @@ def elsewhere(directory) -> State:
     place = os.path.join(str(directory), "usb")
     config = os.path.join(state.user, ".config", "safekept", "config.toml")
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f'[[destination]]\nname = "usb"\nurl = "{place}"\nsame_disk = true\n')
+        file.write(f'[[destination]]\nname = "usb"\nurl = "{place}"\nelsewhere = true\n')
     line = {
         "version": 1,
         "operation": "20260101-000000-abcdef",

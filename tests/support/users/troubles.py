@@ -359,7 +359,7 @@ def no_journal(directory) -> State:
 def settings(state: State, *names: str) -> None:
     place = os.path.dirname(state.user)
     lines = [
-        f'[[destination]]\nname = "{name}"\nurl = "{place}/{name}"\nsame_disk = true\n' for name in names
+        f'[[destination]]\nname = "{name}"\nurl = "{place}/{name}"\nelsewhere = true\n' for name in names
     ]
     put(os.path.join(state.user, ".config", "safekept", "config.toml"), "\n".join(lines))
 

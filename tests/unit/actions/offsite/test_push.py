@@ -246,7 +246,8 @@ def test_a_home_is_no_place_for_its_own_copies(here):
     assert os.listdir(home) == []
 
 
-def test_a_real_other_disk_needs_no_word(here, small_filesystem):
+def test_a_real_other_disk_needs_no_word(here, small_filesystem, monkeypatch):
+    monkeypatch.setattr("safekept.actions.offsite.elsewhere.in_memory", lambda path: False)
     place = small_filesystem(4096)
     here = with_disk(here, f"{place}/safekept", same_disk=False)
     assert push(here, PushRequest("disk")).state == "done"

@@ -55,7 +55,7 @@ class PushFacts(Facts):
     absent: bool | None = None  # a disk that is not plugged in
     vault: str | None = told()  # its id
     snapshots: int | None = None
-    wholes: Mapping[str, float] | None = None  # of each home, the time of the newest whole snapshot there
+    wholes: Mapping[str, object] | None = None  # of each home, the time of the newest whole snapshot there
     files: int | None = None
     bytes: int | None = told()
     archive: str | None = None  # the last one that was sent

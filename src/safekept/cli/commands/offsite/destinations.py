@@ -160,6 +160,7 @@ def _delete(can: bool | None) -> str:
 @click.option("--keep", type=int, metavar="N", help="Archives of each host and kind that stay; 0 keeps all.")
 @click.option("--unsealed", is_flag=True, help="Archives that the place could read may go there.")
 @click.option("--same-disk", is_flag=True, help="Yes, it lies on the same disk; I mean it.")
+@click.option("--elsewhere", is_flag=True, help="It looks like this machine, and is another: a tunnel.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="endpoint, region, profile, …")
 @click.option("--no-test", is_flag=True, help="Do not try the place before it is written down.")
 @click.option("--dry-run", is_flag=True, help="Try the place; write nothing into the settings.")
@@ -171,6 +172,7 @@ def add_command(
     keep: int | None,
     unsealed: bool,
     same_disk: bool,
+    elsewhere: bool,
     options: tuple[str, ...],
     no_test: bool,
     dry_run: bool,
@@ -190,7 +192,8 @@ def add_command(
     settings, context, console = start(as_json)
     place = place_argument(url)
     fields: dict[str, object] = {"name": name or name_for(place), "url": place}
-    given = {"takes": list(takes), "keep": keep, "unsealed": unsealed, "same_disk": same_disk}
+    given = {"takes": list(takes), "keep": keep, "unsealed": unsealed}
+    given |= {"same_disk": same_disk, "elsewhere": elsewhere}
     fields |= {key: value for key, value in given.items() if value not in (None, [], False)}
     for option in options:
         key, equals, value = option.partition("=")

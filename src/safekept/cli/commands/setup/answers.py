@@ -43,6 +43,7 @@ class Answers:
     reconnect: bool = False  # only those that have something of ours in their settings already
     at: str = ""  # "": no schedule
     asked: int = 0
+    flags: Mapping[str, bool] = field(default_factory=dict)  # what options say of the place
 
     def connect_to(self, agent: AgentPlace) -> bool:
         return self.connect or (self.reconnect and agent.entries)
@@ -79,14 +80,14 @@ def from_options(
     secret: Secret | None,
     destination: str,
     *,
-    same_disk: bool,
+    flags: Mapping[str, bool],
     connect: bool | None,
     at: str,
 ) -> tuple[Answers, Needs]:
     """What options answer, and the questions that they leave."""
-    answers = Answers(passphrase=secret)
+    answers = Answers(passphrase=secret, flags=flags)
     if destination and not _is_saved(context, destination):
-        answers.destination = tried_place(console, context, destination, same_disk=same_disk)[0]
+        answers.destination = tried_place(console, context, destination, flags)[0]
     if connect is not None:
         answers.connect = connect
     if at and at.lower() != NO:
@@ -168,9 +169,9 @@ class Questions:
                 break
             place = typed.removesuffix(_SAME_DISK).rstrip()
             try:
-                fields, tried = tried_place(
-                    self.console, self.context, place, same_disk=typed.endswith(_SAME_DISK)
-                )
+                same = {"same_disk": True} if typed.endswith(_SAME_DISK) else {}
+                flags = {**self.answers.flags, **same}
+                fields, tried = tried_place(self.console, self.context, place, flags)
             except SafekeptError as error:
                 self._said(f"That does not work: {error.what}")
                 for step in error.next_steps:
@@ -212,13 +213,12 @@ class Questions:
 
 
 def tried_place(
-    console: Console, context: UserContext, word: str, *, same_disk: bool = False
+    console: Console, context: UserContext, word: str, flags: Mapping[str, bool]
 ) -> tuple[dict[str, object], Examined]:
     """A place as it was typed, tried out: what goes into the settings. Raises where it cannot be used."""
     place = place_argument(_as_address(word))
     fields: dict[str, object] = {"name": name_for(place), "url": place}
-    if same_disk:
-        fields["same_disk"] = True
+    fields |= {name: True for name, given in flags.items() if given}
     try:
         setting = parse_destination(fields)
     except ValueError as error:

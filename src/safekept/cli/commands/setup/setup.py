@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     help="Where the second copy goes: a directory, sftp://, s3:// or rclone:; default: nowhere yet.",
 )
 @click.option("--same-disk", is_flag=True, help="Yes, that directory lies on the same disk; I mean it.")
+@click.option("--elsewhere", is_flag=True, help="It looks like this machine, and is another: a tunnel.")
 @click.option(
     "--connect/--no-connect",
     default=None,
@@ -54,6 +55,7 @@ def command(
     passphrase_command: str,
     destination: str,
     same_disk: bool,
+    elsewhere: bool,
     connect: bool | None,
     at: str,
     kit: str,
@@ -94,7 +96,14 @@ def command(
             console, passphrase_command, passphrase_file, passphrase_fd, "Recovery passphrase"
         )
     answers, left = from_options(
-        console, context, needs, secret, destination, same_disk=same_disk, connect=connect, at=at
+        console,
+        context,
+        needs,
+        secret,
+        destination,
+        flags={"same_disk": same_disk, "elsewhere": elsewhere},
+        connect=connect,
+        at=at,
     )
     if at and answers.at and machine.no_host is not None:
         raise machine.no_host
