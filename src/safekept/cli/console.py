@@ -132,6 +132,8 @@ class Console:
     def line(self, text: Step = "", **style: Any) -> None:
         """A line of the result, for a person."""
         if not self.as_json:
+            if Console._progress is not None:
+                Console._progress.pause()
             click.echo(styled(harmless(self.step(text)), **style))
 
     def fact(self, label: str, text: Step) -> None:
@@ -251,6 +253,15 @@ class Progress:
     """A bar per phase at a terminal. Rich is imported only here."""
 
     def __init__(self, program: str) -> None:
+        import threading
+
+        self._program = program
+        self._since: dict[str, float] = {}
+        self._one_at_a_time = threading.Lock()  # events come from the threads at work, too
+        self._drawn = self._closed = False
+        self._make()
+
+    def _make(self) -> None:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
@@ -263,22 +274,36 @@ class Progress:
             console=RichConsole(stderr=True),
             transient=True,
         )
-        self._program = program
         self._tasks: dict[str, object] = {}
-        self._since: dict[str, float] = {}
         self._update: Callable[..., None] = self._bars.update
 
     def start(self) -> None:
+        self._drawn = True
         self._bars.start()
+
+    def pause(self) -> None:
+        """Off the screen, while somebody speaks; the next event draws it again below that."""
+        with self._one_at_a_time:
+            if self._drawn:
+                self._drawn = False
+                self._bars.stop()
+
+    def _go_on(self) -> None:
+        with self._one_at_a_time:
+            if not self._drawn and not self._closed:
+                self._make()
+                self.start()
 
     def listen(self, event: Event) -> None:
         if event.text:
             text = step_text(event.text, self._program)
             self._bars.console.print(text, markup=False, highlight=False)
             return
+        if not self._drawn:
+            self._go_on()
         if event.phase not in self._tasks:
             self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
-            self._since[event.phase] = time.monotonic()
+            self._since.setdefault(event.phase, time.monotonic())
         amount = size_text(event.done) if event.unit == "bytes" else f"{event.done:,} {event.unit}"
         if event.total:
             of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
@@ -290,7 +315,9 @@ class Progress:
         self._update(self._tasks[event.phase], completed=event.done, total=event.total or None, amount=amount)
 
     def close(self) -> None:
-        self._bars.stop()
+        """Off the screen for good: an event that comes late draws nothing."""
+        self._closed = True
+        self.pause()
 
 
 #: Seconds after which the pace says something; less than this is not worth a word.

@@ -104,4 +104,6 @@ class BesideConsole(Console):
     """The same words, beside the result of somebody else."""
 
     def line(self, text: Step = "", **style: Any) -> None:
+        if Console._progress is not None:
+            Console._progress.pause()
         click.echo(styled(harmless(self.step(text)), **style), err=True)

@@ -211,3 +211,54 @@ def test_what_keeps_an_estimate_from_being_made_is_said_by_the_snapshot(tmp_path
     with pytest.raises(SafekeptError) as caught:
         create_snapshot(inside, request, listener)
     assert caught.value.code == "vault-inside-home"
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """What a bar draws on."""
+    from rich.console import Console as RichConsole
+
+    shown = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console", lambda **_: RichConsole(file=shown, force_terminal=True, width=80)
+    )
+    return shown
+
+
+def test_a_line_of_the_result_takes_the_bar_away_and_what_follows_draws_it_again(screen, monkeypatch):
+    progress = Progress("safekept")
+    monkeypatch.setattr(Console, "_progress", progress)
+    progress.start()
+    progress.listen(Event("scan", 3, unit="files"))
+    said = []
+    monkeypatch.setattr("click.echo", lambda text, **_: said.append((text, screen.getvalue())))
+    Console(as_json=False).line("Taking back the rollback")
+    (text, before) = said[0]
+    assert text == "Taking back the rollback" and before.endswith("\x1b[2K"), "the bar was wiped before it"
+    progress.listen(Event("scan", 4, unit="files"))
+    Console.finish()
+    assert "4 files" in screen.getvalue()[len(before) :] and screen.getvalue().endswith("\x1b[2K")
+    ended = screen.getvalue()
+    progress.listen(Event("scan", 5, unit="files"))  # from a thread that was not told
+    assert screen.getvalue() == ended
+
+
+def test_a_large_new_file_moves_the_amount_while_it_is_stored(tmp_path):
+    here = throwaway(tmp_path)
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
+    place = here.locate(home)
+    create_snapshot(here, SnapshotRequest(place))
+    with open(os.path.join(home, "large.bin"), "wb") as file:
+        for number in range(6):
+            file.write(os.urandom(1 << 20) * 4 + bytes([number]))
+    heard = []
+
+    def slowly(event):
+        if event.phase == "store" and not event.text:
+            heard.append(event)
+            time.sleep(0.11)
+
+    create_snapshot(here, SnapshotRequest(place), slowly)
+    within = [one for one in heard if one.path == "large.bin"]
+    assert len(within) > 2 and [one.done for one in within] == sorted({one.done for one in within})
+    assert not [one for one in heard if one.total and one.done > one.total], "no total that is too small"

@@ -6,7 +6,7 @@ front of them. Any way to cut is legal in restic's format; this one is native co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import ZEROS, Content
@@ -25,8 +25,13 @@ _SMALLEST, _AVERAGE, _LARGEST = 128 << 10, 512 << 10, 4 << 20
 _WINDOW = 16 << 20
 
 
-def store_content(saver: BlobSaver, content: Content) -> tuple[bytes, int]:
-    """Store every byte of an open file; the ids of its blobs in a row, and its size."""
+def store_content(
+    saver: BlobSaver, content: Content, progress: Callable[[int], None] = lambda size: None
+) -> tuple[bytes, int]:
+    """Store every byte of an open file; the ids of its blobs in a row, and its size.
+
+    `progress` hears of each piece how much was stored by then.
+    """
     if content.size <= WHOLE:
         parts = list(content.chunks())
         if not parts:
@@ -40,6 +45,7 @@ def store_content(saver: BlobSaver, content: Content) -> tuple[bytes, int]:
         else:
             ids.append(saver.save(BlobKind.DATA, chunk))
         size += len(chunk)
+        progress(size)
     return b"".join(ids), size
 
 

@@ -95,11 +95,11 @@ class Intake:
         self._files(path[: path.rfind("/")] if "/" in path else "", self.trees.directory(place), entries)
         self._show_progress(path)
 
-    def _show_progress(self, path: str) -> None:
+    def _show_progress(self, path: str, more: int = 0) -> None:
         now = time.monotonic()
         if now - self._told > 0.1:
             self._told = now
-            self._say(path)
+            self._say(path, more)
 
     def _say(self, path: str, more: int = 0) -> None:
         self._listener(Event("store", self.account.bytes + more, path=path))
@@ -245,7 +245,7 @@ class Intake:
 
     def _plain(self, entry: Entry) -> Item:
         with entry.open() as content:
-            ids, size = store_content(self._saver, content)
+            ids, size = store_content(self._saver, content, partial(self._show_progress, entry.path))
             self.account.remarks += content.remarks
             if content.database is not None:  # its size and name did not tell, its first bytes did
                 checked = time.time_ns() if content.database.state != "unverified" else 0

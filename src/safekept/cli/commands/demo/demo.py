@@ -22,7 +22,7 @@ import click
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
-from ...console import Console, count_text
+from ...console import Console, at_words, count_text, screen_width
 from .home import count_messages, make_demo_home
 
 
@@ -70,8 +70,12 @@ class Demo:
         self.console.document({"demo": "passed", **facts})
         return 0
 
+    def _say(self, text: str = "") -> None:
+        """What happens, in sentences that end at words."""
+        self.console.line("\n".join(at_words(one, 0, screen_width()) for one in text.split("\n")))
+
     def _home_comes_back(self) -> dict[str, int]:
-        say = self.console.line
+        say = self._say
         make_demo_home(self.home)
         say(f"A Hermes home with a persona, memories, skills, a job and two databases: {self.home}")
         with self._chatting():
@@ -92,13 +96,13 @@ class Demo:
         facts = self._prove(before, committed)
         say(
             f"\nEverything came back: {count_text(facts['files'], 'file')} byte for byte, with modes and "
-            f"times, and {count_text(facts['messages'], 'message')},"
+            f"times, and {count_text(facts['messages'], 'message')},{' ' if screen_width() else chr(10)}"
+            f"the {committed:,} from before the snapshot all among them, and both databases are sound"
         )
-        say(f"the {committed:,} from before the snapshot all among them, and both databases are sound")
         return facts
 
     def _project_comes_back(self) -> dict[str, int]:
-        say = self.console.line
+        say = self._say
         make_demo_project(self.project)
         say("\nThe agent also works on a project. Before it does, the project is kept:\n")
         self._safekept("checkpoint", self.project, "--reason", "before tidying up")

@@ -14,7 +14,7 @@ from safekept.actions.snapshots.soundness import sound_ones
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.tags import KINDS, OTHER
 
-from ....console import Console, count_text, path_text
+from ....console import Console, at_words, count_text, path_text, screen_width
 from ....options import common_options, source_options, source_vault, start
 from ....words.snapshots import age_text, amount, named_home
 
@@ -76,7 +76,7 @@ def _show(
         ]
         foreign = {one.id for one in listing.elsewhere}
         rows += [_row(one, now, one.id in foreign) for one in chosen]
-        for row in _aligned(rows):
+        for row in _aligned(rows, screen_width()):
             console.line(row)
         first = next(sound_ones(usual_ones(listing), alarms), None)
         if first := first or next((one for one in listing.shown if one.number), None):
@@ -98,6 +98,9 @@ def _show(
         for name, reason in sorted(listing.damaged.items()):
             console.line(f"  {name[:8]}  {reason}")
         console.line(f"See how the vault is: `{console.command('vault', 'check')}`")
+
+
+_BELOW = 6  # columns before a label that stands below its row
 
 
 def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
@@ -125,8 +128,11 @@ def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
     )
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as their widest text; numbers to the right, the last one free."""
+def _aligned(rows: list[tuple[str, ...]], width: int) -> list[str]:
+    """Columns as wide as their widest text; numbers to the right, the last one free.
+
+    Where a row is longer than a line of the terminal, the last one has lines of its own below it.
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     right = {0, 2, 4, 5, 6}
     lines = []
@@ -135,5 +141,9 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row[:-1], widths, strict=True))
         ]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
+        line = "  ".join([*cells, row[-1]]).rstrip()
+        if row[-1] and width and len(line) > width:
+            label = at_words(f"{'':{_BELOW}}{row[-1]}", _BELOW, width)
+            line = "  ".join(cells).rstrip() + "\n" + label
+        lines.append(line)
     return lines
