@@ -112,6 +112,7 @@ def test_a_rebuild_that_was_cut_off_says_what_stands_and_is_finished_by_the_same
         said = machine.run(*words)
     assert said.returncode == 130, said.stderr
     assert "nothing is left half done" not in said.stderr
+    assert re.search(r"Room +[\d.]+ KB more for the vault, .* free there", said.stdout), said.stdout
     told = " ".join(said.stderr.split())
     again = f"`safekept {' '.join(words)}`"
     done, _, rest = told.partition("Not done yet:")
@@ -146,6 +147,15 @@ def test_a_rebuild_that_was_cut_off_before_the_home_was_in_place_left_nothing(ba
     assert "Interrupted; nothing was put in place" in said.stderr, said.stderr
     assert not os.path.exists(machine.home) and not os.path.exists(machine.home + ".safekept-rebuild")
     assert "rebuild" not in machine.run("status").stdout.split("\n")[0]
+
+
+def test_a_rebuild_that_has_no_room_for_the_vault_is_refused_before_anything_is_done(bare, monkeypatch):
+    machine, words = bare
+    monkeypatch.setattr("safekept.actions.setup.bring_vault.free_bytes", lambda path: 1000)
+    said = machine.run(*words)
+    assert said.returncode == 1 and "there is not enough room for the vault in" in said.stderr, said.stderr
+    assert "add `--home-only`" in said.stderr and not os.path.exists(machine.home)
+    assert machine.run(*words, "--home-only").returncode == 0 and os.path.exists(machine.home)
 
 
 def test_no_vault_is_made_over_the_pieces_of_another(bare, monkeypatch):

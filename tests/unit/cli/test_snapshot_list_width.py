@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from safekept.cli.commands.snapshots.snapshot.list import _aligned
 
+LABEL = "before the update of Hermes (pinned)"
 ROWS = [
     ("#", "ID", "AGE", "KIND", "FILES", "SIZE", "ADDED", "VERIFIED", "LABEL"),
     ("1", "81d547ac", "2 min ago", "scheduled", "12,345", "1.2 GB", "266 KB", "verified", "short"),
@@ -16,7 +17,7 @@ ROWS = [
         "266 KB",
         "266 KB",
         "proven",
-        "before the update of Hermes (pinned)",
+        LABEL,
     ),
 ]
 
@@ -24,7 +25,5 @@ ROWS = [
 def test_no_row_is_longer_than_the_line_and_no_label_is_cut():
     lines = "\n".join(_aligned(ROWS, 80)).split("\n")
     assert max(map(len, lines)) <= 80
-    assert "      before the update of Hermes (pinned)" in lines
-    assert _aligned(ROWS, 0)[2].endswith("before the update of Hermes (pinned)"), (
-        "elsewhere nothing is broken"
-    )
+    assert " " * 6 + LABEL in lines
+    assert _aligned(ROWS, 0)[2].endswith(LABEL), "elsewhere nothing is broken"

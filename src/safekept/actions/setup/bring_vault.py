@@ -6,10 +6,13 @@ So the history goes on where it ended, in the same vault and with the same copie
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 
 from safekept.core.events import Listener, silent
-from safekept.vault.storage import FileKind
+from safekept.core.files import NoRoom, free_bytes
+from safekept.home.landing import existing
+from safekept.vault.storage import DIRECTORIES, FileKind
 
 from ..base.context import UserContext
 from ..offsite.pull import PullRequest, pull
@@ -34,6 +37,36 @@ def _is_here(context: UserContext, place: str) -> bool:
     here, there = storage_of(context, context.places.vault, create=True), storage_of(context, place)
     with contextlib.closing(here), contextlib.closing(there):
         return here.read(FileKind.CONFIG) == there.read(FileKind.CONFIG)
+
+
+def bytes_to_bring(context: UserContext, place: str) -> int:
+    """How much is fetched, by a look at the sizes there; what a pull that was cut off has fetched is here."""
+    if vault_exists(context):
+        return 0
+    here, there = storage_of(context, context.places.vault, create=True), storage_of(context, place)
+    with contextlib.closing(here), contextlib.closing(there):
+        sizes = [sum(size for kind in DIRECTORIES for _, size in one.list(kind)) for one in (there, here)]
+        return max(0, sizes[0] - sizes[1])
+
+
+def refuse_without_room(context: UserContext, needed: int, home: str, for_home: int) -> int:
+    """The room where the vault will be. NoRoom where that is too little for it, and for a home beside it."""
+    above = existing(context.places.vault)
+    free = free_bytes(above)
+    total = needed + (for_home if os.stat(above).st_dev == os.stat(existing(home)).st_dev else 0)
+    if total > free:
+        raise NoRoom(
+            f"there is not enough room for the vault in `{context.places.vault}`: {total:,} bytes are "
+            f"needed, {free:,} are free",
+            kept="Nothing was changed",
+            next_steps=(
+                "Make room on that disk, then run the command again",
+                "Or bring the home back alone: add `--home-only`",
+            ),
+            needed=total,
+            free=free,
+        )
+    return free
 
 
 def bring_vault(

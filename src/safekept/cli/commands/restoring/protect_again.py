@@ -10,14 +10,14 @@ import time
 from typing import TYPE_CHECKING
 
 from safekept.actions.offsite.destination import table_of
-from safekept.actions.setup.bring_vault import bring_vault, may_bring
+from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
 from safekept.core.errors import SafekeptError
 from safekept.settings import Settings, load_settings
 from safekept.settings.file import add_destination, set_value
 
-from ...console import Console, path_text
+from ...console import Console, path_text, size_text
 from ...options import context_from
 from ..setup.answers import Answers
 from ..setup.protecting import Ended, Protecting, looked
@@ -67,6 +67,11 @@ def then(console: Console, prepared: PreparedRebuild) -> MachineRecord:
     if record.schedule:
         parts.append(f"every night at {record.schedule}")
     console.fact("Then", path_text("; ".join(parts)))
+    size = bytes_to_bring(prepared.own, prepared.origin.place)
+    if size:
+        for_home = 0 if prepared.already else prepared.needed
+        free = refuse_without_room(prepared.own, size, prepared.ground.home, for_home)
+        console.fact("Room", f"{size_text(size)} more for the vault, {size_text(free)} free there")
     return record
 
 
