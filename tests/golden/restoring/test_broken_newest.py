@@ -7,6 +7,10 @@ import os
 
 import pytest
 
+import safekept
+from safekept.cli.console import Console
+from safekept.core.errors import SafekeptError
+from safekept.integrations.chat.chat import Conversation, dispatch
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
@@ -163,3 +167,44 @@ def test_a_drill_and_a_rebuild_name_the_same_sound_one(broken, here, say, tmp_pa
     assert f"--snapshot {sound}" in refused.err
     assert not os.path.exists(place)
     assert say(*words, "--snapshot", sound, "--yes").code == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [(False, 1), (True, 3)])
+def test_at_a_terminal_one_question_names_both_and_a_no_changes_nothing(
+    broken, home, say, monkeypatch, answer, code
+):
+    sound, newest = broken
+    with open(os.path.join(home, "SOUL.md"), "a") as file:
+        file.write("changed since\n")
+    asked = []
+    monkeypatch.setattr(Console, "can_ask", lambda _: True)
+    monkeypatch.setattr(Console, "ask", lambda _, question, **__: asked.append(question) or answer)
+    assert say("restore").code == code
+    assert asked == [f"Restore {newest} all the same, and not {sound}?"]
+    with open(os.path.join(home, "SOUL.md")) as file:
+        assert ("changed since" in file.read()) is not answer
+    assert state_bytes(home) == NOISE
+
+
+def test_in_chat_the_plan_warns_and_a_yes_to_a_number_is_refused(broken, here, home):
+    sound, newest = broken
+    with open(os.path.join(home, "SOUL.md"), "a") as file:
+        file.write("changed since\n")
+    chat = Conversation(here, here.places.user_home, home=home)
+    plan = dispatch(chat, "/restore 1")
+    assert plan.text.startswith(f"⚠️ Snapshot {newest} is not sound: state.db in it is damaged")
+    assert f"The newest sound one: /restore {sound}" in plan.text
+    refused = dispatch(chat, "/restore 1 yes")
+    assert not refused.ok
+    assert f"Snapshot {newest} is not sound" in refused.text and sound in refused.text
+    with open(os.path.join(home, "SOUL.md")) as file:
+        assert "changed since" in file.read()
+
+
+def test_a_program_that_agrees_beforehand_is_refused_too(broken, here, monkeypatch):
+    sound, _ = broken
+    monkeypatch.setenv("HOME", here.places.user_home)
+    with pytest.raises(SafekeptError) as refused:
+        safekept.restore(yes=True)
+    assert refused.value.code == "snapshot-not-sound"
+    assert sound in str(refused.value.next_steps[0])
