@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.home.landing import existing_areas
 from safekept.vault.storage import DIRECTORIES, RESERVE
 
 from ..base.context import UserContext
@@ -48,6 +50,8 @@ def what_remains(context: UserContext, config_directory: str) -> list[Remaining]
         found.append(Remaining("its key", places.vault_key_file))
     if os.path.exists(os.path.join(data, "checkpoints")):
         found.append(Remaining("checkpoints of projects", os.path.join(data, "checkpoints")))
+    for area in landing_areas(context):
+        found.append(Remaining("what restores and imports replaced, not sealed", area))
     if os.path.exists(data):
         found.append(Remaining("the journal and what safekept remembers", data))
     if os.path.exists(config_directory):
@@ -57,6 +61,20 @@ def what_remains(context: UserContext, config_directory: str) -> list[Remaining]
     found += [Remaining("a kit, with the key", path, store=False) for path in _kits(context)]
     found += [Remaining(f"copies in {one.name}", one.url, False) for one in context.choices.destinations]
     return found
+
+
+def landing_areas(context: UserContext) -> list[str]:
+    """Beside each home: the old files that a restore, an import or a rebuild put aside, as they were."""
+    homes = dict.fromkeys([*known_homes(context), *_homes_in_journal(context)])
+    return [area.path for home in homes for area in existing_areas(home)]
+
+
+def _homes_in_journal(context: UserContext) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for entry in context.journal.read():
+            home = entry.facts.get("home")
+            if isinstance(home, str) and home.startswith("/"):
+                yield home
 
 
 def _kits(context: UserContext) -> list[str]:
@@ -75,6 +93,7 @@ def remove_stores(context: UserContext, config_directory: str) -> list[str]:
     wanted = [
         *(() if is_remote(context, places.vault) else (places.vault,)),
         places.vault_key_file,
+        *landing_areas(context),
         places.data_directory,
         config_directory,
         places.cache_directory,

@@ -133,6 +133,7 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
     if start_it:
         console.fact("Next", f"Start it: `{start_it}`")
     _show_newer(console, prepared)
+    console.fact("Not in it", "projects and their checkpoints: a second copy holds the homes of agents only")
     if last:
         console.fact("Next", NextStep("setup", before="Protect this machine:"))
 

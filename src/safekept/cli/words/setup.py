@@ -106,7 +106,8 @@ def show_step(console: Console, user_home: str, step: SetupStep) -> None:
     """One line for each thing that was done; a few more where it did not work."""
     screen = Screen(console, user_home)
     if step.good:
-        screen.fact(_LABELS.get(step.name, step.name), path_text(step.text))
+        more = " and .html, the same to print" if step.name == "kit" else ""
+        screen.fact(_LABELS.get(step.name, step.name), path_text(step.text) + more)
         return
     console.line(f"  {_LABELS.get(step.name, step.name):<11}did not work", fg="yellow")
     screen.fact("", path_text(step.text))
@@ -132,8 +133,9 @@ def show_end(
         _show_no_host(console, no_host)
     kit = next((step.text for step in steps if step.name == "kit" and step.good), "")
     if kit:
-        text = f"Print {screen.path(kit)} and keep it elsewhere: it holds the key, and opens everything"
-        screen.fact("Your part", text)
+        page = screen.path(kit.removesuffix(".txt") + ".html")
+        text = f"Print {page} or copy {screen.path(kit)}, and keep it elsewhere"
+        screen.fact("Your part", f"{text}: each of the two files holds the key, and opens everything")
     if any(step.name == "connect" and step.good for step in steps):
         screen.fact("" if kit else "Your part", "Restart your agents: they load safekept when they start")
     if generated:

@@ -221,7 +221,8 @@ def _rebuilding(context: UserContext, vault: str, with_key: bool) -> Section:
     return Section(
         "5. With safekept, one command",
         (
-            "On a machine that has safekept and nothing else: it finds the newest whole snapshot, restores "
+            "Get safekept from PyPI: `pip install safekept`, or `pipx install safekept`. "
+            "On a machine that has it and nothing else: it finds the newest whole snapshot, restores "
             "it where the agent expects it, sets owners and permissions, proves it, and says what to start."
             f"{asked} A home that is there is put aside, not deleted. With this page as a file, "
             f"{NextStep('rebuild', ('FILE',))} is enough; else one of these. What opens a place off "

@@ -244,6 +244,8 @@ def _show_result(console: Console, result: BackupResult, named: list[str]) -> in
     console.fact("Archive", f"{size_text(written.stored_bytes)}, read back and proven")
     if written.seal is not None:
         _show_seal(console, written.seal, opens)
+    else:
+        console.fact("Not sealed", "whoever has this file can read all of it, keys such as in `.env` too")
     console.fact("Time", time_text(written.seconds))
     for line in census_lines(result.facts.census or {}):
         console.fact("Holds", line)

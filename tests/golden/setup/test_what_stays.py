@@ -1,0 +1,40 @@
+"""What lies open on this machine is named, and goes with the stores."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from support.commands.in_process import spoken
+from support.users.states import made, write
+
+
+def test_what_a_restore_replaced_is_named_by_uninstall_and_goes_with_the_stores(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    write(state, "memories/MEMORY.md", "this is replaced\n", append=True)
+    assert say("restore", "latest", "--yes").code == 0
+    area = state.home + ".safekept"
+    assert os.path.isdir(os.path.join(area, "landings"))
+    said = say("uninstall", "--dry-run")
+    assert f"{os.path.basename(area)}" in said.out and "not sealed" in said.out
+    document = json.loads(say("uninstall", "--stores", "--dry-run", "--json").out)
+    assert area in [one["path"] for one in document["deleted"]]
+    assert say("uninstall", "--stores", "--word", "delete").code == 0
+    assert not os.path.exists(area) and os.path.isdir(state.home)
+
+
+def test_a_backup_that_is_not_sealed_says_so(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    said = say("backup", "-o", str(tmp_path / "open.zip"))
+    assert said.code == 0
+    assert "Not sealed" in said.out and "whoever has this file can read all of it" in said.out
+
+
+def test_the_kit_says_where_to_get_safekept(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    assert say("vault", "kit", "-o", str(tmp_path / "kit")).code == 0
+    for name in ("kit.txt", "kit.html"):
+        assert "pip install safekept" in " ".join((tmp_path / name).read_text().split())
