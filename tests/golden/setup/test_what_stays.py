@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 from support.commands.in_process import spoken
 from support.users.states import made, write
@@ -38,3 +39,18 @@ def test_the_kit_says_where_to_get_safekept(tmp_path, monkeypatch):
     assert say("vault", "kit", "-o", str(tmp_path / "kit")).code == 0
     for name in ("kit.txt", "kit.html"):
         assert "pip install safekept" in " ".join((tmp_path / name).read_text().split())
+
+
+def test_a_directory_for_plugins_that_came_with_a_home_goes_where_only_ours_lay_in_it(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    plugins = os.path.join(state.home, "plugins")
+    shutil.rmtree(plugins, ignore_errors=True)
+    assert say("connect", "hermes", "--yes").code == 0
+    shutil.rmtree(os.path.join(state.context.places.data_directory))  # another machine knows nothing of it
+    assert say("connect", "hermes", "--yes").code == 0
+    assert say("connect", "--remove", "hermes", "--yes").code == 0
+    assert not os.path.exists(plugins)
+    os.mkdir(plugins)  # somebody's own
+    assert say("connect", "hermes", "--yes").code == say("connect", "--remove", "hermes", "--yes").code == 0
+    assert os.path.isdir(plugins)

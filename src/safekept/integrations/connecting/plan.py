@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from safekept.actions.base.context import UserContext
@@ -104,6 +107,7 @@ def plan_connect(context: UserContext, host: HostSettings, program: Program, sco
     record = connection_of(context, host.name, scope, place)
     edits: list[Edit] = []
     directories = list(record.directories) if record else []
+    present: list[str] = []
     for one in host.files(context, scope):
         try:
             file = read_settings(one.path)
@@ -114,7 +118,10 @@ def plan_connect(context: UserContext, host: HostSettings, program: Program, sco
         except Unfit as unfit:
             raise _left_alone(host, one, program, unfit) from None
         directories += [path for path in missing_directories(file.target) if path not in directories]
+        present += [file.target] if file.content is not None else []
         edits.append(Edit(file, after, base, one.new_mode, in_full=host.in_full(one.path)))
+    if record is None:
+        directories = [*_ours_alone([*present, *host.leftovers(scope)]), *directories]
     return Plan(
         host.name,
         scope,
@@ -124,6 +131,21 @@ def plan_connect(context: UserContext, host: HostSettings, program: Program, sco
         host.notes(context, scope),
         directories=tuple(directories),
     )
+
+
+def _ours_alone(ours: Sequence[str]) -> list[str]:
+    """Directories for plugins in which nothing but ours lies, outermost first: they came with a home from a
+    machine that connected it, and go with the rest."""
+    found: list[str] = []
+    for path in ours:
+        directory = os.path.dirname(path)
+        while os.path.basename(directory) in ("safekept", "plugins") and directory not in found:
+            with contextlib.suppress(OSError):
+                inside = {os.path.join(directory, name) for name in os.listdir(directory)}
+                if not inside - set(ours) - set(found):
+                    found.append(directory)
+            directory = os.path.dirname(directory)
+    return sorted(found, key=len)
 
 
 def plan_disconnect(context: UserContext, host: HostSettings, scope: str = "") -> Plan:
