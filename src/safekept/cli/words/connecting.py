@@ -81,8 +81,9 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
     """How it stands with one host: a line, and one more for each thing that is wrong."""
     if not one.places:
         return [f"not connected: `{console.command('connect', one.host)}`"]
+    wrong = [f"{text}: {console.step(step)}" for _, text, step in one.troubles]
     if all(place.trouble == ELSEWHERE for place in one.places):
-        return [f"not connected here: `{console.command('connect', one.host)}`"]
+        return [f"not connected here: `{console.command('connect', one.host)}`", *wrong]
     now = time.time() if now is None else now
     words = ["connected" if one.connected else "NOT connected any more"]
     scopes = [place.scope for place in one.places if place.option]
@@ -94,7 +95,7 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
         words.append(f"last checkpoint {_ago(kept, now)}" if kept else "no checkpoint yet")
     else:
         words.append(f"has not called yet ({one.waiting})" if one.waiting else "has not called yet")
-    return [", ".join(words), *(f"{text}: {console.step(step)}" for _, text, step in one.troubles)]
+    return [", ".join(words), *wrong]
 
 
 def _ago(when: float, now: float) -> str:
