@@ -114,11 +114,11 @@ def place_status(
     off = host.switched_off(context, scope)
     if off:
         return told(SWITCHED_OFF, off)
+    if user := host.elsewhere(context, scope):
+        return told(ELSEWHERE, shown(user))
     missing = next((words[0] for words in commands if "hook" in words and not runs(words)), "")
     if missing:
         return told(NO_PROGRAM, shown(missing))
-    if user := host.elsewhere(context, scope):
-        return told(ELSEWHERE, shown(user))
     return told("" if whole else PARTLY)
 
 
