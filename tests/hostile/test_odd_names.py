@@ -25,12 +25,12 @@ def place(tmp_path, run):
     assert run("snapshot", "--home", home).code == 0
     archive = str(tmp_path / "hermes-backup-2026-01-02-030405.zip")
     assert run("backup", "--home", home, "-o", archive).code == 0
-    assert run("vault", "kit", "-o", str(tmp_path / "kit")).code == 0
     settings = tmp_path / "user" / ".config" / "safekept"
     settings.mkdir(parents=True, exist_ok=True)
     (settings / "config.toml").write_text(
         f'[[destination]]\nname = "disk"\nurl = "{there}"\nsame_disk = true\n'
     )
+    assert run("vault", "kit", "-o", str(tmp_path / "kit")).code == 0
     pushed = run("push", "disk", "--acknowledge-kit", "--archive", archive, "--unsealed")
     assert pushed.code == 0, pushed
     return there
