@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from safekept.archive import identify, open_archive, write_archive
+from safekept.archive.container.output import Output
 from safekept.archive.errors import ArchiveNotProven, OutputNotWritable
 from safekept.core.entries import (
     CHUNK,
@@ -311,3 +312,25 @@ def test_progress_is_told_for_both_phases(form, tmp_path):
     assert {event.phase for event in events} == {"store", "verify"}
     last = [event for event in events if event.phase == "verify"][-1]
     assert last.done == last.total > 0
+
+
+def test_a_signal_at_the_making_of_the_file_leaves_nothing(tmp_path, monkeypatch):
+    """The file is there and nobody knows its descriptor yet; or it is handed over, and nobody took it."""
+    real = os.open
+
+    def interrupted(path, *given, **options):
+        descriptor = real(path, *given, **options)
+        if ".safekept-tmp-" in str(path):
+            os.close(descriptor)
+            raise KeyboardInterrupt
+        return descriptor
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Output(str(tmp_path / "a.zip"))
+    assert os.listdir(tmp_path) == []
+    dropped = Output(str(tmp_path / "a.zip"))
+    assert len(os.listdir(tmp_path)) == 1
+    del dropped
+    assert os.listdir(tmp_path) == []

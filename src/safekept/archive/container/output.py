@@ -73,11 +73,13 @@ class Output:
         self._started = 0
         self._guard = threading.Lock()
         self._open = False
+        self._maker = 0  # the process that made the file, while it has no final name
         if os.path.isdir(self.path):
             raise self._not_writable(f"`{self.path}` is a directory")
         self.temporary = temporary_name(self.directory)
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._maker = os.getpid()
             self.descriptor = os.open(self.temporary, flags, 0o600)
             self._open = True
             os.fchmod(self.descriptor, 0o600)
@@ -124,16 +126,23 @@ class Output:
         except OSError as error:
             self.discard()
             raise self.explain(error) from error
+        self._maker = 0
         self._close()
         fsync_directory(os.path.dirname(os.path.abspath(path)))
         return path
 
     def discard(self) -> None:
         """Leave nothing behind; may be called twice."""
-        if self._open:
-            self._close()
+        self._close()
+        if self._maker == os.getpid():
+            self._maker = 0
             with contextlib.suppress(OSError):
                 os.unlink(self.temporary)
+
+    def __del__(self) -> None:
+        # A signal may come between the making and whoever would have discarded it.
+        if getattr(self, "_maker", 0):
+            self.discard()
 
     def _close(self) -> None:
         with self._guard:
