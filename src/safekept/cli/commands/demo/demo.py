@@ -68,6 +68,10 @@ class Demo:
     def play(self) -> int:
         facts = {**self._home_comes_back(), **self._project_comes_back()}
         self.console.document({"demo": "passed", **facts})
+        self._say(
+            f"\nAll of this was in a throwaway place, which is gone again. To protect this machine: "
+            f"`{self.console.command('setup')}`"
+        )
         return 0
 
     def _say(self, text: str = "") -> None:
