@@ -243,3 +243,18 @@ def test_status_knows_when_it_was_last_proven(say, here):
     assert say("drill").code == 0
     found = look(here)
     assert any(one.home == own and one.drill is not None and one.drill.ok for one in found.homes)
+
+
+def test_a_key_that_others_can_read_is_named_and_the_printed_commands_clear_it(say, home):
+    os.chmod(os.path.join(home, ".env"), 0o644)
+    os.chmod(home, 0o755)
+    assert say("snapshot", "--home", home).code == 0
+    failed = say("drill", "--home", home)
+    assert failed.code == 1
+    assert "Others can read .env. Close it to them: `safekept doctor --fix" in failed.out
+    assert (
+        "Then store it so: `safekept snapshot" in failed.out and "and prove it: `safekept drill" in failed.out
+    )
+    for words in (("doctor", "--fix"), ("snapshot",), ("drill",)):
+        done = say(*words, "--home", home)
+    assert done.code == 0, done.out

@@ -56,10 +56,22 @@ def advice(receipt: Receipt, findings: Findings, older: str = "") -> tuple[Step,
     if CENSUS in failed and receipt.subject == SNAPSHOT:
         steps.append(NextStep("snapshot list", before="See what was counted in every one of them:"))
     if SECRETS in failed:
-        steps.append(NextStep("snapshot", before="Close them to others in the home (`chmod 600`), then:"))
+        steps += _for_open_secrets(findings, receipt.subject)
     if receipt.subject == SNAPSHOT and older:
         steps.append(NextStep("drill", (older,), before="Prove the one before it:"))
     return tuple(dict.fromkeys(steps)) or (NextStep("backup", before="Make a new one and drill that:"),)
+
+
+def _for_open_secrets(findings: Findings, subject: str) -> tuple[Step, ...]:
+    """Nothing is lost; a key was stored as a file that others on that machine can read."""
+    found = findings.problems.get(SECRETS)
+    name = found[0][0].partition(": ")[0] if found else "a file with keys"
+    if subject == ARCHIVE:
+        return (NextStep("backup", before=f"Close {name} to others in the home (`chmod 600`), then:"),)
+    again = NextStep(
+        "snapshot", before="Then store it so:", after=",", then=NextStep("drill", before="and prove it:")
+    )
+    return (NextStep("doctor", ("--fix",), before=f"Others can read {name}. Close it to them:"), again)
 
 
 _FOR_THE_STORE: dict[str, tuple[Step, ...]] = {
