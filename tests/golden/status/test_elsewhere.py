@@ -147,3 +147,31 @@ def test_a_home_that_was_never_sent_is_not_protected_if_the_machine_is_lost(
     assert reasons["never-pushed"]["level"] == "this-machine"
     assert say("push", "usb").code == 0
     assert "never-pushed" not in {one["code"] for one in verdict(say)["reasons"]}
+
+
+def test_a_stick_that_is_pulled_out_keeps_its_verdict_until_it_is_overdue(state, say, tmp_path, monkeypatch):
+    usb, mounted = tmp_path / "usb", [True]
+    for module in (place, elsewhere):
+        monkeypatch.setattr(
+            module, "on_a_disk_of_this_machine", lambda *_: "" if mounted[0] else "is on the same disk"
+        )
+    assert say("destinations", "add", str(usb)).code == say("push", "usb").code == 0
+    assert verdict(say)["level"] == "machine-lost"
+    usb.rename(tmp_path / "pulled")
+    usb.mkdir()  # the bare mount point, on the disk of the system
+    mounted[0] = False
+    found = verdict(say)
+    assert found["level"] == "machine-lost" and "the copy in usb" in found["text"]
+    assert "no-copy-elsewhere" not in {one["code"] for one in found["reasons"]}
+    aged(state, 8 * 24 * HOUR)
+    found = verdict(say)
+    assert "push-stale" in {one["code"] for one in found["reasons"]}
+
+
+def test_a_copy_on_the_same_disk_does_not_count_because_its_directory_is_gone(state, say, tmp_path):
+    usb = tmp_path / "usb"
+    assert say("destinations", "add", str(usb), "--same-disk").code == say("push", "usb").code == 0
+    (usb / place.MARKER).unlink()
+    assert verdict(say)["level"] == "this-machine"
+    usb.rename(tmp_path / "pulled")
+    assert verdict(say)["level"] == "this-machine"

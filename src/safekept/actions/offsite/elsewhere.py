@@ -19,15 +19,15 @@ from .destination import DestinationSetting
 _LOCAL_REMOTES = ("local", "memory")
 
 
-def not_elsewhere(context: UserContext, setting: DestinationSetting) -> str:
+def not_elsewhere(context: UserContext, setting: DestinationSetting, *, away: bool = False) -> str:
     """Why a copy there would be lost with this machine, as the end of a sentence; empty where it would not.
 
-    Nothing is contacted for this.
+    Nothing is contacted for this. `away`: its disk is known not to be plugged in.
     """
     if setting.elsewhere:
         return ""
     if setting.is_file:
-        return _of_directory(context, setting)
+        return _of_directory(context, setting, away)
     here = "is this very machine"
     if setting.url.startswith("sftp://"):
         return here if is_this_machine(_host(setting.url)) else ""
@@ -49,10 +49,15 @@ def on_a_disk_of_this_machine(context: UserContext, path: str) -> str:
     return "is on the same disk as this system or the vault" if disks_of(path) & ours else ""
 
 
-def _of_directory(context: UserContext, setting: DestinationSetting) -> str:
+def directory_of(setting: DestinationSetting) -> str:
+    """That of a `file:` place."""
     path = setting.url.removeprefix("file:")
-    path = "/" + path.lstrip("/").removeprefix("localhost/") if path.startswith("//") else path
-    if os.path.isdir(path):
+    return "/" + path.lstrip("/").removeprefix("localhost/") if path.startswith("//") else path
+
+
+def _of_directory(context: UserContext, setting: DestinationSetting, away: bool) -> str:
+    path = directory_of(setting)
+    if os.path.isdir(path) and not away:
         return on_a_disk_of_this_machine(context, path)
     # A disk that is away cannot be looked at. The first push did, unless somebody said that it need not.
     return "is on the same disk as this system or the vault" if setting.same_disk else ""

@@ -24,7 +24,7 @@ from safekept.core.worker import Worker
 from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from .destination import DestinationSetting, checked_url
-from .elsewhere import on_a_disk_of_this_machine
+from .elsewhere import directory_of, not_elsewhere, on_a_disk_of_this_machine
 
 MARKER = "safekept-destination"
 _MARKER_TEXT = b'{"safekept": "destination", "version": 1}\n'
@@ -238,12 +238,29 @@ def known_place(context: UserContext, setting: DestinationSetting) -> bool:
 
 
 def remember_place(context: UserContext, setting: DestinationSetting) -> None:
+    """That something arrived there, and whether it would be lost with this machine."""
     with contextlib.suppress(OSError):  # a memory of places, not a condition for using them
         known = _known(context)
-        if setting.url in known:
-            return
-        document = {"version": 1, "places": {**known, setting.url: {"since": time.time()}}}
-        write_document(_file(context), document)
+        before = known.get(setting.url)
+        since = before.get("since") if isinstance(before, dict) else None
+        now = {"since": since or time.time(), "here": not_elsewhere(context, setting)}
+        if now != before:
+            write_document(_file(context), {"version": 1, "places": {**known, setting.url: now}})
+
+
+def lost_with_this_machine(context: UserContext, setting: DestinationSetting) -> str:
+    """Why a copy there would be, as the end of a sentence; empty where it would not.
+
+    Of a disk that is not plugged in, the bare directory says nothing: what the last push saw counts.
+    """
+    if setting.is_file and not setting.elsewhere:
+        known: object = None
+        with contextlib.suppress(OSError):  # nobody can tell: then only what is there
+            known = _known(context).get(setting.url)
+        if isinstance(known, dict) and not os.path.lexists(os.path.join(directory_of(setting), MARKER)):
+            here = known.get("here")
+            return here if isinstance(here, str) else not_elsewhere(context, setting, away=True)
+    return not_elsewhere(context, setting)
 
 
 def _known(context: UserContext) -> dict[str, object]:

@@ -12,7 +12,7 @@ from safekept.core.journal import Record
 
 from ..base.context import UserContext
 from ..offsite.destination import VAULT
-from ..offsite.elsewhere import not_elsewhere
+from ..offsite.place import lost_with_this_machine
 from ..snapshots.listing import as_stored
 from .home_summary import FailedAttempt, failure_of
 from .recent import Recent
@@ -107,7 +107,7 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
                 arrived.time if arrived else 0.0,
                 size if isinstance(size, int) else 0,
                 failure_of(recent.push_failures.get(one.name)),
-                not_elsewhere(context, one),
+                lost_with_this_machine(context, one),
                 _wholes(arrived) if VAULT in one.takes else None,
             )
         )
