@@ -111,3 +111,51 @@ def test_a_kit_without_a_key_asks_for_the_passphrase_once(lost, say, tmp_path):
     done = say("rebuild", lost, "--passphrase-file", str(secret), "--home-only", "--yes")
     assert done.code == 0, done.err
     assert memory(tmp_path).endswith("the newest thing\n")
+
+
+@pytest.fixture
+def settled_anew(lost, tmp_path, monkeypatch):
+    """The new machine began a vault of its own, at the path where the old one had its vault."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    state = made("fresh", tmp_path)
+    write(state, "memories/MEMORY.md", "of the new machine\n", append=True)
+    take(state.context, state.home)
+    return state
+
+
+def test_another_vault_at_a_place_of_the_kit_is_named_and_left_alone(lost, settled_anew, monkeypatch):
+    say = spoken(monkeypatch, settled_anew.user)
+    done = say("rebuild", lost, "--home-only", "--yes")
+    assert done.code == 0, done.err
+    with open(os.path.join(settled_anew.home, "memories", "MEMORY.md"), encoding="utf-8") as file:
+        assert file.read().endswith("the newest thing\n")
+    assert "another vault, left alone" in " ".join(done.out.split())
+    assert "Beware" not in done.out
+
+
+def test_where_only_another_vault_is_left_nothing_is_rebuilt(lost, settled_anew, tmp_path, monkeypatch):
+    for name in ("nas", "usb"):
+        shutil.rmtree(tmp_path / name)
+    say = spoken(monkeypatch, settled_anew.user)
+    refused = say("rebuild", lost, "--home-only", "--yes")
+    assert refused.code == 10
+    assert "another vault, left alone" in " ".join(refused.err.split())
+    vault = settled_anew.context.places.vault
+    refused = say("rebuild", vault, "--key-file", lost, "--home-only", "--yes")
+    assert refused.code == 10
+    assert "holds another vault than the one of the kit; it was left alone" in " ".join(refused.err.split())
+
+
+def test_of_several_vaults_in_a_place_the_key_decides(lost, settled_anew, tmp_path, monkeypatch):
+    usb = DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True)
+    assert push(settled_anew.context.changed(destinations=(usb,)), PushRequest("usb")).complete
+    secret, place = tmp_path / "secret", str(tmp_path / "usb")
+    secret.write_text(PASSPHRASE + "\n")
+    say = spoken(monkeypatch, settled_anew.user)
+    for opening in (("--key-file", lost), ("--passphrase-file", str(secret))):
+        done = say("rebuild", place, *opening, "--home-only", "--yes")
+        assert done.code == 0, done.err
+        with open(os.path.join(settled_anew.home, "memories", "MEMORY.md"), encoding="utf-8") as file:
+            assert file.read().endswith("the newest thing\n")
+    own = say("rebuild", place, "--dry-run", "--json")
+    assert own.code == 0, own.err  # without a key that was named it is the one of this machine

@@ -139,6 +139,8 @@ def _line(one: HomeInVault, now: float) -> str:
 def _command(place: str, one: HomeInVault, among: Sequence[HomeInVault]) -> NextStep:
     """What chooses this one and no other."""
     words = [place]
+    if len({other.vault for other in among}) > 1:
+        words, among = [one.vault], [other for other in among if other.vault == one.vault]
     if len({other.host for other in among}) > 1 and one.host:
         words += ["--host", one.host]
     beside = [other for other in among if other.host == one.host]

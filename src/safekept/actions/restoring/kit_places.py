@@ -22,7 +22,7 @@ from ..offsite.homes_in_vault import HomeInVault, homes_in_vault
 from ..offsite.place import find_destination, open_destination
 from ..snapshots.listing import Listed
 from ..vault.keys.key_file import KeyMissing
-from .rebuild_source import NothingToRebuild, RebuildRequest, opened_vaults, vaults_at
+from .rebuild_source import AnotherVault, NothingToRebuild, RebuildRequest, opened_vaults, vaults_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,8 @@ def _look(context: UserContext, request: RebuildRequest, listener: Listener) -> 
             if not times:
                 return KitPlace(place, reason="nothing of it lies there")
             return KitPlace(place, max(times))
+    except AnotherVault:
+        return KitPlace(place, reason="another vault, left alone")
     except SafekeptError as error:
         return KitPlace(place, reason=error.what, error=error)
 

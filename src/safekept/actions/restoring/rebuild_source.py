@@ -53,6 +53,8 @@ class RebuildRequest:
     allow_damaged: bool = False  # put it in place although a check failed
     deadline: float = 30.0
     named: str = ""  # what a person named to get there: a kit
+    vault_id: str = ""  # of the vault that a kit is for: no other is meant
+    key_given: bool = False  # a key or passphrase was named for this: it comes before the key of this machine
 
 
 _UNCHANGED = "Nothing was changed"
@@ -60,6 +62,12 @@ _UNCHANGED = "Nothing was changed"
 
 class NothingToRebuild(SafekeptError):
     code, exit_code = "nothing-to-rebuild", 10
+
+
+class AnotherVault(SafekeptError):
+    """Only vaults lie there that are not the kit's."""
+
+    code, exit_code = "vault-not-of-kit", 10
 
 
 @dataclass(slots=True)
@@ -300,17 +308,31 @@ def _opened(
     """The vaults that the key opens; WrongKey or KeyMissing, in the words of a rebuild, if none."""
     found: dict[str, Repository] = {}
     refused: WrongKey | KeyMissing | None = None
-    for vault in vaults:
-        try:
-            repository = open_vault(context.changed(source_vault=vault), listener=listener)
-        except (WrongKey, KeyMissing) as error:
-            refused = error
-        except NoSuchVault:
-            continue  # a push that has not come to its `config` yet
-        else:
-            found[vault] = held.enter_context(repository)
-    if found:
-        return found
+    others: list[str] = []
+    for one in _ways(context, request):
+        for vault in vaults:
+            try:
+                repository = open_vault(one.changed(source_vault=vault), listener=listener)
+            except (WrongKey, KeyMissing) as error:
+                if refused is None or not one.places.vault_key_file:  # what was typed or named
+                    refused = error
+            except NoSuchVault:
+                continue  # a push that has not come to its `config` yet
+            else:
+                if request.vault_id in ("", repository.id):
+                    found[vault] = held.enter_context(repository)
+                else:
+                    repository.close()
+                    others.append(vault)
+        if found:
+            return found
+    if others and len(set(others)) == len(vaults):
+        raise AnotherVault(
+            f"`{request.place}` holds another vault than the one of the kit; it was left alone",
+            kept=_UNCHANGED,
+            next_steps=("Name the place where a copy of the vault lies that the kit is for",),
+            place=request.place,
+        )
     if refused is None:
         raise _nothing(request.place, f"`{request.place}` holds no whole vault")
     if len(vaults) > 1:
@@ -329,6 +351,17 @@ def _opened(
         "file with `--passphrase-file PATH`",
     )
     raise refused
+
+
+def _ways(context: UserContext, request: RebuildRequest) -> list[UserContext]:
+    """The keys, in the order in which they count; what one of them opens is meant, and no other vault is.
+
+    The key of this machine opens its own vault, too, which may lie in the same place.
+    """
+    if context.caller.vault_secret is None:
+        return [context]
+    here, given = context.changed(vault_secret=None), context.changed(vault_key_file="")
+    return [given, here] if request.key_given else [here, given]
 
 
 def _nothing(place: str, what: str) -> NothingToRebuild:

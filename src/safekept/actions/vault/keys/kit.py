@@ -319,6 +319,7 @@ class ReadKit:
     key: str  # "" where a passphrase opens the vault
     places: tuple[str, ...]  # of the copies, then of the vault itself
     variables: Mapping[str, str] = field(default_factory=dict)  # what the commands on it set
+    vault_id: str = ""
 
 
 def read_kit(path: str) -> ReadKit | None:
@@ -337,7 +338,8 @@ def read_kit(path: str) -> ReadKit | None:
             name, _, value = words.pop(0).partition("=")
             variables[name] = value
         places.append(words[2])
-    return ReadKit(key[1] if key else "", tuple(places), variables)
+    vault = re.search(r"^\s*Vault id\s+([0-9a-f]{64})\s*$", text, re.MULTILINE)
+    return ReadKit(key[1] if key else "", tuple(places), variables, vault[1] if vault else "")
 
 
 def is_kit(path: str) -> bool:

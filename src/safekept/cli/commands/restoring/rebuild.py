@@ -104,6 +104,7 @@ def command(
         context = _from_kit(context, kit)
     if kit is None or not kit.key:
         context = _with_key(settings, context, console, key_file, place, typed)
+    page = kit or (_kit(key_file) if key_file else None)
     request = RebuildRequest(
         place=place_or_file(place, tuple(one.name for one in context.choices.destinations)),
         home=home,
@@ -114,6 +115,8 @@ def command(
         archive=archive,
         allow_damaged=allow_damaged,
         deadline=settings.number("database.deadline"),
+        vault_id=page.vault_id if page is not None else "",
+        key_given=bool(page is not None and page.key) or given_passphrase(settings) is not None,
     )
     again = _words(replace(request, place=given if kit is not None else request.place))
     again += ["--key-file", os.path.abspath(os.path.expanduser(key_file))] if key_file else []
