@@ -181,6 +181,41 @@ def test_no_vault_is_made_over_the_pieces_of_another(bare, monkeypatch):
     assert "vault init" not in shown and "pieces of a vault" in " ".join(shown.split()), shown
 
 
+def test_setup_and_restore_name_the_rebuild_that_is_not_finished(bare, monkeypatch):
+    machine, words = bare
+    with monkeypatch.context() as patched:
+        in_the_pull(patched)
+        assert machine.run(*words).returncode == 130
+    again = f"`safekept {' '.join(words)}`"
+    # Without a terminal or an answer: before any question is even counted.
+    usb = os.path.join(machine.place, "usb")
+    for more in ((), ("--yes", "--destination", usb, "--same-disk", "--passphrase-file", machine.secret)):
+        said = machine.run("setup", *more)
+        told = " ".join(said.stderr.split())
+        assert said.returncode == 1 and "error: rebuild-unfinished" in told, told
+        assert again in told and "Not done yet: the vault with its history" in told, told
+        assert "Nothing was asked or changed" in told and " of " not in said.stdout, said.stdout
+    assert "usb" not in machine.run("destinations", "list").stdout, "no answer was saved"
+    assert machine.run(*words, "--dry-run").returncode == 0, "the rebuild is still known"
+    restore = machine.run("restore", "memories/MEMORY.md", "--home", machine.home)
+    told = " ".join(restore.stderr.split())
+    assert again in told and "pull PLACE" not in told, told
+
+
+def test_setup_refuses_the_pieces_of_a_vault_before_it_saves_an_answer(bare, monkeypatch):
+    machine, words = bare
+    with monkeypatch.context() as patched:
+        in_the_pull(patched)
+        assert machine.run(*words).returncode == 130
+    os.unlink(os.path.join(machine.user, ".local", "share", "safekept", "unfinished.json"))
+    said = machine.run("setup")
+    assert said.returncode == 1 and "error: vault-half-made" in said.stderr, said.stderr
+    usb = os.path.join(machine.place, "usb")
+    options = ("--destination", usb, "--same-disk", "--passphrase-file", machine.secret)
+    assert "error: vault-half-made" in machine.run("setup", "--yes", *options).stderr
+    assert "usb" not in machine.run("destinations", "list").stdout, "no answer was saved"
+
+
 def test_a_machine_with_a_vault_of_its_own_is_told_what_a_rebuild_leaves_out(bare):
     machine, words = bare
     assert machine.run("vault", "init").returncode == 0

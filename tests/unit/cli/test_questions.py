@@ -80,8 +80,15 @@ def test_setup_asks_for_a_place_as_long_as_one_is_named_and_says_how_the_same_di
     ask._destination()
     assert ask.answers.destination["url"] == place and ask.answers.destination["same_disk"] is True
     said = " ".join(capsys.readouterr().out.split())
-    assert said.count("If that disk is meant, add `--same-disk`") == 3
+    assert said.count(f"If that disk is meant, type `{place} --same-disk`;") == 3
+    assert "same_disk = true" not in said, "there is no table yet"
     assert "No second copy yet" not in said
+
+
+def test_a_passphrase_that_is_made_is_shown_as_soon_as_it_opens_the_vault(tmp_path, monkeypatch, capsys):
+    questions(tmp_path, monkeypatch, [""])._passphrase()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one is then made, and shown as soon as it opens the vault." in said
 
 
 def test_a_server_whose_key_is_unknown_is_refused_with_the_command_that_makes_it_known(

@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from safekept.core.errors import SafekeptError
 from safekept.core.files import NOT_THERE
 from safekept.core.files.small import read_document, write_document
 from safekept.core.next_step import NextStep
+from safekept.core.spelling import shell_word
 
 from .context import UserContext
 
@@ -33,6 +35,10 @@ _WORDS = {
     "proof": "the proof",
     "kit": "the kit",
 }
+
+
+class RebuildUnfinished(SafekeptError):
+    code = "rebuild-unfinished"
 
 
 @dataclass(slots=True)
@@ -88,6 +94,22 @@ class Unfinished:
 def read_unfinished(context: UserContext) -> Unfinished | None:
     """What was begun here and has not ended; None where there is nothing."""
     return read_document(_path(context), _parse, None)
+
+
+def refuse_while_rebuilding(context: UserContext) -> None:
+    """Raise RebuildUnfinished where one was begun: it does what is asked for, and it has the history."""
+    work = read_unfinished(context)
+    if work is None or work.verb != "rebuild":
+        return
+    raise RebuildUnfinished(
+        f"A rebuild was begun on this machine, and has not ended. {work.stands.rstrip('.')}",
+        kept="Nothing was asked or changed",
+        next_steps=(
+            work.again,
+            f"Or, if you do not want it any more, forget it: `rm {shell_word(_path(context))}`",
+        ),
+        place=work.place,
+    )
 
 
 def finished(context: UserContext) -> None:

@@ -197,6 +197,7 @@ def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: s
             ),
             destination=setting.name,
             place=path,
+            same_disk=True,
         )
 
 

@@ -183,7 +183,7 @@ class PreparedImport:
 
     def _hints(self) -> list[str]:
         """What an archive does not hold, and the commands that bring it; safekept installs none of it."""
-        return [] if self.request.into else starting_hints(self.place)
+        return [] if self.request.into else starting_hints(self.place, self.context)
 
 
 @contextlib.contextmanager

@@ -164,7 +164,7 @@ class PreparedRebuild:
             lost,
             self.left_out,
             wrappers,
-            starting_hints(self.place),
+            starting_hints(self.place, self.context),
         )
 
     def _receipt(self, operation: str, started: float, built: Built, findings: Findings) -> Receipt:

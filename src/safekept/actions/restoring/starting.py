@@ -133,14 +133,17 @@ def _create(path: str, text: str) -> None:
         file.write(text)
 
 
-def starting_hints(place: HomeRef) -> list[str]:
+def starting_hints(place: HomeRef, context: UserContext) -> list[str]:
     """What a backup does not hold, and the commands that bring it."""
     layout, home = place.layout, place.home
     hints = []
     if foreign_owner(home) is not None:
         return []
     if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
-        hints.append(f"The agent's own code is not part of a backup; bring it with `{layout.code_hint}`")
+        search = context.caller.environment.get("PATH", "")
+        there = shutil.which(layout.code_hint.split()[0], path=search) is not None
+        how = f"bring it with `{layout.code_hint}`" if there else f"install {layout.title} on this machine"
+        hints.append(f"The agent's own code is not part of a backup; {how}")
     if layout.service_hint:
         hints.append(f"No service was installed; if you want one: `{layout.service_hint}`")
     if layout.profile_service_hint:

@@ -155,10 +155,7 @@ def make_vault(
         try:
             refuse_taken(storage)
         except VaultHalfMade as error:
-            work = read_unfinished(context)
-            if work is not None and "history" in work.left:  # they are what a rebuild has fetched of it
-                error.next_steps = (work.again, *error.next_steps[1:])
-            raise
+            raise _of_rebuild(context, error) from None
         repository = Repository.init(
             storage, secret or _first_secret(context, storage), cache=context.places.cache_directory
         )
@@ -323,9 +320,26 @@ def _not_there(context: UserContext, storage: Storage) -> SafekeptError:
     try:
         if known_vault(context) and next(iter(storage.list(FileKind.KEY)), None) is None:
             return _gone(context)
-        return no_config(storage)
+        return _of_rebuild(context, no_config(storage))
     except PlaceMissing as error:
         return _gone(context) if known_vault(context) else error
+
+
+def refuse_half_made(context: UserContext) -> None:
+    """Raise VaultHalfMade where no vault could be made over what is there; nothing is changed."""
+    if is_remote(context, context.places.vault):
+        return  # the making of it asks there
+    with contextlib.suppress(PlaceMissing), contextlib.closing(_own_storage(context)) as storage:
+        if not _has_config(storage):
+            refuse_taken(storage)
+
+
+def _of_rebuild(context: UserContext, error: SafekeptError) -> SafekeptError:
+    """The same, with the command that goes on where the pieces are what a rebuild has fetched."""
+    work = read_unfinished(context)
+    if isinstance(error, VaultHalfMade) and work is not None and "history" in work.left:
+        error.next_steps = (work.again, *error.next_steps[1:])
+    return error
 
 
 def _gone(context: UserContext) -> NoSuchVault:

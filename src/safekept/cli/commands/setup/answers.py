@@ -11,6 +11,7 @@ from safekept.actions.offsite.destination import parse_destination
 from safekept.actions.offsite.destinations import Examined, examine_destination
 from safekept.actions.setup.survey import AgentPlace, Survey
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import Step
 from safekept.vault.repo import Secret
 
 from ...console import Console, at_words, path_text, screen_width, size_text
@@ -136,7 +137,8 @@ class Questions:
         self._title(
             "Recovery passphrase",
             "It opens your copies when this machine is gone. Nobody can reset it.",
-            "Type one of your own, or press Enter: one is then made, and shown once it opens the vault.",
+            "Type one of your own, or press Enter: one is then made, and shown as soon as it "
+            "opens the vault.",
         )
         while True:
             typed = self._prompt("Passphrase (not shown)", hidden=True)
@@ -174,7 +176,7 @@ class Questions:
                 fields, tried = tried_place(self.console, self.context, place, flags)
             except SafekeptError as error:
                 self._said(f"That does not work: {error.what}")
-                for step in error.next_steps:
+                for step in _typed_there(error, place):
                     self._said(self.console.step(step))
                 self._said("Name a place, or press Enter for none yet:")
                 continue
@@ -210,6 +212,17 @@ class Questions:
 
     def _said(self, text: str) -> None:
         self.console.line(at_words(" " * _INDENT + text, _INDENT, screen_width()))
+
+
+def _typed_there(error: SafekeptError, place: str) -> tuple[Step, ...]:
+    """What to do about it, in words that can be typed at the question."""
+    if not error.facts.get("same_disk"):
+        return error.next_steps
+    return (
+        "Plug the disk in or mount it, and type the place again",
+        f"If that disk is meant, type `{path_text(place)}{_SAME_DISK}`; a copy there does not count as one "
+        "elsewhere",
+    )
 
 
 def tried_place(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.base.unfinished import Unfinished, finished, read_unfinished
+from safekept.actions.base.unfinished import Unfinished, finished, read_unfinished, refuse_while_rebuilding
 from safekept.core.errors import ConsentNeeded, SafekeptError
 from safekept.core.next_step import NextStep
 
@@ -71,6 +71,7 @@ def command(
     `safekept status`. Run it again at any time: what is there stays, and only what is missing is
     offered. `safekept uninstall` is its mirror. Exit code 3: a step did not work, and is listed.
     """
+    from safekept.actions.vault.opening import refuse_half_made
     from safekept.integrations.connecting.program import PASSING
 
     from ...words.setup import show_found, show_plan
@@ -78,6 +79,8 @@ def command(
     from .protecting import Protecting, looked
 
     settings, context, console = start(as_json)
+    refuse_while_rebuilding(context)
+    refuse_half_made(context)
     found, machine = looked(settings, context, homes)
     needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
     earlier = read_unfinished(context)
