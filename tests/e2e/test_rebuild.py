@@ -389,7 +389,7 @@ def test_the_key_chooses_among_the_vaults_of_a_destination(gone, tmp_path, bare,
         f"  `{disk}` holds 2 vaults, and no key that was given opens one of them\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  Put the key from your kit into a file, as one line, and name it: "
+        "  next  Name your kit, or a new file with the key from it as one line: "
         f"`safekept rebuild {disk} --key-file FILE`\n"
         "        Or use the recovery passphrase: run the command at a terminal and it will ask for it, or "
         "name a file with `--passphrase-file PATH`\n"

@@ -248,7 +248,7 @@ def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, 
 def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) -> Callable[[], Secret]:
     """Asks for the passphrase of a vault: the first time it says why, and what else could be done.
 
-    `bare`: on a new machine no key file is missed.
+    `bare`: a rebuild, whose vault the key file of this machine has nothing to do with.
     """
     explained = False
 
@@ -260,7 +260,7 @@ def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) ->
 
         Console.finish()
         if not explained:
-            _explain_vault_secret(vault, key_file, bare and not os.path.exists(key_file))
+            _explain_vault_secret(vault, key_file, bare)
         explained = True
         text = prompt("Key or passphrase of the vault", hidden=True, kept=AT_WORK)
         return secret_from_text(text, "What was typed")
@@ -270,18 +270,21 @@ def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) ->
 
 def _explain_vault_secret(vault: str, key_file: str, bare: bool) -> None:
     why = f"The key in `{key_file}` does not open the vault at `{vault}`"
+    put = ""  # what is there may be the only key of another vault
     if not os.path.exists(key_file):
+        put = f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again"
         why = f"The vault at `{vault}` is there, but its key file `{key_file}` is not"
     lines = [
         why,
         "  Type the key from your kit, or the recovery passphrase; Ctrl-C ends this; nothing was changed",
-        f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again",
+        *([put] if put else []),
         "  Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`",
     ]
     if bare:
         lines = [
             f"To open `{vault}`, type your recovery passphrase, or the key from your kit.",
-            "  With the kit as a file, name that file in its place. Ctrl-C ends this; nothing was changed.",
+            "  With the kit as a file, name that file in its place, or add `--key-file KIT`. "
+            "Ctrl-C ends this; nothing was changed.",
         ]
     for line in lines:
         click.echo(at_words(path_text(line), 2, screen_width()), err=True)

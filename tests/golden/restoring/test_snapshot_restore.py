@@ -257,6 +257,12 @@ def test_numbers_count_from_the_newest_and_ids_stay(here, home, say):
 def test_an_unknown_number_or_id_is_said_with_what_there_is(here, home, say):
     done = say("snapshot", "restore", "1")
     assert done.code == 10 and done.err.startswith("error: no-such-vault\n")
+    assert "  next  Old machine gone? `safekept rebuild KIT`\n" in done.err and "vault init" not in done.err
+    assert say("vault", "init").code == 0
+    done = say("snapshot", "restore", "latest")
+    assert (
+        "  next  Old machine gone? `safekept rebuild KIT`\n        Take one: `safekept snapshot" in done.err
+    )
     take(here, home)
     done = say("snapshot", "restore", "7")
     assert done.code == 1

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 
+from safekept.core.versions import version_text
 from support.commands.in_process import spoken
 from support.users.states import made, write
 
@@ -38,7 +39,10 @@ def test_the_kit_says_where_to_get_safekept(tmp_path, monkeypatch):
     say = spoken(monkeypatch, state.user)
     assert say("vault", "kit", "-o", str(tmp_path / "kit")).code == 0
     for name in ("kit.txt", "kit.html"):
-        assert "pip install safekept" in " ".join((tmp_path / name).read_text().split())
+        page = " ".join((tmp_path / name).read_text().split())
+        assert "Get safekept the way you got it the first time: a clone of its repository, or a wheel" in page
+        assert f"written by safekept {version_text()}" in page
+        assert "PyPI" not in page and "pip install" not in page
 
 
 def test_a_directory_for_plugins_that_came_with_a_home_goes_where_only_ours_lay_in_it(tmp_path, monkeypatch):

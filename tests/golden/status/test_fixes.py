@@ -135,9 +135,12 @@ def test_whoever_does_what_is_printed_has_nothing_left_to_do(world, tmp_path, mo
 
 
 def first_command(finding: dict) -> list[str]:
-    """The command that stands first among those of ours and those of every shell."""
+    """The command that stands first among those of ours and those of every shell.
+
+    Nobody here holds the kit of a machine that is gone: what begins with one is proven where a kit is.
+    """
     calls = [shlex.split(call) for step in finding["fix"] for call in re.findall(r"`([^`]*)`", step)]
-    found = [words for words in calls if words and words[0] in _OURS]
+    found = [words for words in calls if words and words[0] in _OURS and "KIT" not in words]
     assert found, finding
     return found[0]
 

@@ -114,12 +114,26 @@ def test_a_prompt_says_first_what_is_missing_and_what_else_helps(here, monkeypat
         if present
         else f"The vault at `VAULT` is there, but its key file `{key_file}` is not"
     )
+    # A key that is there is never to be written over: it may be the only one of another vault.
+    put = f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again\n"
+    put = "" if present else put
     assert capsys.readouterr().err == (
         f"{why}\n"
         "  Type the key from your kit, or the recovery passphrase; Ctrl-C ends this; nothing was changed\n"
-        f"  Or put the key from your kit into `{key_file}`, as one line, and run the command again\n"
+        f"{put}"
         "  Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`\n"
     )
+
+
+def test_a_rebuild_that_asks_never_advises_to_write_over_the_key_of_this_machine(here, monkeypatch, capsys):
+    monkeypatch.setattr("click.prompt", lambda text, **_: "a passphrase")
+    key_file = os.path.join(here.places.user_home, "key")
+    with open(key_file, "w") as file:
+        file.write("the only key of the vault here\n")
+    asking_for_vault_secret("VAULT", key_file, bare=True)()
+    said = " ".join(capsys.readouterr().err.split())
+    assert key_file not in said
+    assert "type your recovery passphrase, or the key from your kit" in said and "`--key-file KIT`" in said
 
 
 @pytest.mark.parametrize("label", ["two\nlines", "\x1b[2J", "tab\there", "x" * 201, "para\u2029graph"])

@@ -82,7 +82,8 @@ def test_a_wrong_key_file_names_itself(safekept, here, vault):
         "error: wrong-key\n"
         "  The key of the vault at `VAULT` does not open with this passphrase or key in `KEYFILE`\n\n"
         "  kept  Nothing was written to the vault\n"
-        "  next  Put the key from your kit into `KEYFILE`, as one line\n"
+        "  next  Put the key from your kit into a new file, as one line, and name it: "
+        "`SAFEKEPT_VAULT_KEY_FILE`. Keep the file that is there: another vault may need it\n"
         "        Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
         "        Check that the vault is the one you mean: the setting `vault.path`\n"
     )

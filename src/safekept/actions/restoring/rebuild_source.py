@@ -345,7 +345,7 @@ def _opened(
         NextStep(
             "rebuild",
             (request.place, "--key-file", "FILE"),
-            before="Put the key from your kit into a file, as one line, and name it:",
+            before="Name your kit, or a new file with the key from it as one line:",
         ),
         "Or use the recovery passphrase: run the command at a terminal and it will ask for it, or name a "
         "file with `--passphrase-file PATH`",

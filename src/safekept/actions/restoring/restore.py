@@ -19,7 +19,7 @@ from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, reworded
 from safekept.home.landing import TRY_OLDER, Landed, LandingPlan, Targets, expire, land, plan_landing
 from safekept.home.owner import users_home
-from safekept.vault.errors import VaultDamaged
+from safekept.vault.errors import NoSuchVault, VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
@@ -31,12 +31,13 @@ from ..base.record import record, recording
 from ..base.recovery import recover_interrupted
 from ..base.scope import damaged_in, losses, removal_scope, targets_of, within, without_removal
 from ..hosts.connections_after_restore import staying_connected
-from ..snapshots.choosing import choose, latest_to_restore, usual_ones
+from ..snapshots.choosing import MACHINE_GONE, choose, latest_to_restore, usual_ones
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
 from ..snapshots.stored_home import NotAHome, Stored, open_stored, path_in_home, reading
 from ..undo.safety_snapshot import take_undo_point
 from ..vault.opening import open_vault
+from ..vault.place import known_vault
 from .databases import RowsGoing, compare_databases
 from .starting import Wrapper, make_wrappers, newly_made
 
@@ -211,12 +212,22 @@ class PreparedRestore:
             raise
 
 
+def _opened(context: UserContext, listener: Listener) -> Repository:
+    """The vault; where none is, whoever wants something back may have lost the machine that had it."""
+    try:
+        return open_vault(context, listener=listener)
+    except NoSuchVault as error:
+        if not context.places.source_vault and not known_vault(context):
+            error.next_steps = (MACHINE_GONE, *error.next_steps[1:])
+        raise
+
+
 @contextlib.contextmanager
 def prepare_restore(
     context: UserContext, request: RestoreRequest, listener: Listener = silent
 ) -> Iterator[PreparedRestore]:
     """Find the snapshot and the target, and make the plan. Changes nothing."""
-    with open_vault(context, listener=listener) as repository, reading(repository, listener):
+    with _opened(context, listener) as repository, reading(repository, listener):
         listener(Event("read"))
         place = context.locate(request.into or request.home, request.layout, existing=False)
         refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)

@@ -18,6 +18,9 @@ from safekept.vault.tags import QUICK
 
 from .listing import SHORT, UNDO_POINTS, Listed, Listing
 
+#: Whoever wants something back where nothing is kept may have lost the machine that had it.
+MACHINE_GONE = NextStep("rebuild", ("KIT",), before="Old machine gone?")
+
 
 def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
     """The one that a word means."""
@@ -142,5 +145,5 @@ def none_yet(listing: Listing) -> NoSuchSnapshot:
     return NoSuchSnapshot(
         f"This vault holds no snapshots of `{listing.home}` yet",
         kept="Nothing was changed",
-        next_steps=(NextStep("snapshot", before="Take one:"),),
+        next_steps=(MACHINE_GONE, NextStep("snapshot", before="Take one:")),
     )

@@ -307,7 +307,8 @@ def _wrong_file(error: WrongKey, context: UserContext) -> WrongKey:
         f"{error.what} in `{context.places.vault_key_file}`",
         kept=error.kept,
         next_steps=(
-            f"Put the key from your kit into `{context.places.vault_key_file}`, as one line",
+            "Put the key from your kit into a new file, as one line, and name it: `SAFEKEPT_VAULT_KEY_FILE`. "
+            "Keep the file that is there: another vault may need it",
             "Or use the recovery passphrase: run the command at a terminal and it will ask for it",
             "Check that the vault is the one you mean: the setting `vault.path`",
         ),

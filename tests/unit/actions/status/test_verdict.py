@@ -165,7 +165,7 @@ STALE = {
     "no-home": (
         changed(exists=False, last=None),
         "no Hermes home at /h/.hermes, and nothing is kept",
-        "If it is elsewhere, name it: `safekept snapshot --home PATH`",
+        "Old machine gone? `safekept rebuild KIT`",
     ),
 }
 

@@ -13,6 +13,7 @@ from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
 from ...alarms.alarms import DRILL, Alarm
+from ...snapshots.choosing import MACHINE_GONE
 from ..home_now import DamagedDatabase
 from ..home_status import HomeStatus
 from ..home_summary import DAMAGED, LastSnapshot
@@ -115,12 +116,13 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
         has = home.sound or home.whole or home.last
         text = f"the home {name} is gone; {has.short} has it"
         seen = (f"the last one is {has.short} of {moment(has.time)}",)
-        fix = (_command("snapshot restore", home, has.short if home.sound else "latest"),)
+        fix: tuple[Step, ...] = (_command("snapshot restore", home, has.short if home.sound else "latest"),)
         yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
     elif home.last is None:
         agent = home.layout.replace("-", " ").title()
         text = f"no {agent} home at {name}, and nothing is kept"
-        fix = (NextStep("snapshot", ("--home", "PATH"), before="If it is elsewhere, name it:"),)
+        elsewhere = NextStep("snapshot", ("--home", "PATH"), before="If it is elsewhere, name it:")
+        fix = (MACHINE_GONE, elsewhere)
         yield Finding("no-home", NOT_PROTECTED, text, (), fix, home=name)
 
 

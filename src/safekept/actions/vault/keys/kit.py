@@ -22,6 +22,7 @@ from safekept.core.files import durable_write
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
+from safekept.core.versions import version_text
 from safekept.vault.errors import WrongKey
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository
@@ -221,7 +222,8 @@ def _rebuilding(context: UserContext, vault: str, with_key: bool) -> Section:
     return Section(
         "5. With safekept, one command",
         (
-            "Get safekept from PyPI: `pip install safekept`, or `pipx install safekept`. "
+            "Get safekept the way you got it the first time: a clone of its repository, or a wheel. "
+            f"This page was written by safekept {version_text()}. "
             "On a machine that has it and nothing else: it finds the newest whole snapshot, restores "
             "it where the agent expects it, sets owners and permissions, proves it, and says what to start."
             f"{asked} A home that is there is put aside, not deleted. With this page as a file, "
