@@ -21,7 +21,9 @@ def census_lines(census: Mapping[str, object]) -> list[str]:
             continue
         shown = {name: count for name, count in counts.items() if count != 0 and name not in _DETAILS}
         parts = [_counted(name.replace("_", " "), count) for name, count in shown.items()]
-        lines.append(("" if profile == "default" else f"{profile}: ") + ", ".join(parts))
+        lines.append(
+            ("" if profile == "default" else f"{profile}: ") + (", ".join(parts) or "nothing to count yet")
+        )
     return lines
 
 

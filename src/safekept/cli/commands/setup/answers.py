@@ -287,5 +287,5 @@ def checked_time(text: str) -> str:
     try:
         Cadence.parse(text)
     except ValueError as error:
-        raise bad(f"`{text}` is no time for the schedule ({error}). {step}", step) from error
+        raise bad(f"`{text}` is no time for the schedule. {step}", step) from error
     return text
