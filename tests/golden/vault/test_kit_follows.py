@@ -122,6 +122,31 @@ def test_a_place_that_was_removed_is_named_as_such(state, say, tmp_path):
     assert one["text"] == f"your kit names file:{tmp_path}/nas, which is no destination any more"
 
 
+def test_a_stored_kit_that_also_names_a_removed_place_still_counts(state, say, tmp_path):
+    for name in ("usb", "second"):
+        assert say("destinations", "add", str(tmp_path / name)).code == say("push", name).code == 0
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    assert level(say) == "machine-lost"
+    said = " ".join(say("destinations", "remove", "second").out.split())
+    gone = f"file:{tmp_path}/second, which is no destination any more"
+    told = f"he kit that you stored elsewhere also names {gone}"
+    assert f"T{told}; it still opens the others" in said and "written again" in said
+    assert level(say) == "machine-lost", "it names usb, and opens it"
+    (one,) = outdated(say)
+    assert one["level"] == "note" and one["text"] == f"t{told}"
+    assert "instead of the old one" in one["fix"][0]
+    assert say("destinations", "remove", "usb").code == 0
+    (one,) = outdated(say)
+    assert one["level"] == "this-machine"
+
+
+def test_the_screen_says_why_the_stored_kit_is_not_counted_on(state, say, tmp_path):
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    assert say("destinations", "add", str(tmp_path / "usb")).code == say("push", "usb").code == 0
+    shown = " ".join(say().out.split())
+    assert "kit that you stored elsewhere does not name usb" in shown and "in its place" not in shown, shown
+
+
 def test_a_kit_whose_key_was_taken_away_opens_nothing(state, say, tmp_path):
     secret = put(str(tmp_path / "secret"), "four words are enough\n", 0o600)
     assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0

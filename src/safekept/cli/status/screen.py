@@ -46,7 +46,10 @@ def show_verdict(screen: Screen, status: Status) -> None:
     for number, step in enumerate(verdict.next[:_STEPS]):
         screen.fact("Next" if number == 0 else "", step)
     # On the third rung the first reason is what is missing for the fourth, and is said by its step.
+    # Of a kit, no step says what is wrong with it.
     more = verdict.reasons[1:]
+    if verdict.level == THIS_MACHINE and verdict.reasons and verdict.reasons[0].code == "kit-outdated":
+        more = verdict.reasons
     for number, reason in enumerate(more[:_REASONS]):
         screen.one_line("Also" if number == 0 else "", reason.text)
     if len(more) > _REASONS:

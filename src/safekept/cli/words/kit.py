@@ -21,7 +21,10 @@ def show_kit(console: Console, kits: KitStatus) -> None:
     """After a change of destinations or keys: the kit that follows it, or one that does not."""
     if kits.rewritten:
         console.fact("Kit", f"written again, as it is now: {both(kits.files)}")
-    if kits.outdated and kits.here_current:
+    if kits.beyond and not kits.outdated:
+        text = kits.beyond[0].upper() + kits.beyond[1:]
+        console.line(f"{path_text(text)}; it still opens the others")
+    elif kits.outdated and kits.here_current:
         stored = NextStep(
             "vault kit", ("--stored",), before="Store it in the place of the old one, then say so:"
         )

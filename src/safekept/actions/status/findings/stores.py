@@ -130,13 +130,16 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
 def _of_kit(vault: VaultStatus) -> Iterator[Finding]:
     """Whoever lost the machine follows the kit: what it does not name is not looked at."""
     kits = vault.kits
-    if not kits.outdated:
+    text = kits.outdated or kits.beyond
+    if not text:
         return
     fix = NextStep("vault kit", before="Write it again:")
     if kits.here_current:
         newer = " and ".join(kits.files)
-        fix = NextStep("vault kit", ("--stored",), before=f"Store {newer} in its place, then say so:")
-    yield Finding("kit-outdated", THIS_MACHINE, kits.outdated, (), (fix,))
+        fix = NextStep(
+            "vault kit", ("--stored",), before=f"Store {newer} instead of the old one, then say so:"
+        )
+    yield Finding("kit-outdated", THIS_MACHINE if kits.outdated else NOTE, text, (), (fix,))
 
 
 def _same_disk(one: str, other: str) -> bool:

@@ -303,7 +303,7 @@ def refresh_kit(context: UserContext, listener: Listener = silent) -> KitStatus:
             keys = key_ids(repository)
             written = written_kit(context, repository.id)
             before = kit_status(context, repository.id, keys, written)
-            if written is None or not before.outdated or before.here_current:
+            if written is None or not (before.outdated or before.beyond) or before.here_current:
                 return before
             if not all(map(is_kit, written.files)) or not written.files:
                 return before

@@ -54,7 +54,8 @@ class KitStatus:
     stored: float = 0.0  # when a person said that one is kept elsewhere; 0: never
     files: tuple[str, ...] = ()  # those that lie where they were written
     outdated: str = ""  # why the one that counts does not help any more; empty: it does
-    here_current: bool = False  # it does not, and the one that was written here would
+    beyond: str = ""  # what it names that is no place any more, beside those that are; it still helps
+    here_current: bool = False  # one of the two, and the one that was written here would
     rewritten: bool = False  # just now
 
 
@@ -73,13 +74,20 @@ def kit_status(context: UserContext, vault: str, keys: Iterable[str], written: K
     judged, whose = written, "your kit"
     if stored is not None and stored.places is not None:
         judged, whose = stored, "the kit that you stored elsewhere"
-    gap = _gap(context, judged, opening) if judged else ""
-    here = bool(gap) and judged is not written and bool(files) and not _gap(context, written, opening)
-    return KitStatus(stored.time if stored else 0.0, files, f"{whose} {gap}" if gap else "", here)
+    gap = _gap(context, judged, opening)
+    beyond = "" if gap else _beyond(context, judged)
+    better = bool(files) and not _gap(context, written, opening) and not _beyond(context, written)
+    return KitStatus(
+        stored.time if stored else 0.0,
+        files,
+        f"{whose} {gap}" if gap else "",
+        f"{whose} {beyond}" if beyond else "",
+        bool(gap or beyond) and judged is not written and better,
+    )
 
 
 def _gap(context: UserContext, kit: KitRecord | None, keys: set[str]) -> str:
-    """What is not true on it any more, as the end of a sentence; empty where all of it is."""
+    """Why it does not help any more, as the end of a sentence; empty where it does."""
     if kit is None:
         return ""
     if kit.key and keys and kit.key not in keys:
@@ -89,9 +97,16 @@ def _gap(context: UserContext, kit: KitRecord | None, keys: set[str]) -> str:
         return "is not where it was written: which places it names is not known" if now else ""
     if missing := [name for url, name in now.items() if url not in kit.places]:
         return f"does not name {', '.join(missing)}"
-    if gone := [url for url in kit.places if url not in now]:
-        return f"names {', '.join(gone)}, which is no destination any more"
+    if kit.places and not now:
+        return f"names {', '.join(kit.places)}, which is no destination any more"
     return ""
+
+
+def _beyond(context: UserContext, kit: KitRecord | None) -> str:
+    """What it names beside the places of now. A rebuild looks at each of them: it is a detour, no loss."""
+    now = places_now(context)
+    gone = [url for url in kit.places or () if url not in now] if kit else []
+    return f"also names {', '.join(gone)}, which is no destination any more" if now and gone else ""
 
 
 def written_kit(
