@@ -24,6 +24,7 @@ from safekept.vault.format import BlobKind
 from safekept.vault.repo import Repository, find_lost_packs
 from safekept.vault.tags import proven_at
 
+from ..alarms.taken_out import taken_out
 from ..base.scratch import scratch
 from ..drill.receipts import ARCHIVE, read_receipts
 from ..snapshots.listing import Listed, list_home
@@ -75,6 +76,8 @@ def _lost(
     after = {profile: {**settings[profile], **rows.get(profile, {})} for profile in settings}
     known = {(fall.profile, fall.name) for fall in home.now.falls}
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
+    since = home.whole.time if home.whole is not None else 0.0
+    falls = [one for one in falls if not taken_out(case.context, home.home, layout, one, since)]
     paths = [path for fall in falls for path in places_of(layout, fall)]
     if falls:
         yield lost_since(home.home, falls, home.now.snapshot, paths, home.named)

@@ -19,6 +19,7 @@ from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm
+from ..alarms.taken_out import taken_out
 from ..base.context import UserContext
 from ..drill.receipts import Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
@@ -209,6 +210,8 @@ def _now(
     census = census_in(manifest) if whole is not None else {}
     states = _states(shown, whole or last, coverage)
     noise, falls = look_now(home, layout, {**states, **stored_damaged}, census, isolated=isolated)
+    since = (whole or last).time
+    falls = tuple(one for one in falls if not taken_out(context, home, layout, one, since))
     reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
     back = restored_since(context, home, last.time) if stored_damaged else (lambda path: False)
     sound = sound_to_the_doctor(context, home, last.time) if stored_damaged else set()

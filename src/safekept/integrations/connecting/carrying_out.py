@@ -44,6 +44,9 @@ def carry_out(context: UserContext, plan: Plan, listener: Listener = silent) -> 
         files_changed=tuple(edit.file.path for edit in plan.edits if edit.changes),
         command=tuple(plan.command),
     )
+    if isinstance(work, DisconnectFacts):
+        changed = [edit for edit in plan.edits if edit.changes]
+        work.left = {one.file.path: "" if one.after is None else digest(one.after) for one in changed}
     verb = work.verb
     with recording(context, operation, work, listener):
         try:

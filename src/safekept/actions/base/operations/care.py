@@ -117,6 +117,8 @@ class DisconnectFacts(ConnectFacts):
 
     verb: ClassVar[str] = "disconnect"
 
+    left: Mapping[str, str] | None = None  # the digest of each file that was changed; "": it was removed
+
 
 # What is written down of drills.
 
