@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tomllib
 
 import pytest
 
@@ -159,3 +160,43 @@ def test_of_several_vaults_in_a_place_the_key_decides(lost, settled_anew, tmp_pa
             assert file.read().endswith("the newest thing\n")
     own = say("rebuild", place, "--dry-run", "--json")
     assert own.code == 0, own.err  # without a key that was named it is the one of this machine
+
+
+@pytest.fixture
+def late(tmp_path, monkeypatch):
+    """A machine whose destination was added after its last snapshot, which knows of none. Then it burnt."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    state = made("fresh", tmp_path)
+    here = state.context.changed(
+        destinations=(DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True),)
+    )
+    assert push(here, PushRequest("usb")).complete
+    with open_vault(here) as repository:
+        text, _ = write_kit(here, repository, str(tmp_path / "kit"))
+    os.rename(here.places.vault, tmp_path / "survived")
+    shutil.rmtree(state.user)
+    (tmp_path / "bare").mkdir()
+    return text, here.places.vault
+
+
+def test_the_place_that_all_came_from_is_a_destination_again(late, tmp_path, monkeypatch):
+    say, (kit, _) = spoken(monkeypatch, str(tmp_path / "bare")), late
+    shown = say("rebuild", kit, "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "copies go to usb again" in " ".join(shown.out.split())
+    done = say("rebuild", kit, "--yes", "--json")
+    assert done.code in (0, 3), done.err
+    assert "failed" not in {one["state"] for one in json.loads(done.out)["protection"]["steps"]}, done.out
+    with open(tmp_path / "bare" / ".config" / "safekept" / "config.toml", "rb") as file:
+        saved = tomllib.load(file)["destination"]
+    assert [(one["name"], one["url"]) for one in saved] == [("usb", f"file:{tmp_path}/usb")]
+
+
+def test_the_vault_of_a_disk_that_survived_is_no_destination(late, tmp_path, monkeypatch):
+    say, (kit, vault) = spoken(monkeypatch, str(tmp_path / "bare")), late
+    os.makedirs(os.path.dirname(vault))
+    os.rename(tmp_path / "survived", vault)
+    shutil.rmtree(tmp_path / "usb")
+    shown = say("rebuild", kit, "--dry-run")
+    assert shown.code == 0, shown.err
+    assert f"From {vault}" in " ".join(shown.out.split()) and "copies go to" not in shown.out

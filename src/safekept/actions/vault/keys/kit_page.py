@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The commands of the kit that rebuild a bare machine with safekept: one for each copy of the vault.
 
 #: What the settings say of an S3-compatible server; a machine without settings is told by variables.
-_VARIABLES = {"endpoint": "AWS_ENDPOINT_URL", "region": "AWS_REGION", "profile": "AWS_PROFILE"}
+VARIABLES = {"endpoint": "AWS_ENDPOINT_URL", "region": "AWS_REGION", "profile": "AWS_PROFILE"}
 
 
 def rebuild_commands(context: UserContext, vault: str, key: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def rebuild_commands(context: UserContext, vault: str, key: str) -> tuple[str, .
 def _variables(setting: DestinationSetting) -> str:
     if not setting.url.startswith("s3://"):
         return ""
-    said = [(variable, setting.options.get(name, "")) for name, variable in _VARIABLES.items()]
+    said = [(variable, setting.options.get(name, "")) for name, variable in VARIABLES.items()]
     return "".join(f"{variable}={shlex.quote(value)} " for variable, value in said if value)
 
 

@@ -7,18 +7,23 @@ of this machine, and the schedule is installed. A machine that has a vault of it
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from safekept.actions.offsite.destination import table_of
+from safekept.actions.offsite.destination import DestinationSetting, table_of
+from safekept.actions.offsite.elsewhere import directory_of, on_a_disk_of_this_machine
 from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
+from safekept.actions.vault.keys.kit_page import VARIABLES
 from safekept.core.errors import SafekeptError
+from safekept.core.objects.address import is_address
 from safekept.settings import Settings, load_settings
 from safekept.settings.file import add_destination, set_value
 
 from ...console import Console, path_text, size_text
 from ...options import context_from
+from ..offsite.destinations import name_for
 from ..setup.answers import Answers
 from ..setup.protecting import Ended, Protecting, looked
 
@@ -40,7 +45,28 @@ def _record_of(prepared: PreparedRebuild) -> MachineRecord:
         return MachineRecord()
     if usual != prepared.ground.home:
         return MachineRecord()  # a home in an unusual place is looked at first, as a rule
-    return read_machine_record(prepared.subject.manifest)
+    return _with_place(prepared, read_machine_record(prepared.subject.manifest))
+
+
+def _with_place(prepared: PreparedRebuild, record: MachineRecord) -> MachineRecord:
+    """With the place on the kit that all came from: it may have been added after the last snapshot."""
+    request = prepared.request
+    url, _, name = prepared.origin.place.rpartition("/")
+    if not request.named or not is_address(url) or not name or name != request.vault_id[:16]:
+        return record  # no kit, or the vault of a machine itself and no copy in a destination
+    if url in [one.url.rstrip("/") for one in record.destinations]:
+        return record
+    own, names = prepared.own, {one.name for one in record.destinations}
+    chosen = word = name_for(url)
+    if chosen in names:
+        chosen = f"{word}-{len(names) + 1}"
+    given = own.caller.environment if url.startswith("s3://") else {}
+    said = {option: given.get(variable, "") for option, variable in VARIABLES.items()}
+    setting = DestinationSetting(chosen, url, options={key: value for key, value in said.items() if value})
+    if setting.is_file:  # it was a destination before: that it lies on this disk is no reason to refuse it
+        near = on_a_disk_of_this_machine(own, directory_of(setting))
+        setting = replace(setting, same_disk=bool(near))
+    return replace(record, destinations=(*record.destinations, setting))
 
 
 def parts_of(record: MachineRecord) -> list[str]:
@@ -126,9 +152,9 @@ def protect_again(
 
 def _save(settings: Settings, record: MachineRecord) -> None:
     """Into the settings of this machine, unless it has its own."""
-    names = {one.name for one in settings.destinations}
+    known = {word for one in settings.destinations for word in (one.name, one.url.rstrip("/"))}
     for one in record.destinations:
-        if one.name not in names:
+        if one.name not in known and one.url.rstrip("/") not in known:
             add_destination(settings.config_directory, table_of(one))
     if record.schedule and "schedule.at" not in settings.given:
         set_value(settings.config_directory, "schedule.at", record.schedule)
