@@ -117,7 +117,7 @@ class DisconnectFacts(ConnectFacts):
 
     verb: ClassVar[str] = "disconnect"
 
-    left: Mapping[str, str] | None = None  # the digest of each file that was changed; "": it was removed
+    left: Mapping[str, object] | None = None  # the digest of each file that was changed; "": it was removed
 
 
 # What is written down of drills.
