@@ -48,3 +48,14 @@ def test_settings_that_go_after_connecting_was_taken_back_are_lost(state, say):
     assert losses(say) == []
     os.unlink(settings)
     assert losses(say) and "settings" in losses(say)[0]
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_such_settings_stops_neither_status_nor_doctor_nor_snapshot(state, say):
+    settings = os.path.join(state.home, "config.yaml")
+    assert say("connect", "hermes", "--yes").code == say("snapshot").code == 0
+    assert say("connect", "hermes", "--remove", "--yes").code == 0
+    os.unlink(settings)
+    os.mkfifo(settings)
+    for words in (("status",), ("doctor",), ("snapshot",)):
+        assert say(*words).code in (0, 3, 4), words

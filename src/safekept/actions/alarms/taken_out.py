@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 
+from safekept.core.files.durable import NOT_THERE
+from safekept.core.files.small import read_regular
 from safekept.home.health import Shrinkage, places_of
 from safekept.home.layout import Layout
 
@@ -31,20 +32,19 @@ def _left_since(context: UserContext, since: float) -> dict[str, str]:
         for entry in context.journal.backwards(DisconnectFacts.verb):
             if entry.time < since:
                 break
-            told = entry.facts.get("left")
-            if entry.state == "done" and isinstance(told, Mapping):
-                for path, digest in told.items():
-                    found.setdefault(str(path), str(digest))
+            if entry.state == "done":
+                for path, digest in (DisconnectFacts.read(entry).left or {}).items():
+                    found.setdefault(path, str(digest))
     except OSError:
         return {}
     return found
 
 
 def _now(path: str) -> str | None:
+    """The digest of what is there; empty: nothing is; None: that cannot be told, and is nothing of ours."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
+        return hashlib.sha256(read_regular(path)).hexdigest()
+    except NOT_THERE:
         return ""
     except OSError:
         return None

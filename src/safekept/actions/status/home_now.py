@@ -5,11 +5,12 @@ The doctor looks closer, and says what it finds in the same words (findings/loss
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from safekept.core.files.small import read_document
 from safekept.home.health import Counts, Shrinkage, count_now, no_databases, shrunk
 from safekept.home.layout import Layout
 
@@ -89,15 +90,14 @@ def doctor_file(context: UserContext) -> str:
 
 def sound_to_the_doctor(context: UserContext, home: str, since: float) -> set[str]:
     """Databases that were damaged when they were stored, and that the doctor found sound after that."""
-    try:
-        with open(doctor_file(context), encoding="utf-8", errors="surrogateescape") as file:
-            document = json.load(file)
+
+    def sound(document: dict[str, Any]) -> set[str]:
         if float(document["time"]) <= since:
             return set()
-        told = [one for one in document["findings"] if one["home"] == home]
-        return {path for one in told if one["code"] == WHEN_STORED for path in str(one["path"]).split(", ")}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return set()
+        found = [one for one in document["findings"] if one["home"] == home]
+        return {path for one in found if one["code"] == WHEN_STORED for path in str(one["path"]).split(", ")}
+
+    return read_document(doctor_file(context), sound, set())
 
 
 def census_in(manifest: Mapping[str, object] | None) -> Counts:

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
+from safekept.core.files.small import read_regular, read_start
 from safekept.core.sqlite.format import HEADER
 
 from ..layout.layout import Layout
@@ -20,7 +21,6 @@ from .home_loss import Counts, literal_places
 
 #: So many names below one place are looked at.
 _MOST = 4000
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class _Unknown(Exception):
@@ -77,11 +77,7 @@ def _beginning(full: str, isolated: bool) -> bytes:
         from .databases import beginning
 
         return beginning(full, isolated=True)[1]
-    descriptor = os.open(full, _READ)
-    try:
-        return os.read(descriptor, len(HEADER))
-    finally:
-        os.close(descriptor)
+    return read_start(full, len(HEADER), follow=False)
 
 
 def _look(full: str) -> os.stat_result | None:
@@ -114,9 +110,7 @@ def _in_document(full: str, facts: os.stat_result, count: Count, quick: bool) ->
 
     if facts.st_size > LARGEST or (quick and count.kind.startswith("yaml")):
         raise _Unknown  # reading YAML takes longer than a prompt may
-    descriptor = os.open(full, _READ)
-    with os.fdopen(descriptor, "rb") as file:
-        found = count_document(file.read(LARGEST), count)
+    found = count_document(read_regular(full, LARGEST, follow=False), count)
     if found is None:
         raise _Unknown
     return found

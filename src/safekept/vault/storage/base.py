@@ -89,8 +89,11 @@ class Storage(ABC):
 
     #: Seconds until everybody sees what was written: 0 where a listing is never behind.
     settle: float = 0.0
-    #: Whether only processes of this machine can reach the place: a disk of its own, no share.
-    only_here: bool = False
+
+    @property
+    def only_here(self) -> bool:
+        """Whether only processes of this machine can reach the place: a disk of its own, no share."""
+        return False
 
     @property
     @abstractmethod

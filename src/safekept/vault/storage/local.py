@@ -127,7 +127,7 @@ class LocalStorage(ObjectStorage):
         self.path = self._files.path
 
     @property
-    def only_here(self) -> bool:  # type: ignore[override]
+    def only_here(self) -> bool:
         try:
             return kind_of_filesystem(os.stat(self.path).st_dev) in _OWN_DISKS
         except OSError:

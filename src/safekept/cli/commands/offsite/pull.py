@@ -120,4 +120,7 @@ def _show_vault(console: Console, result: PullResult, request: PullRequest) -> N
         more = ("--vault", result.path) if request.into else ()
         console.line(f"See what is in it: `{console.command('snapshot', 'list', '--all', *more)}`")
     else:
-        console.line("The key here does not open it: put the key from your kit into the key file as one line")
+        console.line(
+            "The key here does not open it. Put the key from your kit into a new file, as one line, and name "
+            "it: `SAFEKEPT_VAULT_KEY_FILE`. Keep the key file that is there: another vault may need it"
+        )
