@@ -169,17 +169,79 @@ def test_a_drill_and_a_rebuild_name_the_same_sound_one(broken, here, say, tmp_pa
     assert say(*words, "--snapshot", sound, "--yes").code == 0
 
 
+@pytest.fixture
+def answers(monkeypatch):
+    """A person at a terminal who answers each question with what stands in `given`; what they were asked."""
+    asked = []
+
+    def given(answer):
+        monkeypatch.setattr(Console, "can_ask", lambda _: True)
+        monkeypatch.setattr(Console, "ask", lambda _, question, **__: asked.append(question) or answer)
+        return asked
+
+    return given
+
+
+@pytest.mark.parametrize("word", [(), ("latest",), ("state.db", "memories")])
+def test_at_a_terminal_the_newest_sound_one_is_offered_and_a_yes_brings_it_back(
+    broken, home, say, answers, word
+):
+    sound, newest = broken
+    asked = answers(True)
+    done = say("restore", *word)
+    assert done.code == 0, done.err
+    first, second, third = done.out.splitlines()[:3]
+    wrong = f"state.db in it is damaged; memories 12 → 0 since {sound}"
+    assert first == f"The newer snapshot {newest} is not offered, it is not sound: {wrong}"
+    assert second.startswith("Restore into ")
+    assert third.startswith(f"  Snapshot   {sound} (number 2, ")
+    assert third.endswith(" old), the newest sound one")
+    assert asked == [f"Restore {sound}, the newest sound one?"]
+    assert state_bytes(home).startswith(b"SQLite format 3\0")
+    assert os.listdir(os.path.join(home, "memories"))
+
+
+def test_a_no_to_the_sound_one_changes_nothing_and_takes_no_other(broken, home, say, answers):
+    sound, _ = broken
+    asked = answers(False)
+    assert say("restore").code == 1
+    assert asked == [f"Restore {sound}, the newest sound one?"]
+    assert state_bytes(home) == NOISE
+    assert os.listdir(os.path.join(home, "memories")) == []
+
+
+def test_a_dry_run_at_a_terminal_shows_the_plan_that_would_be_offered(broken, home, say, answers):
+    sound, newest = broken
+    asked = answers(True)
+    lines = say("restore", "--dry-run").out.splitlines()
+    assert newest in lines[0] and "not offered" in lines[0]
+    assert lines[2].startswith(f"  Snapshot   {sound} (")
+    assert "  Replaces   1 file" in lines
+    assert lines[-1] == "Nothing was changed"
+    assert asked == []
+    assert state_bytes(home) == NOISE
+
+
+def test_at_a_terminal_yes_is_still_refused_and_takes_no_other_silently(broken, home, say, answers):
+    sound, _ = broken
+    asked = answers(True)
+    refused = say("restore", "--yes")
+    assert refused.code == 1
+    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert f"`safekept snapshot restore {sound} --yes`" in refused.err
+    assert asked == []
+    assert state_bytes(home) == NOISE
+
+
 @pytest.mark.parametrize(("answer", "code"), [(False, 1), (True, 3)])
-def test_at_a_terminal_one_question_names_both_and_a_no_changes_nothing(
-    broken, home, say, monkeypatch, answer, code
+def test_a_number_means_the_snapshot_that_has_it_so_the_question_is_about_that_one(
+    broken, home, say, answers, answer, code
 ):
     sound, newest = broken
     with open(os.path.join(home, "SOUL.md"), "a") as file:
         file.write("changed since\n")
-    asked = []
-    monkeypatch.setattr(Console, "can_ask", lambda _: True)
-    monkeypatch.setattr(Console, "ask", lambda _, question, **__: asked.append(question) or answer)
-    assert say("restore").code == code
+    asked = answers(answer)
+    assert say("restore", "1").code == code
     assert asked == [f"Restore {newest} all the same, and not {sound}?"]
     with open(os.path.join(home, "SOUL.md")) as file:
         assert ("changed since" in file.read()) is not answer

@@ -57,6 +57,7 @@ class RestoreRequest:
     deadline: float = 30.0
     keep_days: int = 14
     directory: str = ""  # where relative paths are looked for after the home itself
+    offers_sound: bool = False  # somebody is there to agree: where `latest` is not sound, plan what is
     isolated: bool = False  # count rows in a helper process: where threads may be at the same databases
 
 
@@ -99,6 +100,9 @@ class PreparedRestore:
     newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
     going: tuple[RowsGoing, ...] = ()  # rows of databases that are there now and not in the snapshot
     doubt: Doubt | None = None  # it is not sound, nobody named it by its id, and there is one that is
+    passed_over: Doubt | None = (
+        None  # the newer one that `latest` meant; the sound one is planned in its place
+    )
 
     @property
     def losses(self) -> list[tuple[str, str]]:
@@ -236,6 +240,16 @@ def prepare_restore(
         listing = list_home(repository, home.home, named=home.named)
         chosen, newer = _choose(context, repository, listing, request)
         stored = open_stored(context, repository, chosen, request.layout)
+        doubt, passed_over = _doubt(context, repository, listing, request, chosen, stored), None
+        if (
+            doubt is not None
+            and doubt.sound is not None
+            and request.word == "latest"
+            and request.offers_sound
+        ):
+            # A quick one since then was taken of the same broken home: it is no way on from the sound one.
+            chosen, newer, doubt, passed_over = doubt.sound, None, None, doubt
+            stored = open_stored(context, repository, chosen, request.layout)
         place = HomeRef(place.home, stored.layout)
         recover_interrupted(context, place.home, listener)
         source = stored.source
@@ -281,7 +295,8 @@ def prepare_restore(
             speaks,
             newer,
             going,
-            _doubt(context, repository, listing, request, chosen, stored, plan.only),
+            doubt,
+            passed_over,
         )
 
 
@@ -304,11 +319,16 @@ def _holds(
     """Whether a snapshot has all that is asked for."""
     try:
         stored = open_stored(context, repository, one, request.layout)
-        homes = (stored.home, listing.home)
-        names = [path_in_home(path, homes, request.directory, stored.source) for path in request.paths]
+        names = _names(request, listing.home, stored)
         return "." not in names and all(stored.source.node(name) is not None for name in names)
     except (NotAHome, VaultDamaged):
         return False
+
+
+def _names(request: RestoreRequest, home: str, stored: Stored) -> tuple[str, ...]:
+    """What is asked for, as it is called in a stored home."""
+    homes = (stored.home, home)
+    return tuple(path_in_home(path, homes, request.directory, stored.source) for path in request.paths)
 
 
 def _doubt(
@@ -318,11 +338,12 @@ def _doubt(
     request: RestoreRequest,
     chosen: Listed,
     stored: Stored,
-    only: tuple[str, ...],
 ) -> Doubt | None:
     """What is wrong with it among what was asked for, where it was not named and a better one is there."""
     if is_named(chosen, request.word):
         return None
+    names = _names(request, listing.home, stored)
+    only = () if "." in names else names
     alarms = open_alarms(context, listing.home)
     unreadable = [one.path for one in stored.source.remarks if one.outcome is Outcome.UNREADABLE]
     usual = usual_ones(listing)

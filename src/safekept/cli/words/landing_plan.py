@@ -14,6 +14,7 @@ from ..console import Console, at_words, count_text, path_text, screen_width, si
 from .snapshots import age_text
 
 if TYPE_CHECKING:
+    from safekept.actions.snapshots.listing import Listed
     from safekept.actions.snapshots.soundness import Doubt
     from safekept.core.next_step import Step
     from safekept.home.landing import LandingPlan
@@ -82,6 +83,19 @@ def ask_about_doubt(console: Console, doubt: Doubt, instead: Step, all_the_same:
     if not console.can_ask():
         raise doubt.refusal(instead, all_the_same)
     if not console.ask(f"Restore {doubt.chosen.short} all the same, and not {_short(doubt)}?"):
+        raise click.Abort
+
+
+def show_passed_over(console: Console, passed_over: Doubt | None) -> None:
+    """The first line of a plan of the newest sound one: why the newer one is not what is offered."""
+    if passed_over is not None:
+        newer, wrong = passed_over.chosen.short, "; ".join(passed_over.reasons)
+        console.heading(f"The newer snapshot {newer} is not offered, it is not sound: {wrong}", good=False)
+
+
+def ask_about_sound(console: Console, sound: Listed) -> None:
+    """`latest` meant another one: whatever the plan does, this one comes after a yes that names it."""
+    if not console.ask(f"Restore {sound.short}, the newest sound one?"):
         raise click.Abort
 
 

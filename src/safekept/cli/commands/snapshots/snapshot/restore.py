@@ -25,10 +25,12 @@ from ....words.grace import kept_text
 from ....words.landing_plan import (
     SHOWN,
     ask_about_doubt,
+    ask_about_sound,
     ask_consent,
     show_changes,
     show_doubt,
     show_obstacles,
+    show_passed_over,
 )
 from ....words.remarks import census_lines
 from ....words.snapshots import age_text, named_home
@@ -105,6 +107,7 @@ def command(
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
         directory=os.getcwd(),
+        offers_sound=console.can_ask() and not yes,
     )
     with prepare_restore(context, request, console.listener()) as prepared:
         console.finish()
@@ -116,6 +119,8 @@ def command(
             return 0
         if prepared.doubt is not None:
             _settle_doubt(console, prepared, yes)
+        elif prepared.passed_over is not None:
+            ask_about_sound(console, prepared.chosen)
         elif prepared.questions and not yes:
             ask_consent(
                 console,
@@ -176,13 +181,15 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
 def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     plan, chosen, doubt = prepared.plan, prepared.chosen, prepared.doubt
     show_doubt(console, doubt, _again(console, prepared, of=doubt.sound) if doubt else "")
+    show_passed_over(console, prepared.passed_over)
     if prepared.newer is not None:
         newer = f"{prepared.newer.short} ({prepared.newer.kind}) is newer"
         console.line(f"`latest` is the newest snapshot of the whole home; {newer}")
     console.heading(f"Restore into {path_text(prepared.place.home)}")
     label = f", {path_text(chosen.label)}" if chosen.label else ""
     number = f"number {chosen.number}, " if chosen.number else ""
-    console.fact("Snapshot", f"{chosen.short} ({number}{chosen.kind}{label}, {age_text(chosen, word='old')})")
+    known = f"{chosen.short} ({number}{chosen.kind}{label}, {age_text(chosen, word='old')})"
+    console.fact("Snapshot", known + (", the newest sound one" if prepared.passed_over else ""))
     if chosen.home and (chosen.home != prepared.place.home or not chosen.here):
         console.fact("Made of", f"{path_text(chosen.home)} on {path_text(chosen.snapshot.hostname)}")
     census = prepared.manifest.get("census") if prepared.manifest else None
