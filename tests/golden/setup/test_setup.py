@@ -12,7 +12,7 @@ import pytest
 
 from safekept.core.errors import SafekeptError
 from support.users.contexts import throwaway
-from support.users.first_hour import Newcomer, files_of, running_cron
+from support.users.first_hour import Newcomer, files_of, running_cron, two_agents
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,30 +21,15 @@ def cron(tmp_path_factory):
         yield
 
 
-def newcomer(directory):
-    """A user of two agents, one with a profile; the program `hermes` is his own and says what it is asked."""
-    machine = Newcomer(directory, profiles=("coder",))
-    path = os.path.join(machine.own, "hermes")
-    with open(path, "w", encoding="ascii") as file:
-        file.write('#!/bin/sh\necho "hermes did: $*"\n')
-    os.chmod(path, 0o755)
-    claude = os.path.join(machine.user, ".claude")
-    os.makedirs(claude)
-    for name, text in (("settings.json", '{"model": "x"}\n'), ("history.jsonl", '{"display": "hi"}\n')):
-        with open(os.path.join(claude, name), "w", encoding="ascii") as file:
-            file.write(text)
-    return machine
-
-
 @pytest.fixture
 def new(tmp_path):
-    return newcomer(tmp_path)
+    return two_agents(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory):
     """A machine that is set up, for tests that only look; and what `setup` said."""
-    machine = newcomer(tmp_path_factory.mktemp("ready"))
+    machine = two_agents(tmp_path_factory.mktemp("ready"))
     return machine, set_up(machine)
 
 
@@ -201,7 +186,7 @@ def test_uninstall_leaves_every_file_as_it_was_and_names_what_stays(new):
     after = files_of(new.user, *stores)
     kits = [name for name in after if name.startswith("safekept-kit-")]
     assert len(kits) == 2 and all(name in done.stdout for name in kits)
-    other = newcomer(os.path.join(new.place, "other"))
+    other = two_agents(os.path.join(new.place, "other"))
     later(other)
     assert {name: fact for name, fact in after.items() if name not in kits} == files_of(other.user)
     assert new.crontab() == "5 5 * * * /bin/true\n"

@@ -94,6 +94,17 @@ class Newcomer:
             return ""
 
 
+def two_agents(directory: object) -> Newcomer:
+    """A user of two agents, one with a profile; the program `hermes` is his own and says what it is asked."""
+    machine = Newcomer(directory, profiles=("coder",))
+    _write(os.path.join(machine.own, "hermes"), '#!/bin/sh\necho "hermes did: $*"\n')
+    claude = os.path.join(machine.user, ".claude")
+    os.makedirs(claude)
+    for name, text in (("settings.json", '{"model": "x"}\n'), ("history.jsonl", '{"display": "hi"}\n')):
+        _write(os.path.join(claude, name), text, 0o644)
+    return machine
+
+
 @contextmanager
 def running_cron(directory: object) -> Iterator[None]:
     """A process that is called `cron`: by that a machine is asked whether it has one at work."""

@@ -138,8 +138,13 @@ class Examined:
         }
 
 
-def examine_destination(context: UserContext, word: str, listener: Listener = silent) -> Examined:
-    """Find out what may be done in a place, by doing it; what does not work is part of the answer."""
+def examine_destination(
+    context: UserContext, word: str, listener: Listener = silent, *, dry_run: bool = False
+) -> Examined:
+    """Find out what may be done in a place, by doing it; what does not work is part of the answer.
+
+    A dry run only looks: whether it is there, and whether it would be refused.
+    """
     setting = find_destination(context, word)
     examined = Examined(setting, setting.url)
     try:
@@ -154,6 +159,8 @@ def examine_destination(context: UserContext, word: str, listener: Listener = si
                 examined.state, examined.reason = "absent", "it is not there yet; the first push makes it"
                 return examined
             examined.used = reach.seen()[0]
+            if dry_run:
+                return examined
             examined.abilities = objects.probe()
             examined.room = objects.room()
             _measure(objects, examined)

@@ -65,27 +65,11 @@ class SetupChoices:
     guard_updates: Callable[[], str] | None = None
     #: Has the host wake us; says when and how. None: not wanted, or there already.
     install_schedule: Callable[[], str] | None = None
+    when: str = ""  # what that will say, for a plan
     kit: str | None = None  # a directory or a name; "": the user's home directory; None: no kit
     selection: Selection = field(default_factory=Selection)  # what the settings leave out
     deadline: float = 30.0
     watched: bool = False  # somebody sees the progress: a first snapshot is estimated by a look
-
-
-def planned(context: UserContext, wishes: SetupChoices) -> list[str]:
-    """The names of the steps that these wishes are, in their order; one for each time that it comes."""
-    from ..vault.opening import vault_exists
-
-    return [
-        *(() if vault_exists(context) else ("vault",)),
-        *(("passphrase",) if wishes.passphrase is not None else ()),
-        *("connect" for _ in wishes.connect),
-        *(("updates",) if wishes.guard_updates is not None else ()),
-        *(("schedule",) if wishes.install_schedule is not None else ()),
-        *("snapshot" for _ in wishes.homes),
-        *("push" for _ in wishes.push),
-        *("proof" for _ in wishes.prove),
-        *(("kit",) if wishes.kit is not None else ()),
-    ]
 
 
 Told = Callable[[SetupStep], None]

@@ -30,6 +30,8 @@ _LABELS = {
     "proof": "Proven",
     "kit": "Kit",
 }
+#: What is not done yet.
+_PLANNED = {"settings": "Save", "connect": "Connect", "push": "Copy to", "proof": "Prove"}
 
 
 def show_found(console: Console, user_home: str, found: Survey) -> None:
@@ -67,39 +69,38 @@ def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:
 def show_plan(
     console: Console,
     user_home: str,
-    found: Survey,
-    needs: Needs,
+    steps: Sequence[SetupStep],
+    asks: Needs | None,
     no_host: SafekeptError | None,
-    *,
-    updates: bool,
 ) -> None:
-    """What a run would ask and do."""
-    asks = [
-        text
-        for wanted, text in (
-            (needs.passphrase, "a recovery passphrase"),
-            (needs.destination, "a place for the second copy"),
-            (needs.connect, "whether to connect the agents"),
-            (needs.schedule, "when to run every night"),
-        )
-        if wanted
-    ]
+    """What a run would ask and do, in its order; `asks` None: it asks nothing."""
     console.line("Dry run. Would do:", bold=True)
     screen = Screen(console, user_home)
-    if asks:
-        screen.fact("Ask", ", ".join(asks))
-    if found.unconnected:
-        screen.fact("Connect", path_text(", ".join(one.name for one in found.unconnected)))
-    if updates:
-        screen.fact("Updates", "`hermes update` takes a snapshot first")
-    if found.unkept:
-        screen.fact("Snapshot", path_text(", ".join(one.place.home for one in found.unkept)))
-    if found.unproven:
-        screen.fact("Prove", path_text(", ".join(one.place.home for one in found.unproven)))
+    questions = _questions(asks) if asks is not None else ()
+    if questions:
+        screen.fact("Ask", ", ".join(questions))
+    for name in dict.fromkeys(step.name for step in steps):
+        texts = [path_text(step.text) for step in steps if step.name == name]
+        for text in [", ".join(texts)] if name == "connect" else texts:
+            screen.fact(_PLANNED.get(name, _LABELS.get(name, name)), text)
     if no_host is not None:
         _show_no_host(console, no_host)
-    if not (asks or found.unkept or found.unproven):
+    if not (questions or steps):
         console.line("  Nothing is missing")
+    console.line("Nothing was changed")
+
+
+def _questions(asks: Needs) -> tuple[str, ...]:
+    return tuple(
+        text
+        for wanted, text in (
+            (asks.passphrase, "a recovery passphrase"),
+            (asks.destination, "a place for the second copy"),
+            (asks.connect, "whether to connect the agents"),
+            (asks.schedule, "when to run every night"),
+        )
+        if wanted
+    )
 
 
 def show_step(console: Console, user_home: str, step: SetupStep) -> None:

@@ -84,11 +84,12 @@ def from_options(
     flags: Mapping[str, bool],
     connect: bool | None,
     at: str,
+    dry_run: bool = False,
 ) -> tuple[Answers, Needs]:
     """What options answer, and the questions that they leave."""
     answers = Answers(passphrase=secret, flags=flags)
     if destination and not _is_saved(context, destination):
-        answers.destination = tried_place(console, context, destination, flags)[0]
+        answers.destination = tried_place(console, context, destination, flags, dry_run=dry_run)[0]
     if connect is not None:
         answers.connect = connect
     if at and at.lower() != NO:
@@ -100,6 +101,12 @@ def from_options(
         needs.schedule and not at,
     )
     return answers, left
+
+
+def take_defaults(answers: Answers, left: Needs, usual_time: str) -> None:
+    """What Enter would have answered. A passphrase and a place have no such answer."""
+    answers.connect = answers.connect or left.connect
+    answers.at = answers.at or (usual_time if left.schedule else "")
 
 
 class Questions:
@@ -226,9 +233,12 @@ def _typed_there(error: SafekeptError, place: str) -> tuple[Step, ...]:
 
 
 def tried_place(
-    console: Console, context: UserContext, word: str, flags: Mapping[str, bool]
+    console: Console, context: UserContext, word: str, flags: Mapping[str, bool], *, dry_run: bool = False
 ) -> tuple[dict[str, object], Examined]:
-    """A place as it was typed, tried out: what goes into the settings. Raises where it cannot be used."""
+    """A place as it was typed, tried out: what goes into the settings. Raises where it cannot be used.
+
+    A dry run only looks at it.
+    """
     place = place_argument(_as_address(word))
     fields: dict[str, object] = {"name": name_for(place), "url": place}
     fields |= {name: True for name, given in flags.items() if given}
@@ -237,7 +247,7 @@ def tried_place(
     except ValueError as error:
         raise _unusable(str(error)) from error
     tried = context.changed(destinations=(*context.choices.destinations, setting))
-    examined = examine_destination(tried, setting.name, console.listener())
+    examined = examine_destination(tried, setting.name, console.listener(), dry_run=dry_run)
     console.finish()
     if examined.error is not None:
         raise examined.error

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.unfinished import Unfinished, finished
-from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, planned, set_up, vault_destinations
+from safekept.actions.setup.plan import planned
+from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, set_up, vault_destinations
 from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -34,6 +35,7 @@ from .answers import Answers, Needs
 
 if TYPE_CHECKING:
     from safekept.actions.doctor.diagnosis import Diagnosis
+    from safekept.actions.offsite.destination import DestinationSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class MachineFacts:
     """What this machine can do for us."""
 
     program: Program  # how safekept is called from anywhere
-    no_host: SafekeptError | None  # why nothing can wake us; None: something can
+    host: str  # what can wake us: systemd, launchd or cron; "": nothing can
+    no_host: SafekeptError | None  # why nothing can; None: something can
     updates: bool  # updates of Hermes could be guarded, and are not yet
 
     @property
@@ -61,18 +64,23 @@ def looked(
     if homes:
         agents = tuple(one for one in agents if not one.scope or _in_one_of(one.scope, found))
     no_host: SafekeptError | None = None
+    host = ""
     try:
-        find_host(machine_of(settings), system=False)
+        host = find_host(machine_of(settings), system=False)
     except NoHost as error:
         no_host = error
     wrapper = look_at_wrapper(context) if any(one.host == "hermes" for one in agents) else None
     updates = wrapper is not None and not wrapper.installed and not wrapper.reason
     seen = survey(context, found, agents, host_statuses(context))
-    return seen, MachineFacts(program, no_host, updates)
+    return seen, MachineFacts(program, host, no_host, updates)
 
 
 def _in_one_of(scope: str, homes: Sequence[FoundHome]) -> bool:
     return any(scope == one.place.home or scope.startswith(one.place.home + "/") for one in homes)
+
+
+def _when(at: str, host: str) -> str:
+    return f"every night at {at}, by {host}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,24 @@ class Protecting:
             updates = ["updates-not-guarded:hermes"] if self.machine.updates else []
             decline(self.context, [*names, *updates])
 
+    def to_save(self, answers: Answers, needs: Needs) -> str:
+        """What `save` would write down, in words; "" where it is nothing."""
+        place, at = answers.destination.get("name"), answers.at
+        several = len(self.found.homes) > 1 and not self.settings.texts("schedule.homes")
+        new = (
+            (place, f"the destination {place}"),
+            (at and at != self.settings.text("schedule.at"), f"the time {at}"),
+            (at and several, "which homes are looked after every night"),
+            (needs.schedule and not at, "that there is no schedule"),
+            (needs.connect and not answers.connect, "that agents are not connected"),
+        )
+        words = ", ".join(text for wanted, text in new if wanted)
+        return f"{words} (config.toml in {self.settings.config_directory})" if words else ""
+
+    def add_destination(self, setting: DestinationSetting) -> None:
+        """As if it stood in the settings, for a plan."""
+        self.context = self.context.changed(destinations=(*self.context.choices.destinations, setting))
+
     def _reload(self) -> None:
         self.settings = load_settings(self.settings.environment)
         self.context = context_from(self.settings, can_ask=self.console.can_ask())
@@ -133,15 +159,16 @@ class Protecting:
 
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
-        wishes, self._generated = self._setup_choices(answers, kit), answers.generated
-        self._begun.add(planned(self.context, wishes))
+        wishes, self._generated = self.choices(answers, kit), answers.generated
+        self._begun.add(step.name for step in planned(self.context, wishes))
         self._begun.write(self.context)
         steps = set_up(self.context, wishes, self.tell, self.listen)
         self.console.finish()
         finished(self.context)
         return self._ended(answers, steps)
 
-    def _setup_choices(self, answers: Answers, kit: str) -> SetupChoices:
+    def choices(self, answers: Answers, kit: str) -> SetupChoices:
+        """What is still missing, of what was decided."""
         found, context = self.found, self.context
         # Entries that came with a home speak of another machine, even where they would work here.
         candidates = found.agents if answers.reconnect else found.unconnected
@@ -161,6 +188,7 @@ class Protecting:
             connect=connect,
             guard_updates=self._guard if wanted and self.machine.updates else None,
             install_schedule=self._install if answers.at else None,
+            when=_when(answers.at, self.machine.host),
             kit=os.path.abspath(os.path.expanduser(kit)) if kit else ("" if fresh else None),
             selection=Selection(
                 include=self.settings.texts("backup.include"), exclude=self.settings.texts("backup.exclude")
@@ -183,7 +211,7 @@ class Protecting:
         call = schedule_call(self.settings, self.context, home=home)
         plan = plan_installation(machine, find_host(machine, system=False), call, os.getuid())
         install(self.context, plan, machine.run)
-        return f"every night at {self.settings.text('schedule.at')}, by {plan.host}"
+        return _when(self.settings.text("schedule.at"), plan.host)
 
     def _is_usual(self, home: str) -> bool:
         try:

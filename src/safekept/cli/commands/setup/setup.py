@@ -19,7 +19,6 @@ from ..vault.options import new_passphrase, passphrase_options
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
-    from safekept.actions.setup.survey import Survey
     from safekept.vault.repo import Secret
 
     from .answers import Needs
@@ -74,8 +73,9 @@ def command(
     from safekept.actions.vault.opening import refuse_half_made
     from safekept.integrations.connecting.program import PASSING
 
-    from ...words.setup import show_found, show_plan
-    from .answers import Questions, from_options, needs_of
+    from ...words.setup import show_found
+    from .answers import Questions, from_options, needs_of, take_defaults
+    from .dry_run import show_dry_run
     from .protecting import Protecting, looked
 
     settings, context, console = start(as_json)
@@ -89,12 +89,9 @@ def command(
     show_found(console, settings.user_home, found)
     if machine.program.passing:
         console.say(f"Note: {PASSING}")
-    if dry_run:
-        console.document({"dry_run": True, **found.as_dict(), "missing": _missing(found, needs)})
-        show_plan(console, settings.user_home, found, needs, machine.no_host, updates=machine.updates)
-        return 0
     secret: Secret | None = None
-    if needs.passphrase and (passphrase_file or passphrase_command or passphrase_fd is not None):
+    given = bool(passphrase_file or passphrase_command or passphrase_fd is not None)
+    if needs.passphrase and given and not dry_run:
         secret = new_passphrase(
             console, passphrase_command, passphrase_file, passphrase_fd, "Recovery passphrase"
         )
@@ -107,23 +104,28 @@ def command(
         flags={"same_disk": same_disk, "elsewhere": elsewhere},
         connect=connect,
         at=at,
+        dry_run=dry_run,
     )
+    if dry_run and given:  # it is not even read
+        left = replace(left, passphrase=False)
     if at and answers.at and machine.no_host is not None:
         raise machine.no_host
+    if yes and left.passphrase:
+        from safekept.actions.vault.keys.passphrase import NoPassphrase
+
+        raise NoPassphrase.given()
+    begun = Unfinished("setup", tuple(word for path in homes for word in ("--home", os.path.abspath(path))))
+    work = Protecting(console, settings, context, found, machine, begun)
+    if dry_run:
+        show_dry_run(console, work, needs, left, answers, kit, asks=not yes)
+        return 0
     if left.count and not yes:
         _require_person(console, left)
         Questions(console, context, left, answers).ask(
             found, settings.text("schedule.at"), updates=machine.updates
         )
     elif left.count:
-        if left.passphrase:
-            from safekept.actions.vault.keys.passphrase import NoPassphrase
-
-            raise NoPassphrase.given()
-        answers.connect = answers.connect or left.connect
-        answers.at = answers.at or (settings.text("schedule.at") if left.schedule else "")
-    begun = Unfinished("setup", tuple(word for path in homes for word in ("--home", os.path.abspath(path))))
-    work = Protecting(console, settings, context, found, machine, begun)
+        take_defaults(answers, left, settings.text("schedule.at"))
     try:
         work.save(answers, needs)
         ended = work.carry_out(answers, kit)
@@ -143,17 +145,6 @@ def _as_before(context: UserContext, earlier: Unfinished | None) -> None:
         finished(context)
     else:
         earlier.write(context)
-
-
-def _missing(found: Survey, needs: Needs) -> dict[str, object]:
-    return {
-        "passphrase": needs.passphrase,
-        "destination": needs.destination,
-        "connect": [one.as_dict() for one in found.unconnected],
-        "schedule": needs.schedule,
-        "snapshot": [one.place.home for one in found.unkept],
-        "proof": [one.place.home for one in found.unproven],
-    }
 
 
 def _require_person(console: Console, left: Needs) -> None:

@@ -1,0 +1,83 @@
+"""`setup --dry-run`: every step that the run would do, in its order, and not a byte is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from support.users.first_hour import files_of, running_cron, two_agents
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cron(tmp_path_factory):
+    with running_cron(tmp_path_factory.mktemp("cron")):
+        yield
+
+
+@pytest.fixture
+def new(tmp_path):
+    return two_agents(tmp_path)
+
+
+def planned(machine, *options):
+    """The steps of a plan, by name; everything that there is is as it was afterwards."""
+    before = files_of(machine.place)
+    said = machine.run("setup", "--dry-run", *options, "--json")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert files_of(machine.place) == before
+    return json.loads(said.stdout)["steps"]
+
+
+def names(steps):
+    return [one["step"] for one in steps]
+
+
+def test_the_plan_is_what_the_run_does_in_the_same_order(new):
+    place = os.path.join(new.place, "usb")
+    os.makedirs(place)
+    options = ("--passphrase-file", new.secret, "--destination", place, "--elsewhere", "--at", "04:10")
+    plan = planned(new, *options)
+    assert {one["state"] for one in plan} == {"planned"}
+    assert names(plan)[0] == "settings" and "config.toml" in plan[0]["text"]
+    done = json.loads(new.run("setup", "--yes", *options, "--json").stdout)
+    assert names(plan)[1:] == names(done["steps"])
+    planned_kit, kit = plan[-1]["text"], done["steps"][-1]["text"]
+    assert planned_kit.startswith(new.user) and os.path.dirname(kit) == new.user
+    assert planned(new) == []
+    assert "Nothing is missing" in new.run("setup", "--dry-run").stdout
+
+
+def test_a_person_reads_vault_schedule_second_copy_and_kit_in_the_plan(new):
+    before = files_of(new.place)
+    said = new.run("setup", "--dry-run")
+    assert said.returncode == 0 and files_of(new.place) == before
+    plan = said.stdout.partition("Dry run. Would do:")[2]
+    labels = list(dict.fromkeys(re.findall(r"^  (\S.{9}) \S", plan, re.MULTILINE)))
+    order = ["Ask", "Save", "Vault", "Passphrase", "Connect", "Updates", "Schedule", "Snapshot"]
+    assert [one.strip() for one in labels] == [*order, "Copy to", "Prove", "Kit"], said.stdout
+    flat = " ".join(plan.split())
+    assert "Vault ~/.local/share/safekept/vault" in flat, plan
+    assert "Connect Hermes, Hermes (coder), Claude Code" in flat, plan
+    assert "Schedule every night at 03:30, by cron" in flat, plan
+    assert "Copy to the place that you name, if any" in flat, plan
+    assert "Kit ~/safekept-kit-" in flat and plan.rstrip().endswith("Nothing was changed"), plan
+
+
+def test_a_no_by_option_is_left_out_of_the_plan(new):
+    plan = planned(new, "--no-connect", "--at", "no", "--kit", os.path.join(new.place, "elsewhere"))
+    kept = ["settings", "vault", "passphrase", "snapshot", "snapshot"]
+    assert names(plan) == [*kept, "push", "proof", "proof", "kit"]
+    assert plan[-1]["text"].startswith(os.path.join(new.place, "elsewhere"))
+    assert "not connected" in plan[0]["text"] and "no schedule" in plan[0]["text"]
+
+
+def test_the_plan_refuses_what_the_run_would_refuse(new):
+    before = files_of(new.place)
+    inside = new.run("setup", "--dry-run", "--destination", os.path.join(new.home, "copies"))
+    assert inside.returncode != 0 and "inside the home" in inside.stderr
+    unasked = new.run("setup", "--dry-run", "--yes")
+    assert unasked.returncode == 2 and "no passphrase was given" in unasked.stderr
+    assert files_of(new.place) == before
