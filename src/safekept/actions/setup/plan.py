@@ -7,33 +7,43 @@ from collections.abc import Iterator
 
 from ..base.context import UserContext
 from ..vault.opening import vault_exists
-from .steps import SetupChoices, SetupStep
+from .steps import SetupChoices, SetupStep, left_out
 
 PLANNED = "planned"
 
 
 def planned(context: UserContext, choices: SetupChoices) -> list[SetupStep]:
     """The steps that these choices are, as `set_up` does them; one for each time that it comes."""
-    return [SetupStep(name, PLANNED, text) for name, text in _named(context, choices)]
+    return list(_steps(context, choices))
 
 
-def _named(context: UserContext, choices: SetupChoices) -> Iterator[tuple[str, str]]:
+def _steps(context: UserContext, choices: SetupChoices) -> Iterator[SetupStep]:
     if not vault_exists(context):
-        yield "vault", context.places.vault
+        yield _planned("vault", context.places.vault)
     if choices.passphrase is not None:
-        yield "passphrase", "a second key of the vault: it opens your copies when this machine is gone"
-    yield from (("connect", agent.name) for agent in choices.connect)
+        text = "a second key of the vault: it opens your copies when this machine is gone"
+        yield _planned("passphrase", text)
+    for agent in choices.connect:
+        yield _planned("connect", agent.name)
     if choices.guard_updates is not None:
-        yield "updates", "`hermes update` takes a snapshot first and looks for losses after"
+        yield _planned("updates", "`hermes update` takes a snapshot first and looks for losses after")
+    if choices.not_guarded is not None:
+        yield left_out("updates", choices.not_guarded)
     if choices.install_schedule is not None:
-        yield "schedule", choices.when
-    yield from (("snapshot", home.place.home) for home in choices.homes)
+        yield _planned("schedule", choices.when)
+    for home in choices.homes:
+        yield _planned("snapshot", home.place.home)
     urls = {one.name: one.url for one in context.choices.destinations}
     for name in choices.push:
-        yield "push", name if urls.get(name, name) == name else f"{name}, {urls[name]}"
-    yield from (("proof", f"a restore of {home.place.home}") for home in choices.prove)
+        yield _planned("push", name if urls.get(name, name) == name else f"{name}, {urls[name]}")
+    for home in choices.prove:
+        yield _planned("proof", f"a restore of {home.place.home}")
     if choices.kit is not None:
-        yield "kit", _kit(context, choices.kit)
+        yield _planned("kit", _kit(context, choices.kit))
+
+
+def _planned(name: str, text: str) -> SetupStep:
+    return SetupStep(name, PLANNED, text)
 
 
 def _kit(context: UserContext, output: str) -> str:

@@ -52,6 +52,11 @@ class SetupStep:
         }
 
 
+def left_out(name: str, why: SafekeptError) -> SetupStep:
+    """A step that cannot be done here, and need not be."""
+    return SetupStep(name, LEFT_OUT, why.what, error=why, next_steps=tuple(why.next_steps))
+
+
 @dataclass(frozen=True, slots=True)
 class SetupChoices:
     """What is to be done. What is there already is not asked for again."""
@@ -63,6 +68,8 @@ class SetupChoices:
     connect: tuple[AgentPlace, ...] = ()
     #: Has updates of agents run between a snapshot and a check; says how. None: not wanted, or not needed.
     guard_updates: Callable[[], str] | None = None
+    #: Why that cannot be, where it is wanted: said, and no failure.
+    not_guarded: SafekeptError | None = None
     #: Has the host wake us; says when and how. None: not wanted, or there already.
     install_schedule: Callable[[], str] | None = None
     when: str = ""  # what that will say, for a plan
@@ -94,6 +101,8 @@ def _steps(context: UserContext, wishes: SetupChoices, listener: Listener) -> It
         yield _tried("connect", partial(_connected, agent))
     if wishes.guard_updates is not None:
         yield _tried("updates", wishes.guard_updates)
+    if wishes.not_guarded is not None:
+        yield left_out("updates", wishes.not_guarded)
     if wishes.install_schedule is not None:
         yield _tried("schedule", wishes.install_schedule)
     for home in wishes.homes:

@@ -83,6 +83,7 @@ def show_plan(
         texts = [path_text(step.text) for step in steps if step.name == name]
         for text in [", ".join(texts)] if name == "connect" else texts:
             screen.fact(_PLANNED.get(name, _LABELS.get(name, name)), text)
+        _show_next(screen, *(step for step in steps if step.name == name))
     if no_host is not None:
         _show_no_host(console, no_host)
     if not (questions or steps):
@@ -109,10 +110,15 @@ def show_step(console: Console, user_home: str, step: SetupStep) -> None:
     if step.good:
         more = " and .html, the same to print" if step.name == "kit" else ""
         screen.fact(_LABELS.get(step.name, step.name), path_text(step.text) + more)
+        _show_next(screen, step)
         return
     console.line(f"  {_LABELS.get(step.name, step.name):<11}did not work", fg="yellow")
     screen.fact("", path_text(step.text))
-    for one in step.next_steps:
+    _show_next(screen, step)
+
+
+def _show_next(screen: Screen, *steps: SetupStep) -> None:
+    for one in [one for step in steps for one in step.next_steps]:
         screen.fact("", one)
 
 

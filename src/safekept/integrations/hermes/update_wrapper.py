@@ -12,7 +12,8 @@ import contextlib
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
@@ -39,6 +40,7 @@ class UpdateWrapper:
     aside: str = ""  # where the command that was there went; "": there was none
     installed: bool = False
     reason: str = ""  # why it cannot be there
+    mend: str = ""  # the shell's command that changes that
     left: str = ""  # of a script that somebody replaced since: the command that was put aside for it
 
 
@@ -58,11 +60,30 @@ def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
     if _below(found, context.places.user_home) and _may_change(found):
         program = os.path.join(os.path.dirname(found), os.readlink(found)) if os.path.islink(found) else aside
         return UpdateWrapper(found, os.path.normpath(program), aside, left=left)
-    path = os.path.join(own, NAME)
-    if os.path.isdir(own) and _comes_first(own, os.path.dirname(found), search) and not os.path.lexists(path):
-        return UpdateWrapper(path, found)
-    return UpdateWrapper(
-        "", found, reason=f"{found} is not yours to change, and nothing of yours comes before it on the PATH"
+    path, theirs = os.path.join(own, NAME), f"{found} is not yours to change"
+    if not _comes_first(own, os.path.dirname(found), search):
+        reason = f"{theirs}, and {own} does not come before it on your PATH"
+        return UpdateWrapper("", found, reason=reason, mend=_path_first(context))
+    if os.path.lexists(path):
+        reason = f"{theirs}, and {path} is in its place, and does not run"
+        return UpdateWrapper("", found, reason=reason, mend="mv ~/.local/bin/hermes ~/.local/bin/hermes.old")
+    return UpdateWrapper(path, found)
+
+
+def not_guarded(wrapper: UpdateWrapper | None) -> UpdateNotGuarded:
+    """Why updates run without a snapshot first, the command that mends it, and what to do until then."""
+    instead = NextStep("guard", ("--", NAME, "update"), before="Update with:")
+    if wrapper is None:
+        return UpdateNotGuarded(
+            "`hermes update` is not guarded: there is no `hermes`",
+            kept="Nothing was changed",
+            next_steps=(instead,),
+        )
+    mend = NextStep("setup", before=f"Mend it: `{wrapper.mend}`, then in a new terminal")
+    return UpdateNotGuarded(
+        f"`hermes update` takes no snapshot first: {wrapper.reason}",
+        kept="Nothing was changed",
+        next_steps=(mend, replace(instead, before="Until then update with:")),
     )
 
 
@@ -70,21 +91,19 @@ def guard_updates(context: UserContext, words: tuple[str, ...]) -> str:
     """Put the script in place; where it is, in words. `words`: how safekept is called."""
     wrapper = look_at_wrapper(context)
     if wrapper is None or wrapper.reason:
-        raise UpdateNotGuarded(
-            f"`hermes update` is not guarded: {wrapper.reason if wrapper else 'there is no `hermes`'}",
-            kept="Nothing was changed",
-            next_steps=(NextStep("guard", ("--", NAME, "update"), before="Update with:"),),
-        )
+        raise not_guarded(wrapper)
+    made = _remembered(context)[1]
     if not wrapper.installed:
+        made = _missing_above(wrapper.path) or made
         _install(wrapper, words)
     with contextlib.suppress(OSError):  # where that is not remembered, only the next setup looks again
-        write_document(_memory(context), {"version": 1, "path": wrapper.path})
+        write_document(_memory(context), {"version": 1, "path": wrapper.path, "made": made})
     return f"`hermes update` takes a snapshot first and looks for losses after (by {wrapper.path})"
 
 
 def replaced_wrapper(context: UserContext) -> str:
     """Where our script stood, and Hermes's own installer put its command since; "" where it still is."""
-    path = read_document(_memory(context), lambda found: str(found["path"]), "")
+    path = _remembered(context)[0]
     if path:
         return "" if _is_ours(path) or shutil.which(NAME, path=_search(context)) is None else path
     wrapper = look_at_wrapper(context)  # one that was put there before that was remembered
@@ -93,6 +112,7 @@ def replaced_wrapper(context: UserContext) -> str:
 
 def remove_wrapper(context: UserContext) -> list[str]:
     """Take it away and put back what was there; the paths that changed."""
+    made = _remembered(context)[1]
     with contextlib.suppress(OSError):
         os.unlink(_memory(context))
     wrapper = look_at_wrapper(context)
@@ -105,6 +125,7 @@ def remove_wrapper(context: UserContext) -> list[str]:
             os.rename(wrapper.aside, wrapper.path)
         else:
             os.unlink(wrapper.path)
+            _remove_empty(made)
     except OSError as error:
         raise UpdateNotGuarded(
             f"`{wrapper.path}` could not be put back: {error.strerror or error}",
@@ -119,6 +140,7 @@ def _install(wrapper: UpdateWrapper, words: tuple[str, ...]) -> None:
     text = _script(wrapper.program, words)
     try:
         if not wrapper.aside:
+            os.makedirs(os.path.dirname(wrapper.path), exist_ok=True)
             durable_write(wrapper.path, text, 0o755)
             return
         new = wrapper.path + ".new-by-safekept"
@@ -157,6 +179,41 @@ def _script(program: str, words: tuple[str, ...]) -> bytes:
 def _memory(context: UserContext) -> str:
     """The file that says where the script was put."""
     return os.path.join(context.places.data_directory, "update-wrapper.json")
+
+
+def _remembered(context: UserContext) -> tuple[str, list[str]]:
+    """Where the script was put, and the directories that were made for it, the deepest first."""
+
+    def parse(found: Mapping[str, object]) -> tuple[str, list[str]]:
+        made = found.get("made")
+        return str(found["path"]), [str(one) for one in made] if isinstance(made, list) else []
+
+    nothing: tuple[str, list[str]] = ("", [])
+    return read_document(_memory(context), parse, nothing)
+
+
+def _missing_above(path: str) -> list[str]:
+    """Directories above it that are not there."""
+    found = []
+    while not os.path.lexists(path := os.path.dirname(path)):
+        found.append(path)
+    return found
+
+
+def _remove_empty(directories: list[str]) -> None:
+    """Those that were made for the script and hold nothing else by now."""
+    for path in directories:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+
+
+def _path_first(context: UserContext) -> str:
+    """How the user's own programs come first, in the file that his shell reads."""
+    shell = os.path.basename(context.caller.environment.get("SHELL", ""))
+    if shell == "fish":
+        return "fish_add_path ~/.local/bin"
+    file = {"bash": ".bashrc", "zsh": ".zshrc"}.get(shell, ".profile")
+    return f"echo 'PATH=~/.local/bin:$PATH' >> ~/{file}"
 
 
 def _search(context: UserContext) -> str | None:

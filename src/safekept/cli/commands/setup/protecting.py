@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.unfinished import Unfinished, finished
-from safekept.actions.setup.plan import planned
+from safekept.actions.setup.plan import PLANNED, planned
 from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, set_up, vault_destinations
 from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
@@ -22,7 +22,7 @@ from safekept.home.scan import Selection
 from safekept.integrations.connecting.agents import agents_here
 from safekept.integrations.connecting.overview import host_statuses
 from safekept.integrations.connecting.program import Program, this_program
-from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper
+from safekept.integrations.hermes.update_wrapper import guard_updates, look_at_wrapper, not_guarded
 from safekept.settings import Settings, load_settings
 
 from ...console import Console
@@ -46,6 +46,7 @@ class MachineFacts:
     host: str  # what can wake us: systemd, launchd or cron; "": nothing can
     no_host: SafekeptError | None  # why nothing can; None: something can
     updates: bool  # updates of Hermes could be guarded, and are not yet
+    not_guarded: SafekeptError | None  # why they cannot be, where there is a Hermes
 
     @property
     def can_schedule(self) -> bool:
@@ -71,8 +72,9 @@ def looked(
         no_host = error
     wrapper = look_at_wrapper(context) if any(one.host == "hermes" for one in agents) else None
     updates = wrapper is not None and not wrapper.installed and not wrapper.reason
+    why = not_guarded(wrapper) if wrapper is not None and wrapper.reason else None
     seen = survey(context, found, agents, host_statuses(context))
-    return seen, MachineFacts(program, host, no_host, updates)
+    return seen, MachineFacts(program, host, no_host, updates, why)
 
 
 def _in_one_of(scope: str, homes: Sequence[FoundHome]) -> bool:
@@ -160,7 +162,7 @@ class Protecting:
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
         wishes, self._generated = self.choices(answers, kit), answers.generated
-        self._begun.add(step.name for step in planned(self.context, wishes))
+        self._begun.add(step.name for step in planned(self.context, wishes) if step.state == PLANNED)
         self._begun.write(self.context)
         steps = set_up(self.context, wishes, self.tell, self.listen)
         self.console.finish()
@@ -179,7 +181,8 @@ class Protecting:
         push = vault_destinations(context) if homes or changed else found.unpushed
         vault = found.status.vault
         fresh = not vault.kit or bool(answers.destination or vault.kits.outdated)
-        wanted = any(answers.connect_to(one) for one in found.agents if one.host == "hermes")
+        hermes = [one for one in found.agents if one.host == "hermes"]
+        wanted = any(map(answers.connect_to, hermes))
         return SetupChoices(
             passphrase=answers.passphrase,
             homes=homes,
@@ -187,6 +190,7 @@ class Protecting:
             push=push,
             connect=connect,
             guard_updates=self._guard if wanted and self.machine.updates else None,
+            not_guarded=self.machine.not_guarded if wanted or any(one.connected for one in hermes) else None,
             install_schedule=self._install if answers.at else None,
             when=_when(answers.at, self.machine.host),
             kit=os.path.abspath(os.path.expanduser(kit)) if kit else ("" if fresh else None),
