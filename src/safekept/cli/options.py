@@ -297,7 +297,16 @@ def start(as_json: bool) -> tuple[Settings, UserContext, Console]:
     settings = load_settings(os.environ)
     console = Console(as_json=as_json, program=program())
     context = context_from(settings, can_ask=console.can_ask(), source=source_vault())
-    return settings, context.changed(only_own_homes=_words() not in FOR_OTHERS), console
+    own = _words() not in FOR_OTHERS
+    return settings, context.changed(only_own_homes=own, directory=_standing_in()), console
+
+
+def _standing_in() -> str:
+    """The directory that was current; nothing where that is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _words() -> str:

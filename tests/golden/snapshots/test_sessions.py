@@ -363,7 +363,9 @@ def test_undo_takes_a_conversation_that_came_back_out_again_and_nothing_older(he
     assert say("sessions", "restore", "session-1").code == 0
     there = every_row(live)
     plan = say("undo", "--dry-run").out
-    assert plan.startswith("Session session-1 would be taken out of state.db\n") and "Messages   10" in plan
+    assert plan.startswith("Would take back the return of a conversation of ")
+    assert plan.splitlines()[1] == "Session session-1 would be taken out of state.db"
+    assert "Messages   10" in plan
     assert every_row(live) == there
     done = say("undo")
     assert done.code == 0, done.err

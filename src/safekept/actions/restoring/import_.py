@@ -145,6 +145,7 @@ class PreparedImport:
             exact=self.request.exact,
             only=tuple(self.request.only),
             code_files=code_files(self.plan),
+            directory=self.context.caller.directory or None,
         )
         record(self.context, work.line(operation, "begun"), listener)
         with (

@@ -163,6 +163,7 @@ class PreparedRestore:
             snapshot=self.chosen.id,
             exact=self.request.exact,
             only=tuple(self.plan.only),
+            directory=self.context.caller.directory or None,
         )
         record(self.context, work.line(operation, "begun"), listener)
         with (

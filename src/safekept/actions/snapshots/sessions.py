@@ -235,6 +235,7 @@ def restore_session(
         stored_session=found.id,
         as_=new_name,
         undoes=undoes,
+        directory=context.caller.directory or None,
     )
     if not os.path.isfile(stored.live):
         raise NoLiveDatabase(

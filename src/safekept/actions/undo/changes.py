@@ -29,6 +29,12 @@ FINISHED = ("done", "incomplete")
 _LANDED = ("import", "restore", "undo")
 #: Something lands outside of a home that is rebuilt, too: by an operation of its own.
 _AT_HOMES = (*_LANDED, "rebuild")
+#: What a change is called, by its verb of the journal.
+_NOUNS = {
+    "rollback-undo": "undo of a rollback",
+    "restore-session": "return of a conversation",
+    "undo-session": "undo of a conversation's return",
+}
 _CHANGING = (*_AT_HOMES, "rollback", "rollback-undo", "restore-session", "undo-session")
 
 
@@ -51,6 +57,10 @@ class Change:
     @property
     def place(self) -> str:
         return self.home or self.project
+
+    @property
+    def noun(self) -> str:
+        return _NOUNS.get(self.verb, self.verb)
 
     @property
     def landed(self) -> RestoreFacts:

@@ -78,6 +78,7 @@ def _take_out(
         stored_session=done.stored_session or session,
         session=session,
         as_=done.as_,
+        directory=context.caller.directory or None,
     )
     with recording(context, operation, work, listener):
         check_untouched(live, sessions, proof)

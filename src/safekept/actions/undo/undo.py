@@ -8,9 +8,8 @@ cannot be taken back is not taken back by guessing: the error says why, and what
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from safekept.checkpoints.points import RollbackJournal
@@ -18,7 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
-from safekept.home.landing import Landed, LandingUndo, NothingToUndo, UndoNotPossible, expire, plan_undo, undo
+from safekept.home.landing import Landed, LandingUndo, UndoNotPossible, expire, plan_undo, undo
 
 from ..base.context import UserContext
 from ..base.operations.care import GuardFacts
@@ -29,7 +28,7 @@ from ..hosts.connections_after_restore import staying_connected
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
 from ..restoring.starting import take_back_wrappers
 from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
-from .log import require_journal
+from .last_change import ANYWHERE, last_change, project_around
 from .undo_refusals import instead, several, taken_back
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _KEPT = "Nothing was changed"
 
 @dataclass(frozen=True, slots=True)
 class UndoRequest:
-    """What to take back, and where; nothing: the last change there was."""
+    """What to take back, and where; nothing: the last one where the caller stands."""
 
     operation: str = ""  # an id of the journal, the start of one, or its last six letters
     home: str = ""
@@ -72,6 +71,8 @@ class Undone:
     brought_back: BroughtBack | None = None
     notes: tuple[str, ...] = ()  # what became of the agents' connections
     facts: UndoFacts | None = None  # of a landing that was taken back: what the journal says, and documents
+    how: str = ANYWHERE  # how it came to be meant, where it was not named
+    newer_elsewhere: Change | None = None  # the last change of all, where that is not meant
 
     @property
     def complete(self) -> bool:
@@ -81,7 +82,9 @@ class Undone:
         return self.brought_back is None or not self.brought_back.lost
 
     def as_dict(self) -> dict[str, object]:
+        newer = self.newer_elsewhere.as_dict() if self.newer_elsewhere else None
         document: dict[str, object] = {"operation": self.operation or None, "undoes": self.change.as_dict()}
+        document["newer_elsewhere"] = newer
         if self.plan is not None:
             landed = self.facts.landed() if self.facts else None
             document |= {"home": self.plan.home, "plan": self.plan.as_dict(), "landed": landed}
@@ -107,8 +110,26 @@ def take_back(context: UserContext, request: UndoRequest, listener: Listener = s
             from .dropped import bring_back_dropped
 
             return bring_back_dropped(context, request, listener)
-    else:
-        change = _last(context, known, home, project)
+        return _take_back(context, change, known, request, listener)
+    last = last_change(context, known, home, project)
+
+    def told(undone: Undone) -> Undone:
+        return replace(undone, how=last.how, newer_elsewhere=last.newer)
+
+    def agreed(undone: Undone) -> None:
+        if request.agreed is not None:
+            request.agreed(told(undone))
+
+    try:
+        return told(_take_back(context, last.change, known, replace(request, agreed=agreed), listener))
+    except UndoNotPossible as error:
+        error.next_steps = (*error.next_steps, *last.other_step())
+        raise
+
+
+def _take_back(
+    context: UserContext, change: Change, known: list[Change], request: UndoRequest, listener: Listener
+) -> Undone:
     change = _standing(change, known)
     _refuse_what_is_over(context, change, known)
     if change.kind == LANDING:
@@ -129,20 +150,10 @@ def take_back(context: UserContext, request: UndoRequest, listener: Listener = s
 def _scope(context: UserContext, request: UndoRequest) -> tuple[str, str]:
     """The home or the project that it is about, where one was named."""
     if request.directory:
-        return "", _project(context, request.directory)
+        return "", project_around(context, request.directory)
     if request.home or request.layout:
         return context.locate(request.home, request.layout, existing=False).home, ""
     return "", ""
-
-
-def _project(context: UserContext, directory: str) -> str:
-    """The project that a directory is in: the nearest one that was ever rolled back."""
-    place = os.path.realpath(directory)
-    known = {path for _, path in rolled_back_projects(context)}
-    around = place
-    while around not in known and around != os.path.dirname(around):
-        around = os.path.dirname(around)
-    return around if around in known else place
 
 
 def _recover_all_interrupted(
@@ -186,22 +197,6 @@ def _guarded(context: UserContext, known: list[Change], word: str) -> Change | N
     return None
 
 
-def _last(context: UserContext, known: list[Change], home: str, project: str) -> Change:
-    standing = [one for one in known if one.open]
-    if not standing:
-        require_journal(context)
-        where = f" in `{home or project}`" if home or project else ""
-        what = "rollback" if project else "import or restore" if home else "import, restore or rollback"
-        raise NothingToUndo(
-            f"there is no {what} to take back{where}",
-            kept=_KEPT,
-            next_steps=(NextStep("import", ("FILE",), before="Import a backup instead:"),)
-            if not project
-            else (NextStep("rollback", before="See what there is to go back to:"),),
-        )
-    return standing[-1]
-
-
 def _standing(change: Change, known: list[Change]) -> Change:
     """What has to be taken back for this to be gone: itself, or the undo that brought it back in the end.
 
@@ -242,7 +237,7 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
         return Undone("", change, plan)
     if request.agreed is not None:
         request.agreed(Undone("", change, plan))
-    work = UndoFacts(home=change.home, undoes=change.operation)
+    work = UndoFacts(home=change.home, undoes=change.operation, directory=context.caller.directory or None)
     with (
         staying_connected(context, change.home) as notes,
         recording(context, new_id(), work, listener),

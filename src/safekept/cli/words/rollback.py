@@ -143,22 +143,23 @@ def _show_gone(console: Console, plan: RollbackPlan) -> None:
 
 # What was taken back, in words: what returned, what is set aside and until when, what stays.
 
-_VERBS = {
-    "import": "the import",
-    "restore": "the restore",
-    "undo": "the undo",
-    "rollback": "the rollback",
-    "rollback-undo": "the undo of a rollback",
-    "restore-session": "the return of a conversation",
-    "undo-session": "the undo of a conversation's return",
-}
-
 
 def show_what_goes(console: Console, undone: Undone) -> None:
     """What is about to be taken back, said before it is: nobody is asked, and nobody is surprised."""
     if not console.as_json:
-        place = f" in {path_text(undone.change.place)}" if undone.change.place else ""
-        console.line(f"Taking back {_of(undone.change)}{place}")
+        _show_meant(console, "Taking back", undone)
+
+
+def _show_meant(console: Console, verb: str, undone: Undone) -> None:
+    """The first line: what, where, and why this one; then the newer one elsewhere, which it is not."""
+    from safekept.actions.undo.last_change import ASKED_HERE, HERE
+
+    why = {HERE: ", where you are", ASKED_HERE: ", which was asked for here"}.get(undone.how, "")
+    console.line(f"{verb} the {_of(undone.change)}{_in(undone.change)}{why}")
+    if undone.newer_elsewhere is not None:
+        newer = undone.newer_elsewhere
+        command = console.command("undo", newer.operation)
+        console.line(f"Not the newer {newer.noun} of {_when(newer)}{_in(newer)}; that one: `{command}`")
 
 
 def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
@@ -167,10 +168,10 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
     again = console.command("undo", *(() if request.dry_run else (undone.operation,)), *named)
     undo = None if request.dry_run or not undone.operation else again
     console.document({"dry_run": request.dry_run, **undone.as_dict(), "undo": undo})
+    if request.dry_run and not console.as_json and undone.brought_back is None:
+        _show_meant(console, "Would take back", undone)
     if undone.rollback is not None:
         if not console.as_json:
-            if request.dry_run:
-                console.line(f"Would take back {_of(undone.change)}")
             show_rollback(console, undone.rollback)
         return 0 if undone.complete else 3
     if undone.plan is not None:
@@ -187,23 +188,29 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
 
 
 def _of(change: Change) -> str:
-    """`the restore of 5 min ago`."""
-    name = _VERBS.get(change.verb, change.verb)
+    """`restore of 5 min ago (ID)`."""
     actor = change.landed.actor or "person"
     by = "" if actor == "person" else f", by {path_text(actor)}"
-    return f"{name} of {ago(int(change.time * 1e9))} ({change.operation}{by})"
+    return f"{change.noun} of {_when(change)} ({change.operation}{by})"
+
+
+def _when(change: Change) -> str:
+    return ago(int(change.time * 1e9))
+
+
+def _in(change: Change) -> str:
+    return f" in {path_text(change.place)}" if change.place else ""
 
 
 def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> None:
     plan, landed = undone.plan, undone.landed
     assert plan is not None
-    home = path_text(plan.home)
-    console.heading(f"Would take back in {home}" if landed is None else f"Taken back in {home}")
-    console.fact("What", _of(undone.change))
     if landed is None:
         listing(console, "Returns", plan.returns)
         listing(console, "Goes", plan.goes)
     else:
+        console.heading(f"Taken back in {path_text(plan.home)}")
+        console.fact("What", f"the {_of(undone.change)}")
         console.fact("Returned", count_text(landed.created + landed.replaced, "file"))
         console.fact("Set aside", count_text(landed.removed + landed.replaced, "file"))
     listing(console, "Since", plan.since)
@@ -231,7 +238,8 @@ def _show_session(console: Console, undone: Undone, dry_run: bool) -> None:
     else:
         verb = "would be taken out of" if dry_run else "was taken out of"
     console.heading(f"Session {name} {verb} {database}")
-    console.fact("What", _of(undone.change))
+    if not dry_run:
+        console.fact("What", f"the {_of(undone.change)}")
     if session.messages is not None:
         console.fact("Messages", f"{session.messages:,}")
     if session.undo_point:
@@ -243,7 +251,7 @@ def _show_brought_back(console: Console, undone: Undone, dry_run: bool) -> int:
     assert found is not None
     verb = "Would bring back" if dry_run else "Brought back"
     console.heading(f"{verb} {count_text(len(found.back), found.what)}", not found.lost)
-    console.fact("What", _of(undone.change))
+    console.fact("What", f"the {_of(undone.change)}")
     listing(console, "Back", found.back)
     listing(console, "Gone", found.lost)
     if found.lost and found.what != "mode":

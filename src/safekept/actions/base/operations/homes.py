@@ -93,6 +93,7 @@ class SessionFacts(Facts):
     stored_session: str | None = None  # what it is called in the snapshot
     as_: str | None = None  # the new name that was asked for
     undoes: str | None = None
+    directory: str | None = None  # where whoever asked for it stood
     undo_point: str | None = told()  # a snapshot of what was there
     title: str | None = told()
     messages: int | None = told()
@@ -143,6 +144,7 @@ class LandingFacts(Facts):
     wrappers_gone: tuple[Mapping[str, object], ...] | None = None  # that were taken away
     outcome: str | None = None  # of one that was cut off: what the next command did with it
     set_aside: tuple[str, ...] | None = None
+    directory: str | None = None  # where whoever asked for it stood
     place: str | None = None
 
     @property
@@ -176,7 +178,6 @@ class RestoreFacts(LandingFacts):
     snapshot: str | None = told()
     home_point: str | None = None
     session: str | None = None
-    directory: str | None = None  # where somebody stood who went back to a home point
     left: int | None = None
 
 

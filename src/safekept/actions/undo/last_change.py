@@ -1,0 +1,86 @@
+"""What a bare `undo` takes back: the last change where its caller stands, else the last one anywhere.
+
+Somebody who stands in a project means the project. What they asked for from there counts too, wherever it
+was done: a restore of the home that was typed here a minute ago is not passed over for a rollback of last
+week. What is newer elsewhere is named, so that nobody has to guess.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from safekept.core.next_step import NextStep
+from safekept.home.landing import NothingToUndo
+
+from ..base.context import UserContext
+from ..base.own_places import within
+from .changes import Change, rolled_back_projects
+from .log import require_journal
+
+#: How a change came to be meant: it was done where the caller stands, it was asked for there, or neither.
+HERE, ASKED_HERE, ANYWHERE = "here", "asked-here", ""
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The change that is meant, why, and the newer one that is not."""
+
+    change: Change
+    how: str = ANYWHERE
+    newer: Change | None = None
+
+    def other_step(self) -> tuple[NextStep, ...]:
+        """For a refusal of the one that is meant: the newer one can be taken back all the same."""
+        if self.newer is None:
+            return ()
+        before = f"To take back the newer {self.newer.noun} in {self.newer.place}:"
+        return (NextStep("undo", (self.newer.operation,), before),)
+
+
+def last_change(context: UserContext, known: list[Change], home: str, project: str) -> LastChange:
+    """The last one that still stands, of the home or project that was named, else where the caller stands."""
+    standing = [one for one in known if one.open]
+    if not standing:
+        require_journal(context)
+        raise _nothing(home, project)
+    directory = context.caller.directory
+    if home or project or not directory:
+        return LastChange(standing[-1])
+    place = os.path.realpath(directory)
+    done_here = {one.operation for one in standing if within(place, one.place)}
+    if not done_here:
+        return LastChange(standing[-1])
+    around = project_around(context, place)
+    for one in reversed(standing):
+        asked = one.landed.directory
+        if one.operation in done_here:
+            how = HERE
+        elif asked and project_around(context, asked) == around:
+            how = ASKED_HERE
+        else:
+            continue
+        return LastChange(one, how, standing[-1] if standing[-1] is not one else None)
+    raise AssertionError("unreachable")
+
+
+def project_around(context: UserContext, directory: str) -> str:
+    """The project that a directory is in: the nearest one that was ever rolled back, else itself."""
+    place = os.path.realpath(directory)
+    known = {path for _, path in rolled_back_projects(context)}
+    around = place
+    while around not in known and around != os.path.dirname(around):
+        around = os.path.dirname(around)
+    return around if around in known else place
+
+
+def _nothing(home: str, project: str) -> NothingToUndo:
+    where = f" in `{home or project}`" if home or project else ""
+    what = "rollback" if project else "import or restore" if home else "import, restore or rollback"
+    return NothingToUndo(
+        f"there is no {what} to take back{where}",
+        kept="Nothing was changed",
+        next_steps=(NextStep("import", ("FILE",), before="Import a backup instead:"),)
+        if not project
+        else (NextStep("rollback", before="See what there is to go back to:"),),
+    )
