@@ -39,13 +39,13 @@ def backup(
     from safekept.actions.archives.backup import backup as write
 
     user = here()
-    settings, said = user.settings, text(output)
-    plain = said.removesuffix(".age").removesuffix(".gpg")
+    settings, path = user.settings, text(output)
+    plain = path.removesuffix(".age").removesuffix(".gpg")
     form = format or next((one for one in ("tar.zst", "zip") if plain.endswith(f".{one}")), "")
     one_of("format", form or "zip", ("zip", "tar.zst"))
     request = BackupRequest(
         place=user.context.locate(text(home), layout),
-        output=said if output is not None else settings.text("backup.output"),
+        output=path if output is not None else settings.text("backup.output"),
         form=form or settings.text("backup.format"),
         selection=selection(user, include, exclude, secrets=secrets, profile=profile, quick=quick),
         keep=keep if keep is not None else settings.whole("backup.keep"),

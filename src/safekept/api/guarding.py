@@ -79,17 +79,17 @@ def guard(
         isolated=True,
         bring_back=_bring_back,
     )
-    told = Guarded(request.place.home)
+    outcome = Guarded(request.place.home)
     work: ActionGuarded | None = None
     try:
         with guarding(user.context, request, check_raised=True) as work:
-            told.snapshot = work.snapshot.id if work.snapshot is not None else ""
-            yield told
+            outcome.snapshot = work.snapshot.id if work.snapshot is not None else ""
+            yield outcome
     finally:
         if work is not None:
-            _fill(user.context, told, work)
+            _fill(user.context, outcome, work)
     if raises and work is not None and [one for one in work.findings if one not in work.restored]:
-        raise _loss(told)
+        raise _loss(outcome)
 
 
 @in_its_own_process
@@ -103,31 +103,31 @@ def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
     return done.operation, not_brought_back(done)
 
 
-def _fill(context: UserContext, told: Guarded, work: ActionGuarded) -> None:
+def _fill(context: UserContext, outcome: Guarded, work: ActionGuarded) -> None:
     """What the check found, in the value that the block holds."""
     from safekept.actions.alarms.loss_watch import restore_command
     from safekept.actions.guard.check import restore_paths
 
-    told.checked = work.health is not None
-    told.unchecked = work.unchecked
-    told.findings = tuple(one.text for one in work.findings)
-    told.restored = tuple(one.path for one in work.restored)
+    outcome.checked = work.health is not None
+    outcome.unchecked = work.unchecked
+    outcome.findings = tuple(one.text for one in work.findings)
+    outcome.restored = tuple(one.path for one in work.restored)
     left = [one for one in work.findings if one not in work.restored]
     paths, whole = restore_paths(left), any(one.whole for one in left)
-    if told.snapshot and (paths or whole):
+    if outcome.snapshot and (paths or whole):
         named = () if whole else paths
-        told.restore_command = restore_command(context, told.home, told.snapshot, named)
+        outcome.restore_command = restore_command(context, outcome.home, outcome.snapshot, named)
 
 
-def _loss(told: Guarded) -> LossFound:
-    named = "; ".join(told.findings[:3])
-    more = f" and {len(told.findings) - 3:,} more" if len(told.findings) > 3 else ""
-    steps = (f"Bring it back: `{told.restore_command}`",) if told.restore_command else ()
+def _loss(outcome: Guarded) -> LossFound:
+    named = "; ".join(outcome.findings[:3])
+    more = f" and {len(outcome.findings) - 3:,} more" if len(outcome.findings) > 3 else ""
+    steps = (f"Bring it back: `{outcome.restore_command}`",) if outcome.restore_command else ()
     return LossFound(
         f"after the guarded code: {named}{more}",
-        kept=f"Snapshot {told.snapshot[:8]} of before still has it, and is pinned for 30 days",
+        kept=f"Snapshot {outcome.snapshot[:8]} of before still has it, and is pinned for 30 days",
         next_steps=steps or (NextStep("status", before="See what is known about it:"),),
-        findings=told.findings,
-        snapshot=told.snapshot,
-        home=told.home,
+        findings=outcome.findings,
+        snapshot=outcome.snapshot,
+        home=outcome.home,
     )

@@ -81,8 +81,10 @@ class Checkpoints:
         try:
             own, others = by_owner(list(paths), directory)
             for owner, names in others.items():
-                said = {"paths": names, "reason": reason, "shell": shell, "directory": directory}
-                self._others.before(protection, owner, session or self._session, turn or self._turn, **said)
+                request = {"paths": names, "reason": reason, "shell": shell, "directory": directory}
+                self._others.before(
+                    protection, owner, session or self._session, turn or self._turn, **request
+                )
             self._before(protection, own, reason, session, turn, shell, directory)
         except Exception as error:
             protection.failures.append(failure_of("", error))

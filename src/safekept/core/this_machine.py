@@ -108,11 +108,11 @@ def _mount(path: str) -> tuple[str, str]:
     with contextlib.suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             before, _, after = line.rstrip("\n").partition(" - ")
-            fields, told = before.split(" "), after.split(" ")
-            if len(fields) < 5 or len(told) < 2:
+            fields, filesystem = before.split(" "), after.split(" ")
+            if len(fields) < 5 or len(filesystem) < 2:
                 continue
             place = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
             inside = path == place or path.startswith(place.rstrip("/") + "/")
             if inside and len(place) >= best:  # of two in one place the later one hides the other
-                best, found = len(place), (told[0], told[1])
+                best, found = len(place), (filesystem[0], filesystem[1])
     return found

@@ -25,10 +25,10 @@ def worker_for(path: str) -> Worker | None:
     return Worker(owner)
 
 
-def users_home(home: str, said: str) -> str:
+def users_home(home: str, path: str) -> str:
     """The home directory that belongs to a home: what lies outside the home is looked for below it.
 
     `said` is that of whoever runs the command. Where a child works for somebody else, it is that user's.
     """
     owner = foreign_owner(home)
-    return said if owner is None or foreign_owner(said) == owner else owner.home
+    return path if owner is None or foreign_owner(path) == owner else owner.home

@@ -42,7 +42,7 @@ class Place:
     troubles: tuple[SafekeptError, ...] = ()  # what is wrong with the settings, if anything is
     later: Later | None = None  # None: there is nobody who could do it later
     apart: bool = False  # this process is there for one call, and nobody waits for it
-    told: dict[str, set[str]] = field(default_factory=dict)  # session -> what it was told
+    messages: dict[str, set[str]] = field(default_factory=dict)  # session -> what it was told
 
     @classmethod
     def load(cls, environment: Mapping[str, str], later: Later | None = None) -> Place:
@@ -140,11 +140,11 @@ class Place:
 
     def first_time(self, session: str, text: str) -> bool:
         """Whether a session was not told this yet."""
-        told = self.told.setdefault(session, set())
-        for old in list(self.told)[:-_SESSIONS]:
-            self.told.pop(old, None)
-        new = text not in told
-        told.add(text)
+        messages = self.messages.setdefault(session, set())
+        for old in list(self.messages)[:-_SESSIONS]:
+            self.messages.pop(old, None)
+        new = text not in messages
+        messages.add(text)
         return new
 
 
@@ -204,7 +204,7 @@ class PlaceCache:
     def _load(self, sent: Mapping[str, str], before: _Kept | None) -> _Kept:
         place = Place.load({**self._base, **sent}, self._later)
         if before is not None:
-            place = replace(place, told=before.place.told)
+            place = replace(place, messages=before.place.messages)
         files = place.files
         return _Kept(place, files, _stamp(files), time.monotonic())
 

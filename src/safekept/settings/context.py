@@ -103,9 +103,9 @@ def vault_of(settings: Settings) -> str:
     """Where this user's own vault is: a directory, or a URL as it stands in the settings."""
     from safekept.core.objects.address import is_address
 
-    said = settings.text("vault.path")
-    if is_address(said):
-        return said
+    path = settings.text("vault.path")
+    if is_address(path):
+        return path
     return settings.path("vault.path", os.path.join(settings.data_directory, "vault"))
 
 

@@ -93,8 +93,8 @@ def _own_home() -> str:
 def _place(environment: Mapping[str, str], name: str, otherwise: Callable[[], str]) -> str:
     """A directory that a variable names. A relative one would be another place wherever one stands, and is
     as good as none, as the XDG specification wants it."""
-    said = environment.get(name, "")
-    return said if os.path.isabs(said) else otherwise()
+    value = environment.get(name, "")
+    return value if os.path.isabs(value) else otherwise()
 
 
 def load_settings(environment: Mapping[str, str]) -> Settings:
@@ -102,8 +102,8 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
     bare = default_settings(environment)
     file = _from_file(os.path.join(bare.config_directory, "config.toml"))
     destinations = cast("tuple[DestinationSetting, ...]", file.pop("destination", ()))
-    said = {**file, **_from_environment(environment)}
-    return replace(bare, values={**bare.values, **said}, given=frozenset(said), destinations=destinations)
+    values = {**file, **_from_environment(environment)}
+    return replace(bare, values={**bare.values, **values}, given=frozenset(values), destinations=destinations)
 
 
 def default_settings(environment: Mapping[str, str]) -> Settings:

@@ -97,11 +97,11 @@ class Marks:
 
     def on(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
         """The snapshots, each with what was said of it."""
-        said: dict[str, dict[str, str | None]] = {}
+        state: dict[str, dict[str, str | None]] = {}
         for (snapshot, name), mark in self.newest.items():
-            said.setdefault(snapshot, {})[name] = mark.value
+            state.setdefault(snapshot, {})[name] = mark.value
         return [
-            dataclasses.replace(one, marks=said[called]) if (called := _called(one)) in said else one
+            dataclasses.replace(one, marks=state[called]) if (called := _called(one)) in state else one
             for one in snapshots
         ]
 

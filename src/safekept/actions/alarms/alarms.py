@@ -81,9 +81,9 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
         return False
     from ..base.operations.care import AlarmFacts
 
-    told = AlarmFacts()
-    told.add(_facts(alarm))
-    record(context, replace(told.line(alarm.id, "done"), time=alarm.time), listener)
+    facts = AlarmFacts()
+    facts.add(_facts(alarm))
+    record(context, replace(facts.line(alarm.id, "done"), time=alarm.time), listener)
     listener(Event("alarm", text=f"Alarm: {alarm.text}"))
     from .notify import Notice, notify
 
@@ -248,19 +248,19 @@ def read_alarm(entry: Record) -> Alarm:
     """An alarm out of the journal; what is missing or strange in it is left empty, never an error."""
     from ..base.operations.care import AlarmFacts
 
-    told = AlarmFacts.read(entry)
+    facts = AlarmFacts.read(entry)
     alarm = Alarm(
         id=entry.operation,
         time=entry.time,
-        home=told.home or "",
-        kind=told.kind or "",
-        text=told.text or "",
-        restore=told.restore or (),
-        pinned=told.pinned or "",
-        about=told.about or "",
-        paths=told.paths or (),
+        home=facts.home or "",
+        kind=facts.kind or "",
+        text=facts.text or "",
+        restore=facts.restore or (),
+        pinned=facts.pinned or "",
+        about=facts.about or "",
+        paths=facts.paths or (),
     )
     try:
-        return replace(alarm, losses=tuple(Shrinkage.from_dict(one) for one in told.losses or ()))
+        return replace(alarm, losses=tuple(Shrinkage.from_dict(one) for one in facts.losses or ()))
     except (KeyError, ValueError, TypeError):
         return alarm

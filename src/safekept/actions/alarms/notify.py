@@ -111,9 +111,9 @@ class Delivery:
 def notify(context: UserContext, notice: Notice, listener: Listener = silent) -> None:
     """Tell whoever is set up to hear of it. Never raises, never slow, and does nothing where nobody is."""
     try:
-        told = deliver(context, notice, wait=notice.kind != "start")
-        if told:
-            _write_down(context, notice, told, listener)
+        deliveries = deliver(context, notice, wait=notice.kind != "start")
+        if deliveries:
+            _write_down(context, notice, deliveries, listener)
     except Exception as error:  # whatever it is, the work it was about matters more
         listener(Event("notify", text=f"Note: nobody could be notified: {type(error).__name__}"))
 
@@ -128,11 +128,11 @@ def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[
         return []
     notice = replace(notice, title=_plain(notice.title), text=_plain(notice.text), home=_plain(notice.home))
     jobs = _jobs(context, targets, notice)
-    told = [Delivery(name) for name, _ in jobs]
+    deliveries = [Delivery(name) for name, _ in jobs]
     began = time.monotonic()
     workers = [
         Worker(partial(_tell, job, outcome, began), f"notify-{number}")
-        for number, ((_, job), outcome) in enumerate(zip(jobs, told, strict=True))
+        for number, ((_, job), outcome) in enumerate(zip(jobs, deliveries, strict=True))
     ]
     if not wait:
         return []
@@ -143,7 +143,7 @@ def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[
     end = began + patience
     for worker in workers:
         worker.wait(max(0.0, end - time.monotonic()))
-    return [Delivery(one.target, one.reason, one.seconds or time.monotonic() - began) for one in told]
+    return [Delivery(one.target, one.reason, one.seconds or time.monotonic() - began) for one in deliveries]
 
 
 def _plain(text: str) -> str:
@@ -191,16 +191,16 @@ def _jobs(
     return found
 
 
-def _write_down(context: UserContext, notice: Notice, told: list[Delivery], listener: Listener) -> None:
+def _write_down(context: UserContext, notice: Notice, deliveries: list[Delivery], listener: Listener) -> None:
     """One record of a message that somebody got, or that somebody did not; good pings leave none."""
-    missed = [one for one in told if not one.ok]
+    missed = [one for one in deliveries if not one.ok]
     for one in missed:
         listener(Event("notify", text=f"Note: {one.target} was not reached: {one.reason}"))
     if not missed and notice.kind in HEARTBEATS:
         return
     from ..base.operations.care import NotifyFacts
 
-    targets = tuple(one.as_dict() for one in told)
+    targets = tuple(one.as_dict() for one in deliveries)
     work = NotifyFacts(home=notice.home, kind=notice.kind, title=notice.title, targets=targets)
-    state = "done" if not missed else "incomplete" if len(missed) < len(told) else "failed"
+    state = "done" if not missed else "incomplete" if len(missed) < len(deliveries) else "failed"
     record(context, work.line(new_id(), state), listener)

@@ -177,8 +177,8 @@ class UserContext:
             check_home(found, chosen)
         elif existing:
             find_home(chosen, self.caller.environment, self.places.user_home)
-        said = bool(home or layout or self.choices.default_home)
-        return HomeRef(found, chosen, said or bool(self.caller.environment.get(chosen.variable)))
+        named = bool(home or layout or self.choices.default_home)
+        return HomeRef(found, chosen, named or bool(self.caller.environment.get(chosen.variable)))
 
     def home_and_layout_name(self, home: str = "", layout: str = "") -> tuple[str, str]:
         """The home that is meant and the name of its layout, for whoever needs no more; it may be missing.
@@ -214,7 +214,7 @@ class UserContext:
             home = user_home + home[1:]
         usual = None if home else self.layout(layout or self.choices.default_layout)
         variables = {one.variable for one in layouts.values()}
-        environment = {name: said for name, said in self.caller.environment.items() if name in variables}
+        environment = {name: value for name, value in self.caller.environment.items() if name in variables}
         named = home or (named_home(usual, environment, user_home) if usual is not None else "")
         worker = worker_for(named) if named else None
         if worker is None:

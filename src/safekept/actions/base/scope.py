@@ -126,13 +126,13 @@ def targets_of(context: UserContext, layout: Layout, source: HomeSource, into: s
 def removal_scope(snapshot: Snapshot, stored: Stored) -> str:
     """What an exact restore may remove, in words, where that is less than the home; else empty."""
     if snapshot.excludes:
-        told = ", ".join(snapshot.excludes[:3]) + (" …" if len(snapshot.excludes) > 3 else "")
-        return f"what it holds (restic was told to leave out {told}): nothing is removed"
+        listed = ", ".join(snapshot.excludes[:3]) + (" …" if len(snapshot.excludes) > 3 else "")
+        return f"what it holds (restic was told to leave out {listed}): nothing is removed"
     if stored.manifest is not None or _given(snapshot, stored.home):
         return ""
     inside = [path for path in snapshot.paths if within(path, stored.home)]
-    told = ", ".join(inside[:3]) + (" …" if len(inside) > 3 else "")
-    return f"{told or 'what it holds'}: nothing else is removed"
+    listed = ", ".join(inside[:3]) + (" …" if len(inside) > 3 else "")
+    return f"{listed or 'what it holds'}: nothing else is removed"
 
 
 def without_removal(snapshot: Snapshot, stored: Stored, layout: Layout) -> Callable[[str], bool]:

@@ -151,8 +151,8 @@ def _advise(case: Case, home: HomeStatus, damaged: dict[str, str]) -> Iterator[F
         one = DamagedDatabase(path, wrong, snapshot, proof)
         found = database_damaged(home.home, one, home.named, ())
         if not snapshot:
-            steps, told = _without_generation(case, home.home, path)
-            found = replace(found, fix=steps, evidence=(wrong, told))
+            steps, known = _without_generation(case, home.home, path)
+            found = replace(found, fix=steps, evidence=(wrong, known))
         yield found
 
 
@@ -160,14 +160,14 @@ def _without_generation(case: Case, home: str, path: str) -> tuple[tuple[Step, .
     archive = _archive(case, home)
     if archive:
         restore = case.command("import", archive, "--only", path, home=home, before="Bring it back:")
-        told = f"no snapshot has a verified state of it; a drill proved the archive {archive}"
-        return (STOP_FIRST, restore), told
-    told = "no verified generation of it is known"
+        known = f"no snapshot has a verified state of it; a drill proved the archive {archive}"
+        return (STOP_FIRST, restore), known
+    known = "no verified generation of it is known"
     steps: list[Step] = ["Nothing is advised that was not verified; keep a copy of the damaged file"]
     if case.status.vault.state == OPEN:
         steps.append(case.command("drill", home=home, before="Have the newest snapshot proven:"))
         steps.append(case.command("history", path, home=home, before="See every version of it:"))
-    return tuple(steps), told
+    return tuple(steps), known
 
 
 def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Listed, str]]:

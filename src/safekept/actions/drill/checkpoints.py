@@ -98,12 +98,12 @@ def _fsck(store: Store, findings: Findings, listener: Listener) -> None:
     except subprocess.TimeoutExpired:
         findings.add(FSCK, UNKNOWN, 0, "git took longer than an hour")
         return
-    said = [
+    lines = [
         line
         for line in (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").splitlines()
         if line.strip() and not line.startswith("notice:")
     ]
-    problems: Problems = [("", line) for line in said] if done.returncode or said else []
+    problems: Problems = [("", line) for line in lines] if done.returncode or lines else []
     if done.returncode and not problems:
         problems = [("", f"git ended with status {done.returncode}")]
     packs = len(store.objects.pack_names())

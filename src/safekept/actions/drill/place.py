@@ -60,16 +60,16 @@ class DrillPlace:
 
 def remove(path: str) -> None:
     """Take a place away, through any number of Ctrl-C and requests to end; the last is raised afterwards."""
-    told: BaseException | None = None
+    first_error: BaseException | None = None
     while os.path.lexists(path):
         try:
             discard(path)
         except (KeyboardInterrupt, SystemExit) as error:
-            told = error
+            first_error = error
         except OSError:
             break  # the next drill tries again
-    if told is not None:
-        raise told
+    if first_error is not None:
+        raise first_error
 
 
 @contextlib.contextmanager

@@ -65,9 +65,9 @@ def read_session(data_directory: str, session: str) -> HostSession:
 
 def switch(data_directory: str, environment: Mapping[str, str], session: str) -> Switch:
     """What holds for a session: what was said in it, else the variable, else on."""
-    said = read_session(data_directory, session).on
-    if said is not None:
-        return Switch(said, "session")
+    before = read_session(data_directory, session).on
+    if before is not None:
+        return Switch(before, "session")
     raw = environment.get(SWITCH, "").strip()
     if not raw:
         return Switch()

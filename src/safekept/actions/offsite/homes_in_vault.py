@@ -113,11 +113,11 @@ def choose_home(
     if len(left) == 1:
         return left[0]
     shown = list(left or homes)
-    said = " and ".join(f"`{value}`" for value in (host, layout, of) if value)
+    named = " and ".join(f"`{value}`" for value in (host, layout, of) if value)
     what = (
         f"`{place}` holds {len(shown)} homes, and which one is meant is not clear:"
         if left
-        else f"`{place}` holds nothing of {said}; there is:"
+        else f"`{place}` holds nothing of {named}; there is:"
     )
     now = time.time()
     lines = [_line(one, now) for one in shown[:_SHOWN]]

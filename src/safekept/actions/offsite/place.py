@@ -87,13 +87,13 @@ def find_destination(context: UserContext, word: str) -> DestinationSetting:
 
 def open_destination(context: UserContext, setting: DestinationSetting) -> ObjectStore:
     """The place itself; nothing is contacted yet. Close it."""
-    said = setting.options
+    given = setting.options
     options = Options(
-        endpoint=said.get("endpoint", ""),
-        region=said.get("region", ""),
-        profile=said.get("profile", ""),
-        ssh_config=said.get("ssh_config", ""),
-        rclone_config=said.get("rclone_config", ""),
+        endpoint=given.get("endpoint", ""),
+        region=given.get("region", ""),
+        profile=given.get("profile", ""),
+        ssh_config=given.get("ssh_config", ""),
+        rclone_config=given.get("rclone_config", ""),
         rate_limit=setting.rate_limit,
         timeout=float(setting.timeout),
         lanes=setting.connections,

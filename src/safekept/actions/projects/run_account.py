@@ -89,8 +89,8 @@ def account_of_run(
                 changes = count_pairs(reading, pairs)
                 lost = vanished(reading.state(first), reading.state(live), _on_disk(project))
     files = tuple(path for path, _, _ in pairs)
-    said = tuple(missed(lost, lambda path: True))
-    return RunAccount(project, first, tuple(rows), changes, files, missing, gone, said)
+    lost_paths = tuple(missed(lost, lambda path: True))
+    return RunAccount(project, first, tuple(rows), changes, files, missing, gone, lost_paths)
 
 
 def _on_disk(project: str) -> Callable[[str], int]:

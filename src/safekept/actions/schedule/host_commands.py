@@ -46,9 +46,9 @@ def expect(run: Runner, words: Sequence[str], given: str = "", kept: str = TAKEN
     """Ask; HostRefused where it does not end well. `kept` is what the caller makes sure of then."""
     code, text = run(words, given)
     if code != 0:
-        said = " ".join(text.split())[:300]
+        printed = " ".join(text.split())[:300]
         raise HostRefused(
-            f"`{' '.join(words)}` ended with status {code}" + (f": {said}" if said else ""),
+            f"`{' '.join(words)}` ended with status {code}" + (f": {printed}" if printed else ""),
             kept=kept,
             next_steps=(
                 "Run that command by itself to see why",

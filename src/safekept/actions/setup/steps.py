@@ -83,38 +83,38 @@ Told = Callable[[SetupStep], None]
 
 
 def set_up(
-    context: UserContext, wishes: SetupChoices, tell: Told = lambda step: None, listener: Listener = silent
+    context: UserContext, choices: SetupChoices, tell: Told = lambda step: None, listener: Listener = silent
 ) -> list[SetupStep]:
     """Do all of it. Raises only where no vault can be made or opened: without one nothing else helps."""
     found: list[SetupStep] = []
-    for step in _steps(context, wishes, listener):
+    for step in _steps(context, choices, listener):
         found.append(step)
         tell(step)
     count_as_done(context, [task for step in found if step.state == DONE for task in step.tasks])
     return found
 
 
-def _steps(context: UserContext, wishes: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
-    yield from _vault(context, wishes, listener)
+def _steps(context: UserContext, choices: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
+    yield from _vault(context, choices, listener)
     # Before the snapshot: a machine that is rebuilt from it knows that it was connected.
-    for agent in wishes.connect:
+    for agent in choices.connect:
         yield _tried("connect", partial(_connected, agent))
-    if wishes.guard_updates is not None:
-        yield _tried("updates", wishes.guard_updates)
-    if wishes.not_guarded is not None:
-        yield left_out("updates", wishes.not_guarded)
-    if wishes.install_schedule is not None:
-        yield _tried("schedule", wishes.install_schedule)
-    for home in wishes.homes:
-        act = partial(_snapshot, context, home, wishes, listener)
+    if choices.guard_updates is not None:
+        yield _tried("updates", choices.guard_updates)
+    if choices.not_guarded is not None:
+        yield left_out("updates", choices.not_guarded)
+    if choices.install_schedule is not None:
+        yield _tried("schedule", choices.install_schedule)
+    for home in choices.homes:
+        act = partial(_snapshot, context, home, choices, listener)
         yield _tried("snapshot", act, Task(SNAPSHOT, home.place.home))
-    for name in wishes.push:
+    for name in choices.push:
         yield _tried("push", partial(_push, context, name, listener), Task(PUSH, name))
-    for home in wishes.prove:
+    for home in choices.prove:
         drills = (Task(kind, home.place.home) for kind in (DRILL, SMALL_DRILL))
         yield _tried("proof", partial(_prove, context, home, listener), *drills)
-    if wishes.kit is not None:
-        yield _tried("kit", partial(_kit, context, wishes.kit, listener))
+    if choices.kit is not None:
+        yield _tried("kit", partial(_kit, context, choices.kit, listener))
 
 
 class _Incomplete(Exception):
@@ -138,19 +138,19 @@ def _tried(name: str, act: Callable[[], str], *tasks: Task) -> SetupStep:
         return SetupStep(name, FAILED, error.what, seconds, error, tuple(error.next_steps))
 
 
-def _vault(context: UserContext, wishes: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
+def _vault(context: UserContext, choices: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
     from ..vault.keys.keys import add_passphrase
     from ..vault.opening import make_vault, open_vault, vault_exists
 
     there, began = vault_exists(context), time.monotonic()
     if not there:
         # One that was here and is gone is missed, and never replaced behind anybody's back.
-        make_vault(context, homes=[one.place.home for one in wishes.homes], anew=False).close()
+        make_vault(context, homes=[one.place.home for one in choices.homes], anew=False).close()
         yield SetupStep("vault", DONE, f"made in {context.places.vault}", time.monotonic() - began)
-    if wishes.passphrase is not None:
+    if choices.passphrase is not None:
         began = time.monotonic()
         with open_vault(context, listener=listener) as repository:
-            add_passphrase(context, repository, wishes.passphrase, recovery=True)
+            add_passphrase(context, repository, choices.passphrase, recovery=True)
         text = "opens your copies when this machine is gone"
         yield SetupStep("passphrase", DONE, text, time.monotonic() - began)
 
@@ -160,11 +160,11 @@ def _connected(agent: AgentPlace) -> str:
     return agent.name
 
 
-def _snapshot(context: UserContext, home: FoundHome, wishes: SetupChoices, listener: Listener) -> str:
+def _snapshot(context: UserContext, home: FoundHome, choices: SetupChoices, listener: Listener) -> str:
     from ..snapshots.create import SnapshotRequest, create_snapshot
 
-    request = SnapshotRequest(home.place, selection=wishes.selection, deadline=wishes.deadline)
-    if wishes.watched:
+    request = SnapshotRequest(home.place, selection=choices.selection, deadline=choices.deadline)
+    if choices.watched:
         from ..snapshots.preview import with_estimate
 
         listener = with_estimate(context, request, listener)

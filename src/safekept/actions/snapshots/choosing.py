@@ -65,7 +65,7 @@ def _several_homes(listing: Listing, word: str) -> AmbiguousSnapshot:
     own = next(one for one in listing.shown if one.number)
     every = [own, *listing.others]
 
-    def told(one: Listed) -> str:
+    def line(one: Listed) -> str:
         when = one.snapshot.time[:16].replace("T", " ")
         return f"Of `{one.home}` the newest is `{one.short}`, of {when}"
 
@@ -73,7 +73,7 @@ def _several_homes(listing: Listing, word: str) -> AmbiguousSnapshot:
         f"`{word}` is a number, and {len(every)} homes have snapshots with numbers",
         kept="Nothing was changed",
         next_steps=(
-            *(told(one) for one in every[:5]),
+            *(line(one) for one in every[:5]),
             "Give the id instead, or name the home with `--home DIR`",
         ),
         candidates=[one.id for one in every],

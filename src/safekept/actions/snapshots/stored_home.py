@@ -68,10 +68,10 @@ def open_stored(
     """By our own manifest, else by what the snapshot was made of and the markers in it."""
     snapshot = chosen.snapshot
     source, manifest = snapshot_source(repository, snapshot)
-    told = str(manifest.get("layout", "")) if manifest else layout_of(snapshot)
+    recorded = str(manifest.get("layout", "")) if manifest else layout_of(snapshot)
     home = "/" + source.roots[0].place
-    if manifest is not None or told:
-        name = layout_name or (told if told in context.choices.layouts else "generic")
+    if manifest is not None or recorded:
+        name = layout_name or (recorded if recorded in context.choices.layouts else "generic")
         return Stored(source, manifest, context.layout(name), home)
     found = recognise(shallow_paths(repository, snapshot, _DEPTH), context.choices.layouts)
     if found is None and not layout_name:

@@ -99,8 +99,10 @@ def coverage_of(snapshot: str, manifest: Mapping[str, Any]) -> Coverage:
 def _lean(databases: object) -> dict[str, Mapping[str, Any]]:
     if not isinstance(databases, Mapping):
         return {}
-    told = {str(path): facts.get("lean") for path, facts in databases.items() if isinstance(facts, Mapping)}
-    return {path: lean for path, lean in told.items() if isinstance(lean, Mapping) and _understood(lean)}
+    left_out = {
+        str(path): facts.get("lean") for path, facts in databases.items() if isinstance(facts, Mapping)
+    }
+    return {path: lean for path, lean in left_out.items() if isinstance(lean, Mapping) and _understood(lean)}
 
 
 def _understood(lean: Mapping[str, Any]) -> bool:

@@ -115,10 +115,10 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
 
 
 def _wholes(arrived: Record | None) -> dict[str, float] | None:
-    told = arrived.facts.get("wholes") if arrived else None
-    if not isinstance(told, Mapping):
+    wholes = arrived.facts.get("wholes") if arrived else None
+    if not isinstance(wholes, Mapping):
         return None
-    return {str(home): float(when) for home, when in told.items() if isinstance(when, int | float)}
+    return {str(home): float(when) for home, when in wholes.items() if isinstance(when, int | float)}
 
 
 def freshest_copy(

@@ -102,9 +102,9 @@ def sound_to_the_doctor(context: UserContext, home: str, since: float) -> set[st
 
 def census_in(manifest: Mapping[str, object] | None) -> Counts:
     """What a snapshot counted, by its own account; what is not understood is left out."""
-    told = manifest.get("census") if manifest else None
+    census = manifest.get("census") if manifest else None
     return {
         str(profile): {str(name): count for name, count in counts.items() if isinstance(count, int)}
-        for profile, counts in (told.items() if isinstance(told, Mapping) else ())
+        for profile, counts in (census.items() if isinstance(census, Mapping) else ())
         if isinstance(counts, Mapping)
     }

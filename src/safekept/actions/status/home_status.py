@@ -148,9 +148,9 @@ def home_status(
     sound = next(sound_ones(listing.shown, alarms), None)
     ours = [one for one in receipts if one.home == home]
     manifest = _manifest(view, whole or last)
-    told = recent.wholes.get(home) or recent.snapshots.get(home)
-    if shut and told is not None:
-        manifest = _told_manifest(told)
+    remembered = recent.wholes.get(home) or recent.snapshots.get(home)
+    if shut and remembered is not None:
+        manifest = _told_manifest(remembered)
     newest = whole or last
     coverage = coverage_of(newest.id, manifest) if manifest is not None and newest is not None else None
     damaged = _damaged(listing.shown, last, coverage)

@@ -83,8 +83,8 @@ class HostStatus:
         found: list[tuple[str, str, Step]] = []
         for one in self.places:
             if one.trouble:
-                told = _TEXTS[one.trouble].format(title=self.title, place=one.place, detail=one.detail)
-                found.append((one.trouble, told, self._step(one)))
+                text = _TEXTS[one.trouble].format(title=self.title, place=one.place, detail=one.detail)
+                found.append((one.trouble, text, self._step(one)))
         if not found and self.places and self.calls.failing:
             what = str(self.calls.last_failure.get("what") or "nothing was kept")
             # It is connected, and calls: what is in the way is in the store, the disk or the settings.

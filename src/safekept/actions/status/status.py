@@ -247,14 +247,14 @@ def _homes(
 
 def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
     """Homes that safekept took snapshots of on this machine, the one taken last first."""
-    told = {
+    by_home = {
         home: str(entry.facts.get("layout") or "generic") for home, entry in recent.snapshots.items() if home
     }
     if view.status.state in (SHUT, UNOPENED):
-        return told  # the journal remembers them
+        return by_home  # the journal remembers them
     host = os.uname().nodename
     # A snapshot file loses bytes that are not UTF-8; the journal has the name as it is.
-    whole = {as_stored(home): home for home in told}
+    whole = {as_stored(home): home for home in by_home}
     return {
         whole.get(snapshot.paths[0], snapshot.paths[0]): layout_of(snapshot)
         for snapshot in reversed(view.snapshots)

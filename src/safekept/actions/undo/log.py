@@ -79,8 +79,8 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
             seen.popitem(last=False)
         if request.verb and record.verb != request.verb:
             continue
-        told = AnyFacts.read(record)
-        if request.home and request.home not in (told.home, told.project):
+        facts = AnyFacts.read(record)
+        if request.home and request.home not in (facts.home, facts.project):
             continue
         if request.most is not None and given >= request.most:
             reading.more = True

@@ -36,7 +36,7 @@ class Operation:
         return {name: value for record in self.records for name, value in record.facts.items()}
 
     @property
-    def told(self) -> AnyFacts:
+    def common(self) -> AnyFacts:
         """The same as far as every verb says it."""
         return AnyFacts.from_facts(self.facts)
 
@@ -52,40 +52,40 @@ class Operation:
 
     @property
     def seconds(self) -> float | None:
-        return self.told.seconds
+        return self.common.seconds
 
     @property
     def files(self) -> int | None:
-        return self.told.files
+        return self.common.files
 
     @property
     def bytes(self) -> int | None:
-        return self.told.size
+        return self.common.size
 
     @property
     def place(self) -> str:
         """The home or project that it was about; else the vault or destination, or the agent connected."""
-        return self.told.place
+        return self.common.place
 
     @property
     def error(self) -> Mapping[str, object]:
         """What went wrong: code, what, kept, next; empty where nothing did."""
-        return self.told.error or {}
+        return self.common.error or {}
 
     def as_dict(self) -> dict[str, object]:
-        told = self.told
+        common = self.common
         return {
             "operation": self.id,
             "verb": self.verb,
             "outcome": self.outcome,
             "time": moment(self.time),
             "actor": self.actor,
-            "home": told.home,
-            "project": told.project,
-            "seconds": told.seconds,
-            "files": told.files,
-            "bytes": told.size,
-            "error": dict(told.error) if told.error else None,
+            "home": common.home,
+            "project": common.project,
+            "seconds": common.seconds,
+            "files": common.files,
+            "bytes": common.size,
+            "error": dict(common.error) if common.error else None,
             "newer": self.newer,
         }
 

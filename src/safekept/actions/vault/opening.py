@@ -278,8 +278,8 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
     if secret is not None:
         try:
             repository = Repository.open(storage, secret, cache=cache)
-            if said := close_to_others(context.places.vault_key_file):  # only now it is known to be a key
-                listener(Event("key", text=f"Note: {said}"))
+            if warning := close_to_others(context.places.vault_key_file):  # only now it is known to be a key
+                listener(Event("key", text=f"Note: {warning}"))
             return repository
         except WrongKey as error:
             wrong = error

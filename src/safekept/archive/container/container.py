@@ -135,7 +135,7 @@ class Container(ABC):
 
     def pieces(self, record: Record, content: Content, size: int, digest: Digest) -> Iterator[bytes]:
         """Content in pieces of exactly `size` but the last; hashes on the way, stops when abandoned."""
-        total = said = 0
+        total = reported = 0
         rest: list[bytes] = []
         held = 0
         for chunk in content.chunks():
@@ -145,8 +145,8 @@ class Container(ABC):
             total += len(chunk)
             if total > content.size:
                 break
-            if total - said >= 8 << 20:
-                said = total
+            if total - reported >= 8 << 20:
+                reported = total
                 self.listener(Event("store", done=self.account.bytes + total, path=record.path))
             if not held and len(chunk) == size:
                 yield chunk

@@ -86,12 +86,12 @@ def gpg_missing(kept: str) -> GpgMissing:
     )
 
 
-def gpg_failed(doing: str, said: str, kept: str) -> GpgFailed:
+def gpg_failed(doing: str, printed: str, kept: str) -> GpgFailed:
     return GpgFailed(
-        f"gpg did not {doing}: {said}",
+        f"gpg did not {doing}: {printed}",
         kept=kept,
         next_steps=("Try the same with `gpg` itself; what it says there is the cause",),
-        reason=said,
+        reason=printed,
     )
 
 

@@ -53,14 +53,14 @@ def is_header(block: bytes) -> bool:
 
 def _sum_is_right(block: bytes) -> bool:
     try:
-        said = int(block[148:156].strip(b" \0") or b"x", 8)
+        stated = int(block[148:156].strip(b" \0") or b"x", 8)
     except ValueError:
         return False
     total = header_sum(block) - sum(block[148:156]) + 8 * 32
-    if said == total:
+    if stated == total:
         return True
     # Some old makers added up signed characters.
-    return said == total - 256 * sum(byte > 127 for byte in block)
+    return stated == total - 256 * sum(byte > 127 for byte in block)
 
 
 class Feed:

@@ -62,8 +62,8 @@ class Others:
         try:
             home = own_place(owner)
             settings = {**self._settings, "directory": os.path.join(home, *_STORE)}
-            said, _ = child_of(owner, _SERVER, home).ask(what, settings, given)
-            found = protection_in(said)
+            answer, _ = child_of(owner, _SERVER, home).ask(what, settings, given)
+            found = protection_in(answer)
         except Exception as error:
             protection.failures.append(failure_of("", error))
             return
@@ -73,11 +73,11 @@ class Others:
         protection.notices += found.notices
 
     def _remember(self, owner: Owner, turn: list[str]) -> None:
-        said = [*([owner.uid, owner.gid, *owner.groups], owner.name, owner.home), *turn]
-        kept = [one for one in self._read() if one != said][-_TURNS:]
+        key = [*([owner.uid, owner.gid, *owner.groups], owner.name, owner.home), *turn]
+        kept = [one for one in self._read() if one != key][-_TURNS:]
         with contextlib.suppress(OSError):
             private_directory(self._directory)
-            quick_write(os.path.join(self._directory, _NAME), json.dumps([*kept, said]).encode())
+            quick_write(os.path.join(self._directory, _NAME), json.dumps([*kept, key]).encode())
 
     def _touched(self, turn: list[str], over: bool) -> list[Owner]:
         """Whose projects this turn was at work in; with `over` they are forgotten."""

@@ -25,21 +25,24 @@ def protection_out(protection: Protection) -> dict[str, Any]:
     }
 
 
-def protection_in(said: Any) -> Protection:
+def protection_in(document: Any) -> Protection:
     return Protection(
-        taken=[Taken(_point_in(first), _point_in(latest)) for first, latest in said["taken"][:_MOST]],
-        skipped=[Skipped(str(path), str(why), str(detail)) for path, why, detail in said["skipped"][:_MOST]],
-        failures=[
-            Failure(str(project), str(code), str(what)) for project, code, what in said["failures"][:_MOST]
+        taken=[Taken(_point_in(first), _point_in(latest)) for first, latest in document["taken"][:_MOST]],
+        skipped=[
+            Skipped(str(path), str(why), str(detail)) for path, why, detail in document["skipped"][:_MOST]
         ],
-        notices=[str(text) for text in said["notices"][:_MOST]],
+        failures=[
+            Failure(str(project), str(code), str(what))
+            for project, code, what in document["failures"][:_MOST]
+        ],
+        notices=[str(text) for text in document["notices"][:_MOST]],
     )
 
 
-def _point_in(said: Any) -> Checkpoint | None:
-    if said is None:
+def _point_in(document: Any) -> Checkpoint | None:
+    if document is None:
         return None
-    identity, project, time_ns, kind, reason, session, turn, commit, full, files, skipped = said
+    identity, project, time_ns, kind, reason, session, turn, commit, full, files, skipped = document
     if not is_checkpoint_id(str(identity)):
         raise ValueError("an id that is none")
     return Checkpoint(

@@ -213,9 +213,9 @@ def find_git_directory(project: bytes) -> bytes:
     return b""
 
 
-def _path_in(directory: bytes, said: bytes) -> bytes:
+def _path_in(directory: bytes, printed: bytes) -> bytes:
     """The path that a file of git's names; empty where it is none, and no call would take it."""
-    name = said.strip().split(b"\n")[0]
+    name = printed.strip().split(b"\n")[0]
     return os.path.join(directory, name) if name and b"\0" not in name else b""
 
 

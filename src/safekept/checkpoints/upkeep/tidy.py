@@ -173,8 +173,8 @@ class Tidy:
         try:
             return plan, self._write_pack(plan, labels) if plan.names else ""
         except PackingFailed as failure:
-            said = str(failure)
-            full = any(words in said for words in _FULL) or free_bytes(self.directory) < _spare(plan)
+            text = str(failure)
+            full = any(words in text for words in _FULL) or free_bytes(self.directory) < _spare(plan)
             broken = set() if full else self._broken(plan)
             if full:
                 self.result.no_room = True

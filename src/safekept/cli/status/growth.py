@@ -132,8 +132,8 @@ def _day(when: float) -> str:
 
 
 def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> str:
-    said = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    shown = "".join(sign if sign.isprintable() else "?" for sign in said)
+    printable = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    shown = "".join(sign if sign.isprintable() else "?" for sign in printable)
     more = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
     return f'<text x="{x:.0f}" y="{y:.0f}"{more}>{_escaped(shown)}</text>'
 

@@ -66,14 +66,14 @@ def show(screen: Screen, status: Status) -> None:
 
 def _show_all(screen: Screen, status: Status) -> None:
     show_verdict(screen, status)
-    told = {reason.home for reason in status.verdict.reasons if reason.code != "not-proven"}
+    with_reasons = {reason.home for reason in status.verdict.reasons if reason.code != "not-proven"}
     gone = [home for home in status.homes if not home.exists and not home.default]
     here = [home for home in status.homes if home not in gone]
     for number, home in enumerate(here):
-        if number < _IN_FULL or home.home in told:
+        if number < _IN_FULL or home.home in with_reasons:
             screen.line()
             _show_home(screen, status, home)
-    short = [home for home in here[_IN_FULL:] if home.home not in told]
+    short = [home for home in here[_IN_FULL:] if home.home not in with_reasons]
     if short or gone or status.unkept:
         screen.line()
     for home in short:
@@ -162,12 +162,12 @@ def _snapshot(last: LastSnapshot, now: float) -> str:
 def _off_host(status: Status) -> str:
     if not status.destinations and not status.vault.off_host:
         return "never: no destination is set up"
-    told = ["the vault itself"] if status.vault.off_host else []
+    copies = ["the vault itself"] if status.vault.off_host else []
     for one in status.destinations:
         when = _ago(one.last, status.time) if one.last else "never"
         failed = f"; FAILED {_ago(one.failure.time, status.time)}" if one.failure else ""
-        told.append(f"{path_text(one.name)} {when}{failed}")
-    return ", ".join(told)
+        copies.append(f"{path_text(one.name)} {when}{failed}")
+    return ", ".join(copies)
 
 
 def _proven(screen: Screen, home: HomeStatus, now: float) -> str:
@@ -296,14 +296,14 @@ def _show_agents(screen: Screen, status: Status) -> None:
     """Who calls safekept, and who could; what the verdict has said is not said again."""
     if not status.projects.projects and not any(host.places for host in status.hosts):
         return  # said beside the projects
-    told = {reason.text for reason in status.verdict.reasons}
+    reasons = {reason.text for reason in status.verdict.reasons}
     label = "Agents"
     for host in status.hosts:
         first, *more = host_lines(screen.console, host, status.time)
         screen.fact(label, f"{host.host} {screen.text(first)}", top=bool(label))
         label = ""
         for line, (_, text, _) in zip(more, host.troubles, strict=True):
-            if text not in told:
+            if text not in reasons:
                 screen.fact("", screen.text(line))
 
 

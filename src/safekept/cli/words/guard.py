@@ -92,11 +92,11 @@ class GuardWords:
 
     def checked(self, guarded: Guarded) -> None:
         end, health = guarded.ended, guarded.health
-        told = f"`{path_text(self._request.shown)}` {end.text} after {time_text(end.seconds)}"
+        ending = f"`{path_text(self._request.shown)}` {end.text} after {time_text(end.seconds)}"
         if health is None:
             if guarded.snapshot is None:
                 return
-            self._say(f"Guard: {told}; NOT CHECKED: {guarded.unchecked}")
+            self._say(f"Guard: {ending}; NOT CHECKED: {guarded.unchecked}")
             self._say(
                 f"  See what it changed: `{self._command('snapshot', 'diff', guarded.snapshot.id[:8])}`"
             )
@@ -105,10 +105,10 @@ class GuardWords:
         if not guarded.findings:
             # Whatever is so new that its status proves nothing counts as changed.
             changed = f"up to {health.changed:,}" if health.changed else "0"
-            self._say(f"Guard: {told}; nothing was lost ({looked}, {changed} changed)")
+            self._say(f"Guard: {ending}; nothing was lost ({looked}, {changed} changed)")
         else:
             losses = count_text(len(guarded.findings), "loss", "losses")
-            self._say(f"Guard: {told}; {losses} ({looked})")
+            self._say(f"Guard: {ending}; {losses} ({looked})")
         self._findings(guarded)
         for note in health.notes:
             self._say(f"  unknown {path_text(note)}")

@@ -66,7 +66,7 @@ class RunWords:
                 self._current = self._console.listener()
         return self.listen
 
-    def told(self, ran: Ran) -> None:
+    def show_result(self, ran: Ran) -> None:
         """How it ended, what changed, what was lost on the way, and every point."""
         console = self._console
         console.finish()

@@ -82,7 +82,7 @@ class OwnerChild:
     ) -> tuple[Any, bytes]:
         """Have something done. Raises what it raised, as the same class where that is known here."""
         if listener is not None:
-            self._line.told = lambda value: listener(event_from(value))
+            self._line.on_event = lambda value: listener(event_from(value))
         try:
             return self._line.ask(name, *arguments, handlers=handlers)
         except LineClosed:
@@ -115,11 +115,11 @@ class OwnerChild:
             self._process.kill()
             self._process.wait()
 
-    def _raised(self, said: Any) -> BaseException:
+    def _raised(self, document: Any) -> BaseException:
         try:
-            return raised_from(said)
+            return raised_from(document)
         except (KeyError, TypeError, ValueError, AttributeError):
-            return self._failed(str(said)[:500])
+            return self._failed(str(document)[:500])
 
     def _failed(self, why: str) -> OwnerChildFailed:
         return OwnerChildFailed(
@@ -190,14 +190,14 @@ def exception_as_data(error: BaseException) -> dict[str, Any]:
     return {"unexpected": f"{type(error).__name__}: {error}"}
 
 
-def raised_from(said: dict[str, Any]) -> BaseException:
+def raised_from(document: dict[str, Any]) -> BaseException:
     """The exception that was sent; of a class that is known here, or OwnerChildFailed by the caller."""
-    if "lost" in said:
-        return EntryLost(remark_from(said["lost"]))
-    if "system" in said:
-        number, text, name = said["system"]
+    if "lost" in document:
+        return EntryLost(remark_from(document["lost"]))
+    if "system" in document:
+        number, text, name = document["system"]
         return OSError(int(number), str(text), str(name)) if name else OSError(int(number), str(text))
-    error = said["error"]
+    error = document["error"]
     kind = ERROR_CODES[str(error["code"])]
     facts = {str(name): value for name, value in error["facts"].items() if name not in ("kept", "next_steps")}
     found = kind.__new__(kind)

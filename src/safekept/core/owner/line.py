@@ -45,7 +45,7 @@ class Line:
         self._turn, self._pen = threading.RLock(), threading.Lock()
         self._answers: list[Mapping[str, Handler]] = []
         self.broken = False
-        self.told: Callable[[Any], None] = lambda value: None
+        self.on_event: Callable[[Any], None] = lambda value: None
 
     def ask(
         self, name: str, *arguments: object, handlers: Mapping[str, Handler] | None = None
@@ -76,7 +76,7 @@ class Line:
             if kind in (ANSWER, FAILED):
                 return kind, head, body
             if kind == TOLD:
-                self.told(head)
+                self.on_event(head)
             else:
                 self._answer(head)
 

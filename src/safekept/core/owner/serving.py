@@ -51,9 +51,9 @@ def load_packages(names: Sequence[str], also: Sequence[str], left_alone: tuple[s
             import_module(name)
 
 
-def _raised(said: dict[str, Any]) -> BaseException:
+def _raised(document: dict[str, Any]) -> BaseException:
     """What root's side said went wrong; an error that we have no class for is one of the system."""
     try:
-        return raised_from(said)
+        return raised_from(document)
     except KeyError:
-        return OSError(str(said.get("unexpected") or said["error"]["what"]))
+        return OSError(str(document.get("unexpected") or document["error"]["what"]))

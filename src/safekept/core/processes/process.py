@@ -22,11 +22,11 @@ def boot() -> str:
     """A short name for this boot of this machine."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            told = file.read(100).strip()
+            name = file.read(100).strip()
     except (OSError, ValueError):
         # No Linux: the machine's name and its network card have to do.
-        told = f"{os.uname().nodename} {uuid.getnode()}"
-    return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
+        name = f"{os.uname().nodename} {uuid.getnode()}"
+    return hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
 
 
 def process_space() -> str:

@@ -110,10 +110,10 @@ class RootSource:
     def __iter__(self) -> Iterator[Entry]:
         self._line.ask("begin", self._session)
         while True:
-            said, _ = self._line.ask("more", self._session)
-            for one in said:
+            answer, _ = self._line.ask("more", self._session)
+            for one in answer:
                 yield entry_in(one, self._line.ask, self._session)
-            if not said:
+            if not answer:
                 return
 
 

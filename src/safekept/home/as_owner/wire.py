@@ -39,10 +39,10 @@ def status_out(status: os.stat_result | None) -> list[int] | None:
     return [*status[:7], status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def status_in(said: Any) -> os.stat_result | None:
-    if said is None:
+def status_in(document: Any) -> os.stat_result | None:
+    if document is None:
         return None
-    numbers = [int(one) for one in said]
+    numbers = [int(one) for one in document]
     if len(numbers) != 10:
         raise BadWord("a status of another length")
     times = numbers[7:]
@@ -69,8 +69,10 @@ def entry_out(entry: Entry, number: int) -> list[Any]:
     ]
 
 
-def entry_in(said: Any, ask: Ask, session: int) -> Entry:
-    number, path, kind, mode, mtime_ns, size, target, digest, database, left_out, status, beside, *more = said
+def entry_in(document: Any, ask: Ask, session: int) -> Entry:
+    number, path, kind, mode, mtime_ns, size, target, digest, database, left_out, status, beside, *more = (
+        document
+    )
     number, path, (known, holes) = int(number), str(path), more
     _check_name(path)
     return Entry(
@@ -103,13 +105,13 @@ def facts_out(facts: DatabaseFacts | None) -> dict[str, Any] | None:
     return {one.name: getattr(facts, one.name) for one in fields(DatabaseFacts)}
 
 
-def facts_in(said: Any) -> DatabaseFacts | None:
-    if said is None:
+def facts_in(document: Any) -> DatabaseFacts | None:
+    if document is None:
         return None
-    counts = {str(name): None if one is None else int(one) for name, one in said["counts"].items()}
-    lean = said["lean"] if isinstance(said["lean"], dict) else None
-    state, method, detail = (str(said[name]) for name in ("state", "method", "detail"))
-    return DatabaseFacts(state, method, detail, int(said["page_size"]), counts, lean)
+    counts = {str(name): None if one is None else int(one) for name, one in document["counts"].items()}
+    lean = document["lean"] if isinstance(document["lean"], dict) else None
+    state, method, detail = (str(document[name]) for name in ("state", "method", "detail"))
+    return DatabaseFacts(state, method, detail, int(document["page_size"]), counts, lean)
 
 
 class RemoteContent(Content):
@@ -118,13 +120,13 @@ class RemoteContent(Content):
     def __init__(self, ask: Ask, session: int, number: int) -> None:
         super().__init__()
         self._ask, self._session = ask, session
-        said, self._first = ask("open", session, number)
-        self._content = int(said["content"])
+        answer, self._first = ask("open", session, number)
+        self._content = int(answer["content"])
         self._ended = False
-        self.size, self.mtime_ns = int(said["size"]), int(said["mtime_ns"])
-        self.database = facts_in(said["database"])
-        self._zeros = int(said["zeros"])
-        self._note_end(said)
+        self.size, self.mtime_ns = int(answer["size"]), int(answer["mtime_ns"])
+        self.database = facts_in(answer["database"])
+        self._zeros = int(answer["zeros"])
+        self._note_end(answer)
 
     def chunks(self) -> Iterator[bytes]:
         left, zeros, piece = self.size, self._zeros, self._first
@@ -138,20 +140,20 @@ class RemoteContent(Content):
                 yield piece
             if self._ended:
                 return
-            said, piece = self._ask("read", self._session, self._content)
-            zeros = int(said["zeros"])
-            self._note_end(said)
+            answer, piece = self._ask("read", self._session, self._content)
+            zeros = int(answer["zeros"])
+            self._note_end(answer)
 
     def close(self) -> None:
         if not self._ended:
             self._ended = True
             self._ask("close", self._session, self._content)
 
-    def _note_end(self, said: Mapping[str, Any]) -> None:
-        if said["ended"]:
+    def _note_end(self, answer: Mapping[str, Any]) -> None:
+        if answer["ended"]:
             self._ended = True
-            self.remarks += [remark_from(one) for one in said["remarks"]]
-            self.database = facts_in(said["database"])
+            self.remarks += [remark_from(one) for one in answer["remarks"]]
+            self.database = facts_in(answer["database"])
 
 
 class Contents:
@@ -166,12 +168,12 @@ class Contents:
         self._count += 1
         number = self._count
         self._open[number] = (content, content.chunks())
-        said, piece = self.read(number)
+        answer, piece = self.read(number)
         size, mtime_ns = content.size, content.mtime_ns
-        if not said["ended"] and len(piece) + said["zeros"] >= size:
+        if not answer["ended"] and len(piece) + answer["zeros"] >= size:
             # Most files are one piece: that it was the last one need not be asked for.
-            said = {**self.read(number)[0], "zeros": said["zeros"]}
-        return {**said, "content": number, "size": size, "mtime_ns": mtime_ns}, piece
+            answer = {**self.read(number)[0], "zeros": answer["zeros"]}
+        return {**answer, "content": number, "size": size, "mtime_ns": mtime_ns}, piece
 
     def read(self, number: int) -> tuple[dict[str, Any], bytes]:
         """A hole, told by its length, and the piece after it: a terabyte of nothing is a few questions."""
@@ -185,12 +187,12 @@ class Contents:
         except BaseException:
             self.close(number)
             raise
-        said: dict[str, Any] = {"ended": piece is None, "zeros": zeros, "remarks": []}
+        answer: dict[str, Any] = {"ended": piece is None, "zeros": zeros, "remarks": []}
         if piece is None:
-            said["remarks"] = [remark.as_dict() for remark in content.remarks]
+            answer["remarks"] = [remark.as_dict() for remark in content.remarks]
             self.close(number)
-        said["database"] = facts_out(content.database)
-        return said, b"" if piece is None else bytes(piece)
+        answer["database"] = facts_out(content.database)
+        return answer, b"" if piece is None else bytes(piece)
 
     def close(self, number: int) -> tuple[None, bytes]:
         if (found := self._open.pop(number, None)) is not None:
@@ -249,32 +251,32 @@ def plan_out(plan: LandingPlan) -> dict[str, Any]:
     }
 
 
-def plan_in(said: Any, exact: bool, layout: Layout) -> LandingPlan:
+def plan_in(document: Any, exact: bool, layout: Layout) -> LandingPlan:
     """The same for showing and asking; it is carried out by the child that made it."""
-    plan = LandingPlan(str(said["home"]), exact, tuple(map(str, said["only"])), layout=layout)
+    plan = LandingPlan(str(document["home"]), exact, tuple(map(str, document["only"])), layout=layout)
     for name in _LISTS:
-        setattr(plan, name, [str(one) for one in said[name]])
+        setattr(plan, name, [str(one) for one in document[name]])
     for name in _NUMBERS:
-        setattr(plan, name, int(said[name]))
-    plan.held = [(str(path), str(holder)) for path, holder in said["held"]]
-    plan.roots = [Root(*map(str, root)) for root in said["roots"]]
-    unseen = [(str(path), str(reason)) for path, reason in said["unseen"]]
+        setattr(plan, name, int(document[name]))
+    plan.held = [(str(path), str(holder)) for path, holder in document["held"]]
+    plan.roots = [Root(*map(str, root)) for root in document["roots"]]
+    unseen = [(str(path), str(reason)) for path, reason in document["unseen"]]
     plan.removals = Removals(files=list(plan.remove), unseen=unseen)
-    for path, root, place, kind, mode, size, sidecar, left_out in said["items"]:
+    for path, root, place, kind, mode, size, sidecar, left_out in document["items"]:
         item = Item(str(path), int(root), str(place), Kind(kind), int(mode), 0, int(size))
         item.sidecar, item.left_out = bool(sidecar), int(left_out)
         plan.items[item.path] = item
     return plan
 
 
-def landed_in(said: Any) -> Landed:
+def landed_in(document: Any) -> Landed:
     return Landed(
-        operation=str(said["operation"]),
-        home=str(said["home"]),
-        seconds=float(said["seconds"]),
-        replaced_in=str(said["replaced_in"]),
-        undoes=str(said["undoes"]),
-        remarks=[remark_from(one) for one in said["remarks"]],
-        timings={str(name): float(one) for name, one in said["timings"].items()},
-        **{name: int(said[name]) for name in _COUNTS},
+        operation=str(document["operation"]),
+        home=str(document["home"]),
+        seconds=float(document["seconds"]),
+        replaced_in=str(document["replaced_in"]),
+        undoes=str(document["undoes"]),
+        remarks=[remark_from(one) for one in document["remarks"]],
+        timings={str(name): float(one) for name, one in document["timings"].items()},
+        **{name: int(document[name]) for name in _COUNTS},
     )

@@ -65,12 +65,12 @@ class OwnersScan(Scan):
         return self._remarks
 
     def external(self) -> dict[str, str]:
-        said, _ = self._ask("external", self._number)
-        return {str(prefix): str(place) for prefix, place in said.items()}
+        answer, _ = self._ask("external", self._number)
+        return {str(prefix): str(place) for prefix, place in answer.items()}
 
     def census(self) -> dict[str, dict[str, int | None]]:
-        said, _ = self._ask("census", self._number)
-        return {str(name): _counts(counts) for name, counts in said.items()}
+        answer, _ = self._ask("census", self._number)
+        return {str(name): _counts(counts) for name, counts in answer.items()}
 
     def answers(self) -> dict[str, int | None]:
         return _counts(self._ask("answers", self._number)[0])
@@ -86,17 +86,17 @@ class OwnersScan(Scan):
     def groups(self) -> Generator[list[Entry]]:
         first = True
         while True:
-            said, _ = self._ask("next", self._number, first)
+            answer, _ = self._ask("next", self._number, first)
             first = False
-            for group in said["groups"]:
+            for group in answer["groups"]:
                 yield [entry_in(one, self._ask, self._number) for one in group]
-            if not said["groups"]:
-                self._remarks = [remark_from(one) for one in said["remarks"]]
+            if not answer["groups"]:
+                self._remarks = [remark_from(one) for one in answer["remarks"]]
                 return
 
 
-def _counts(said: Mapping[str, Any]) -> dict[str, int | None]:
-    return {str(name): None if one is None else int(one) for name, one in said.items()}
+def _counts(document: Mapping[str, Any]) -> dict[str, int | None]:
+    return {str(name): None if one is None else int(one) for name, one in document.items()}
 
 
 _SERVER = "safekept.home.as_owner.server"
@@ -134,8 +134,8 @@ class Worker:
         given = _Given(source)
         handlers = {**given.handlers, "spare": lambda session, path: (spare(path), b"")}
         arguments = (source.ordered, targets, layout, exact, tuple(only), tuple(damaged))
-        (number, said), _ = self._child.ask("plan", *arguments, handlers=handlers)
-        plan = plan_in(said, exact, layout)
+        (number, answer), _ = self._child.ask("plan", *arguments, handlers=handlers)
+        plan = plan_in(answer, exact, layout)
         plan.owners = OwnersLanding(self, int(number))
         return plan
 
@@ -149,11 +149,13 @@ class Worker:
 
         given = _Given(source)
         try:
-            said, _ = self._child.ask("land", number, dict(named), handlers=given.handlers, listener=listener)
+            answer, _ = self._child.ask(
+                "land", number, dict(named), handlers=given.handlers, listener=listener
+            )
         finally:
             given.contents.close_all()
         self._child.ask("done", number)
-        return landed_in(said)
+        return landed_in(answer)
 
 
 class OwnersLanding:

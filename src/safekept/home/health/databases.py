@@ -24,11 +24,11 @@ _OPENS = "safekept: opens"
 
 
 def look_at_databases(examination: Examination) -> None:
-    for path in sorted(examination.since.databases - examination.told):
+    for path in sorted(examination.since.databases - examination.reported):
         before = examination.recorded.databases[path]
         if before.state == "damaged":
             examination.notes.append(f"{path} was damaged before, and was not judged again")
-            examination.told.add(path)
+            examination.reported.add(path)
         elif path in examination.since.gone:
             _lost(examination, path, "database-gone", f"{path}, a database, is gone")
         else:
@@ -110,7 +110,7 @@ def _look(examination: Examination, path: str, before: DatabaseFacts) -> None:
     found = judge(examination, path)
     if isinstance(found, str):
         examination.notes.append(found)
-        examination.told.add(path)
+        examination.reported.add(path)
         return
     if isinstance(found, HomeLoss):
         examination.found(found)
@@ -145,18 +145,18 @@ def _compare(examination: Examination, path: str, before: DatabaseFacts, after: 
         elif left < count:
             losses.append(Shrinkage(profile, name, count, left))
     if losses:
-        said = ", ".join(f"{one.name.replace('_', ' ')} {one.before:,} → {one.after:,}" for one in losses)
+        falls = ", ".join(f"{one.name.replace('_', ' ')} {one.before:,} → {one.after:,}" for one in losses)
         examination.found(
             HomeLoss(
                 "fewer",
                 path,
-                f"{path} holds less than before: {said}",
+                f"{path} holds less than before: {falls}",
                 restore_paths=(path,),
                 losses=tuple(losses),
             )
         )
     else:
-        examination.told.add(path)
+        examination.reported.add(path)
 
 
 def _lost(examination: Examination, path: str, kind: str, text: str) -> None:

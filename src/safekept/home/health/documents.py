@@ -46,7 +46,7 @@ class Items:
 def look_at_documents(examination: Examination) -> None:
     since = examination.since
     for path in sorted({*since.changed, *since.gone} - since.links):
-        if path in examination.told:
+        if path in examination.reported:
             continue
         counts = [
             count
@@ -72,9 +72,9 @@ def _look(examination: Examination, path: str, counts: list[Count]) -> None:
     losses = tuple(fall for count in counts for fall in _falls(examination, path, count, before, after))
     for count in counts:
         # Sections of the settings, then their number: one finding for one file.
-        if path not in examination.told:
+        if path not in examination.reported:
             _compare(examination, path, count, before, after, gone, losses)
-    if path not in examination.told and _is_empty(after) and not _is_empty(before):
+    if path not in examination.reported and _is_empty(after) and not _is_empty(before):
         how = "is gone" if gone else _empty_words(after)
         examination.found(HomeLoss("emptied", path, f"{path} {how}", restore_paths=(path,)))
 

@@ -29,14 +29,14 @@ _BLOCK = 1 << 20
 
 def look_at_files(examination: Examination) -> None:
     since, layout = examination.since, examination.layout
-    gone = [path for path in since.gone if path not in examination.told]
+    gone = [path for path in since.gone if path not in examination.reported]
     for count, matcher in layout.counted:
         if count.kind == "files":
             gone = _counted(examination, count, matcher, gone)
     _gone(examination, gone)
     for path in sorted(since.changed):
         worth = layout.worth(path) != "other" or layout.database(path)
-        if worth and path not in examination.told and path not in since.links:
+        if worth and path not in examination.reported and path not in since.links:
             _emptied(examination, path)
 
 

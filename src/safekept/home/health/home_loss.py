@@ -144,12 +144,12 @@ class Examination:
     listener: Listener = silent
     findings: list[HomeLoss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what could not be told: unknown is not lost
-    told: set[str] = field(default_factory=set)  # paths that a finding speaks for already
+    reported: set[str] = field(default_factory=set)  # paths that a finding speaks for already
     paths: list[str] = field(default_factory=list)  # everything that was recorded, once somebody asked
 
     def found(self, finding: HomeLoss, *paths: str) -> None:
         self.findings.append(finding)
-        self.told.update((finding.path, *paths))
+        self.reported.update((finding.path, *paths))
 
     def shrinkage(self, path: str, name: str, before: int, after: int) -> tuple[Shrinkage, ...]:
         """What a fall in one file means for the census of its profile; nothing where that did not fall."""

@@ -48,7 +48,7 @@ def find_home(layout: Layout, environment: Mapping[str, str], user_home: str) ->
 
 def check_home(home: str, layout: Layout, variable: str = "") -> None:
     """Raise unless the home is a directory that can be read and holds something."""
-    said = f" (`{variable}` says so)" if variable else ""
+    named_by = f" (`{variable}` says so)" if variable else ""
     thing = _thing(layout)
     nothing = "Nothing was read or changed"
     try:
@@ -56,7 +56,7 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
             empty = next(listing, None) is None
     except FileNotFoundError:
         raise HomeNotFound(
-            f"there is no {thing} at `{home}`{said}",
+            f"there is no {thing} at `{home}`{named_by}",
             kept=nothing,
             next_steps=(
                 f"Correct `{variable}`, or name the home with `--home PATH`"
@@ -68,7 +68,7 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
         ) from None
     except NotADirectoryError:
         raise HomeNotDirectory(
-            f"`{home}`{said} is not a directory"
+            f"`{home}`{named_by} is not a directory"
             + ("" if thing == "directory" else f", so it cannot be a {thing}"),
             kept=nothing,
             next_steps=("Name the home with `--home PATH`",),
@@ -76,14 +76,14 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
         ) from None
     except OSError as error:
         raise HomeUnreadable(
-            f"the {thing} `{home}`{said} cannot be read: {error.strerror}",
+            f"the {thing} `{home}`{named_by} cannot be read: {error.strerror}",
             kept=nothing,
             next_steps=("Run safekept as the user who owns the home",),
             home=home,
         ) from error
     if empty:
         raise HomeEmpty(
-            f"the {thing} `{home}`{said} is empty",
+            f"the {thing} `{home}`{named_by} is empty",
             kept=nothing,
             next_steps=(
                 "Check that its disk is mounted, or name the home with `--home PATH`",

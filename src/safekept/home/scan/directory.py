@@ -66,7 +66,7 @@ class DirectoryScan:
         usual = Verdict(whole, standing)
         plain, report = self.opener.plain, self.report
         match, avoid = frame.facts.match, self.avoid_inodes
-        wishes = frame.wishes.match if frame.wishes.alive else None
+        includes = frame.includes.match if frame.includes.alive else None
         databases: set[str] = set()
         excluded: dict[str, Verdict] = {}
         for item in items:
@@ -79,7 +79,7 @@ class DirectoryScan:
                 continue
             kind = status.st_mode & 0o170000
             found = match(name)
-            wished = wishes(name) if wishes else ()
+            wished = includes(name) if includes else ()
             size = status.st_size
             if (  # most files: no rule, no wish, no database, no sidecar
                 kind == stat.S_IFREG
@@ -162,7 +162,7 @@ class DirectoryScan:
             if proven is None or not is_really(proven, self.layout, path, frame.descriptor):
                 continue
             frame.dropped = report.exclude_tree(path, proven.reason)
-            if frame.wishes.alive:
+            if frame.includes.alive:
                 return False
             frame.dropped.add_tree(report.full(path))
             return True

@@ -101,7 +101,7 @@ class Frame:
     descriptor: int
     path: str  # "" or "skills/": what stands before the names in it
     facts: Node
-    wishes: Node
+    includes: Node
     standing: Inherited
     device: int
     dropped: Tally | None = None  # inside a tree that a rule left out, looking for included things

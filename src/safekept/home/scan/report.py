@@ -63,7 +63,7 @@ class WalkReport:
     def exclude_file(self, frame: Frame, path: str, size: int, verdict: Verdict) -> None:
         if verdict.reason:
             self.say(path, Outcome.EXCLUDED, verdict.reason, size)
-            if verdict.own_wish:
+            if verdict.by_caller:
                 self.not_counted(path, directory=False)
         elif frame.dropped is not None:
             frame.dropped.add(size)

@@ -130,7 +130,7 @@ class Scan:
         if not self.selection.profile:
             census.profile("default")
         headers = HeaderReader(self.options.isolated)
-        places, said = external_places(
+        places, unreadable = external_places(
             self.home, self.layout, self.user_home, self.environment, self.selection.profile
         )
         setting = Setting(
@@ -144,7 +144,7 @@ class Scan:
             remarks,
             listener,
         )
-        remarks.extend(said)
+        remarks.extend(unreadable)
         some = False
         sidecars = sidecar_bytes = 0
         try:
@@ -175,13 +175,13 @@ class Scan:
     def _refuse_nothing(self) -> None:
         """An archive of nothing is never what somebody meant by a selection."""
         selection = self.selection
-        wishes = [f"`--exclude {text}`" for text in selection.exclude]
-        wishes += ["`--no-secrets`"] if not selection.secrets else []
-        wishes += ["`--quick`"] if selection.quick else []
-        wishes += [f"`--profile {selection.profile}`"] if selection.profile else []
-        if wishes:
+        options = [f"`--exclude {text}`" for text in selection.exclude]
+        options += ["`--no-secrets`"] if not selection.secrets else []
+        options += ["`--quick`"] if selection.quick else []
+        options += [f"`--profile {selection.profile}`"] if selection.profile else []
+        if options:
             raise NothingSelected(
-                f"nothing of `{self.home}` is left by {', '.join(wishes)}",
+                f"nothing of `{self.home}` is left by {', '.join(options)}",
                 kept="Nothing was written or changed",
                 next_steps=("Leave less out: `--exclude /name` is one place at the root of the home",),
                 home=self.home,

@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
     selected: bool
     standing: Inherited
     reason: str = ""  # why it was left out, where a rule did it
-    own_wish: bool = False  # the caller's wish, not the layout's rule
+    by_caller: bool = False  # the caller's wish, not the layout's rule
     proof: tuple[str, ...] = ()  # the rule holds only if one of these exists below
     counts: tuple[Count, ...] = ()
     database: bool = False  # the layout expects a database here
@@ -60,16 +60,16 @@ class Judge:
         self.selection = selection
         self.used: set[str] = set()
         self.restricted = selection.quick or bool(selection.profile)
-        wishes: list[tuple[Pattern, tuple[str, object]]] = []
+        includes: list[tuple[Pattern, tuple[str, object]]] = []
         for text in selection.include:
-            wishes.append((_own_pattern(text, home), ("include", text)))
+            includes.append((_own_pattern(text, home), ("include", text)))
         if selection.quick:
-            wishes += _tagged(layout, layout.quick_patterns, "quick")
+            includes += _tagged(layout, layout.quick_patterns, "quick")
         if selection.profile:
             wanted = Pattern(selection.profile, (layout.profiles, selection.profile), True)
-            wishes.append((wanted, ("profile", None)))
+            includes.append((wanted, ("profile", None)))
         #: What is looked for; where its node is dead, nothing below can be wanted.
-        self.wishes = Matcher(wishes)
+        self.includes = Matcher(includes)
         facts: list[tuple[Pattern, tuple[str, object]]] = []
         facts += [(_literal(os.path.relpath(path, home)), ("avoid", None)) for path in avoid if path != home]
         facts += [(pattern, ("rule", rule)) for pattern, rule in layout.rule_patterns]
@@ -127,10 +127,10 @@ class Judge:
         if outside:
             return Verdict(False, below)
         if secret and not included_itself:
-            return Verdict(False, below, "a secret, left out by `--no-secrets`", own_wish=True)
+            return Verdict(False, below, "a secret, left out by `--no-secrets`", by_caller=True)
         if not included:
             if wish:
-                return Verdict(False, below, wish, own_wish=True)
+                return Verdict(False, below, wish, by_caller=True)
             if rules and not dropped:
                 return Verdict(False, below, rules[0].reason, proof=rules[0].proof)
             if dropped or not self.wanted(below):

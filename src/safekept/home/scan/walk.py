@@ -63,9 +63,9 @@ class Walk:
         self.report.finish()
 
     def _start(self) -> list[Frame]:
-        facts, wishes = self.judge.facts.root, self.judge.wishes.root
+        facts, includes = self.judge.facts.root, self.judge.includes.root
         for name in self.prefix.split("/")[:-1]:
-            facts, wishes = facts.below(name), wishes.below(name)
+            facts, includes = facts.below(name), includes.below(name)
         try:
             # The root may be a link or a mount point: whoever named it meant what is there.
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -74,7 +74,7 @@ class Walk:
             return []
         status = os.fstat(descriptor)
         frame = Frame(
-            descriptor, self.prefix, facts, wishes, Inherited(in_profile=bool(self.prefix)), status.st_dev
+            descriptor, self.prefix, facts, includes, Inherited(in_profile=bool(self.prefix)), status.st_dev
         )
         if self.prefix and not self.only:
             frame.entry = directory_entry(self.prefix.rstrip("/"), status)
@@ -84,19 +84,19 @@ class Walk:
         """Go into a directory that a listing found, or account for it from outside."""
         parent, report = stack[-1], self.report
         path = parent.path + name
-        wishes = parent.wishes.below(name) if parent.wishes.alive else parent.wishes
+        includes = parent.includes.below(name) if parent.includes.alive else parent.includes
         dropped = None if verdict.standing.included else parent.dropped
         if verdict.reason:
-            if verdict.own_wish:
+            if verdict.by_caller:
                 report.not_counted(path)
             dropped = report.exclude_tree(path, verdict.reason)
-        if verdict.final or (not verdict.selected and not wishes.alive):
+        if verdict.final or (not verdict.selected and not includes.alive):
             if dropped is not None:
                 dropped.add_tree(report.full(path))
             return None
         entry = directory_entry(path, status)
         facts = parent.facts.below(name)
-        frame = Frame(-1, path + "/", facts, wishes, verdict.standing, status.st_dev, dropped, entry)
+        frame = Frame(-1, path + "/", facts, includes, verdict.standing, status.st_dev, dropped, entry)
         try:
             frame.descriptor = self._open(stack, name)
         except OSError as error:

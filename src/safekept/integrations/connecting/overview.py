@@ -92,7 +92,7 @@ def place_status(
     files = host.files(context, scope)
     place, expected = files[-1].path, files[-1].path == recorded
 
-    def told(trouble: str, detail: str = "") -> ConnectionStatus:
+    def status(trouble: str, detail: str = "") -> ConnectionStatus:
         return ConnectionStatus(place, scope, trouble, detail, host.option(context, scope))
 
     def worth_parsing(one: HostFile, content: bytes) -> bool:
@@ -107,19 +107,19 @@ def place_status(
             found = one.commands(content) if content is not None and worth_parsing(one, content) else []
             whole = whole and content is not None and bool(found) and _current(one, content, found)
         except Unfit as unfit:
-            return told(UNREADABLE, str(unfit)) if expected else None
+            return status(UNREADABLE, str(unfit)) if expected else None
         commands += found
     if not commands:
-        return told(GONE) if expected else None
+        return status(GONE) if expected else None
     off = host.switched_off(context, scope)
     if off:
-        return told(SWITCHED_OFF, off)
+        return status(SWITCHED_OFF, off)
     if user := host.elsewhere(context, scope):
-        return told(ELSEWHERE, shown(user))
+        return status(ELSEWHERE, shown(user))
     missing = next((words[0] for words in commands if "hook" in words and not runs(words)), "")
     if missing:
-        return told(NO_PROGRAM, shown(missing))
-    return told("" if whole else PARTLY)
+        return status(NO_PROGRAM, shown(missing))
+    return status("" if whole else PARTLY)
 
 
 def _current(one: HostFile, content: bytes, found: list[tuple[str, ...]]) -> bool:

@@ -60,12 +60,12 @@ class Edit:
             _NOWHERE if self.after is None else name,
             n=3,
         )
-        told = []
+        shown_lines = []
         for line in lines:
-            told.append(line.rstrip("\r\n"))
+            shown_lines.append(line.rstrip("\r\n"))
             if not line.endswith("\n") and line[:1] in "+- ":
-                told.append("\\ No newline at end of file")
-        return "\n".join(told)
+                shown_lines.append("\\ No newline at end of file")
+        return "\n".join(shown_lines)
 
 
 def _lines(content: bytes | None) -> list[str]:

@@ -31,9 +31,9 @@ _PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SAFEKE
 
 def hermes_home(environment: Mapping[str, str]) -> str:
     """The home that `hermes` works in when it is called like this; of a profile, the profile's own."""
-    said = environment.get("HERMES_HOME", "").strip()
-    if said:
-        return os.path.abspath(os.path.expanduser(said))
+    named = environment.get("HERMES_HOME", "").strip()
+    if named:
+        return os.path.abspath(os.path.expanduser(named))
     root = os.path.join(environment.get("HOME") or os.path.expanduser("~"), ".hermes")
     with contextlib.suppress(OSError, UnicodeDecodeError):
         name = read_start(os.path.join(root, "active_profile"), 200).decode("utf-8").strip()

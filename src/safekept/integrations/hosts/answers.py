@@ -91,13 +91,13 @@ def _why(one: Uncovered) -> str:
     return REASONS.get(one.reason) or one.detail or one.reason
 
 
-def spoken(said: list[str]) -> str:
+def spoken(lines: list[str]) -> str:
     """Sentences as one text; a long list is cut, with the command that shows the rest."""
-    if not said:
+    if not lines:
         return ""
-    more = len(said) - _SENTENCES
+    more = len(lines) - _SENTENCES
     tail = f"; {more} more" if more > 0 else ""
-    return "; ".join(said[:_SENTENCES]) + tail + f"; {NextStep('status', before='see')}"
+    return "; ".join(lines[:_SENTENCES]) + tail + f"; {NextStep('status', before='see')}"
 
 
 # What a session was already told: hooks are a process per call, and nobody wants a sentence twice. What

@@ -68,4 +68,4 @@ def answer(event: str, words: str) -> Answer:
     return as_json(systemMessage=words)
 
 
-HOST = Host("claude-code", KINDS, TOOLS, common, answer, _INTO_CONTEXT, told=with_context)
+HOST = Host("claude-code", KINDS, TOOLS, common, answer, _INTO_CONTEXT, add_context=with_context)

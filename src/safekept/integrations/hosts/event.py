@@ -105,5 +105,5 @@ def one_line(text: str, length: int) -> str:
 
 def reason(tool: str, command: str = "") -> str:
     """Why a checkpoint was taken, as a person reads it in the list."""
-    said = one_line(command, _COMMAND)
-    return f"before {tool or 'a tool'}" + (f": {said}" if said else "")
+    line = one_line(command, _COMMAND)
+    return f"before {tool or 'a tool'}" + (f": {line}" if line else "")

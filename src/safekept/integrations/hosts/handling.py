@@ -64,15 +64,15 @@ def _handled(host: Host, raw: bytes, place: Place, cwd: str) -> Answer:
     outcome = protect(call, place)
     if call.kind == "end" and not call.turn:
         _start_turn(call, place)
-    said = ShownMessages(place.data_directory, host.name, call.session)
+    shown = ShownMessages(place.data_directory, host.name, call.session)
     found = sentences(outcome, call)
     if event.name in host.mute:
-        said.keep_for_later(found)
+        shown.keep_for_later(found)
         answer = host.answer(event.name, "")
     else:
-        answer = host.answer(event.name, spoken(said.not_shown_yet(found)))
-    if outcome.context and host.told is not None:
-        return host.told(answer, event.name, outcome.context)
+        answer = host.answer(event.name, spoken(shown.not_shown_yet(found)))
+    if outcome.context and host.add_context is not None:
+        return host.add_context(answer, event.name, outcome.context)
     return answer
 
 

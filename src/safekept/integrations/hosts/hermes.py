@@ -96,8 +96,8 @@ def _named(touch: Touch, directories: list[str], event: Event) -> tuple[str, ...
 
 def _directories(event: Event, cwd: str) -> list[str]:
     """Where its tools may work: as configured, else where Hermes itself is."""
-    said = event.environment.get("TERMINAL_CWD", "").strip()
-    configured = "" if said.lower() in MEANS_NOTHING else _expanded(said, event)
+    named = event.environment.get("TERMINAL_CWD", "").strip()
+    configured = "" if named.lower() in MEANS_NOTHING else _expanded(named, event)
     here = fit_path(event.text("cwd")) or cwd
     found = [configured] if os.path.isabs(configured) and os.path.isdir(configured) else []
     return list(dict.fromkeys([*found, here]))
@@ -111,8 +111,8 @@ def answer(event: str, words: str) -> Answer:
     return to_stderr(words)
 
 
-def told(answer: Answer, event: str, text: str) -> Answer:
+def add_context(answer: Answer, event: str, text: str) -> Answer:
     return replace(answer, stdout=as_json(context=text).stdout)
 
 
-HOST = Host("hermes", KINDS, TOOLS, common, answer, refine=refine, told=told)
+HOST = Host("hermes", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context)

@@ -132,7 +132,7 @@ class Host:
     #: refine(call, event): what only this host knows.
     refine: Callable[[Call, Event], Call] = lambda call, event: call
     #: told(answer, event, text): the same with words for the model; None: its contract has no way.
-    told: Callable[[Answer, str, str], Answer] | None = None
+    add_context: Callable[[Answer, str, str], Answer] | None = None
 
     def knows(self, event: Event) -> bool:
         return event.name in self.kinds

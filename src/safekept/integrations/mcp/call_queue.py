@@ -101,13 +101,13 @@ class _Latest:
 
     async def report(self, ctx: Context) -> None:
         step = 0
-        told: Event | None = None
+        reported: Event | None = None
         while True:
             await anyio.sleep(_PACE)
             event = self._event
-            if event is None or event is told:
+            if event is None or event is reported:
                 continue
-            told, step = event, step + 1
+            reported, step = event, step + 1
             amount = f" {event.done:,} of {event.total:,} {event.unit}" if event.total else ""
             # A client that does not listen, or is gone, is no reason to stop.
             with contextlib.suppress(Exception):

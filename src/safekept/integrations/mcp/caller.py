@@ -101,8 +101,8 @@ class Roots:
 def fallback_roots(given: Iterable[str], environment: Mapping[str, str], directory: str) -> Roots:
     """What holds where the client names no roots: `--root`, else what its host says, else where we are."""
     bounds = tuple(dict.fromkeys(os.path.realpath(place) for place in given))
-    said = environment.get("CLAUDE_PROJECT_DIR", "")
-    return Roots(bounds or (os.path.realpath(said or directory),), bounds)
+    named = environment.get("CLAUDE_PROJECT_DIR", "")
+    return Roots(bounds or (os.path.realpath(named or directory),), bounds)
 
 
 def client_roots(uris: Iterable[str], fallback: Roots) -> Roots:
@@ -200,10 +200,10 @@ class Caller:
         answer.data |= {"confirm": fresh, "expires_in_seconds": int(LIFETIME), "changed": False}
         if refusal:
             error = _refused(refusal)
-            said = refused(error)
+            shown = refused(error)
             answer.failed = True
-            answer.lines = [*said.lines, "", *answer.lines]
-            answer.data |= said.data
+            answer.lines = [*shown.lines, "", *answer.lines]
+            answer.data |= shown.data
         answer.add("", f"Nothing was changed. To carry out exactly this plan, {words} within ten minutes.")
         return answer
 

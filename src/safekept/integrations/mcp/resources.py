@@ -109,10 +109,10 @@ class TimelineServer(MCPServer[Any]):
         if capabilities is None or capabilities.roots is None:
             return self.desk.roots(None)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            said = (ctx.input_responses or {}).get(_ASKED)
-            if not isinstance(said, ListRootsResult):
+            answer = (ctx.input_responses or {}).get(_ASKED)
+            if not isinstance(answer, ListRootsResult):
                 return InputRequiredResult(input_requests={_ASKED: ListRootsRequest()})
-            return self.desk.roots(said)
+            return self.desk.roots(answer)
         return await self._ask(ctx.request_context)
 
     async def _listed_roots(self, ctx: ServerRequestContext[Any, Any]) -> Roots:
@@ -126,8 +126,8 @@ class TimelineServer(MCPServer[Any]):
 
     async def _ask(self, ctx: ServerRequestContext[Any, Any]) -> Roots:
         metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
-        said = await ctx.session.send_request(ListRootsRequest(), ListRootsResult, metadata=metadata)
-        return self.desk.roots(said)
+        answer = await ctx.session.send_request(ListRootsRequest(), ListRootsResult, metadata=metadata)
+        return self.desk.roots(answer)
 
 
 def _known_projects(caller: Caller) -> ToolAnswer:

@@ -123,11 +123,11 @@ def run_agent(
         changes = ran.account.changes
         work.points, work.files = len(ran.account.rows), changes.files if changes else None
         work.missing = len(ran.account.missing)
-    said = [{"what": text} for text in (ran.unwatched, ran.no_snapshot) if text]
-    if ran.failures or said:
-        work.problems = (*ran.failures, *said)
+    missed = [{"what": text} for text in (ran.unwatched, ran.no_snapshot) if text]
+    if ran.failures or missed:
+        work.problems = (*ran.failures, *missed)
     work.seconds = round(time.monotonic() - began, 3)
-    whole = ran.first and not (ran.failures or said or ran.unread)
+    whole = ran.first and not (ran.failures or missed or ran.unread)
     lost = ran.account is not None and ran.account.missing
     state = "done" if whole and not lost else "incomplete"
     record(context, work.line(ran.operation, state), listener)

@@ -24,20 +24,20 @@ def main() -> None:
     """Entry point of the process; its streams are pipes to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     request = json.loads(sys.stdin.buffer.readline())
-    stop, told = threading.Event(), threading.Event()
+    stop, ended = threading.Event(), threading.Event()
 
     def listen() -> None:
         if sys.stdin.buffer.readline().strip() == _END:
-            told.set()
+            ended.set()
         stop.set()
 
     threading.Thread(target=listen, name="safekept-run-end", daemon=True).start()
     with contextlib.suppress(BrokenPipeError):
-        _watch(request, stop, told)
+        _watch(request, stop, ended)
     os._exit(0)  # the thread that reads may still wait for a line
 
 
-def _watch(request: Mapping[str, object], stop: threading.Event, told: threading.Event) -> None:
+def _watch(request: Mapping[str, object], stop: threading.Event, ended: threading.Event) -> None:
     from safekept.actions.projects.guarding import forbidden_roots
     from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.checkpoints import Checkpoints
@@ -91,7 +91,7 @@ def _watch(request: Mapping[str, object], stop: threading.Event, told: threading
         os.nice(_NICE)  # only now: for the first one somebody waits
     _say("ready", {"kept": kept, **asdict(watch.account)})
     watch.follow()
-    if told.is_set():  # otherwise nobody knows whether the agent ended: what it does later is not the user's
+    if ended.is_set():  # otherwise nobody knows whether the agent ended: what it does later is not the user's
         watching = False
         watch.end()
         _say("ended", asdict(watch.account))

@@ -160,7 +160,7 @@ def _check_locks(repository: Repository, report: Report) -> None:
 
 
 def _check_indexes(repository: Repository, report: Report) -> None:
-    said: dict[bytes, bytes] = {}  # pack -> a short digest of what the first index says of it
+    digests: dict[bytes, bytes] = {}  # pack -> a short digest of what the first index says of it
     for name, _ in repository.storage.list(FileKind.INDEX):
         try:
             found = repository.load_index_file(name)
@@ -174,11 +174,11 @@ def _check_indexes(repository: Repository, report: Report) -> None:
         for pack, entries in found:
             ordered = sorted(entries, key=lambda entry: entry.offset)
             digest = hashlib.blake2b(encode_header(ordered), digest_size=16).digest()
-            if pack not in said:
-                said[pack] = digest
+            if pack not in digests:
+                digests[pack] = digest
                 continue
             file = stored_name(FileKind.PACK, pack.hex())
-            if said[pack] == digest:
+            if digests[pack] == digest:
                 text = f"Pack {pack.hex()[:8]} is in more than one index file"
                 report.add("pack-indexed-twice", file, text, note=True)
             else:

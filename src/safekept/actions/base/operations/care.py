@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts, told
+from .facts import Facts, documented
 
 
 @dataclass(kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class DeclineFacts(Facts):
 
 @dataclass(kw_only=True, slots=True)
 class NotifyFacts(Facts):
-    """Who was told, and whether it arrived."""
+    """Who was documented, and whether it arrived."""
 
     verb: ClassVar[str] = "notify"
 
@@ -96,7 +96,7 @@ class DoctorFacts(Facts):
 
     verb: ClassVar[str] = "doctor"
 
-    fixes: tuple[Mapping[str, object], ...] | None = told("repairs")
+    fixes: tuple[Mapping[str, object], ...] | None = documented("repairs")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -105,10 +105,10 @@ class ConnectFacts(Facts):
 
     verb: ClassVar[str] = "connect"
 
-    agent: str | None = told("host")
-    scope: str | None = told()
+    agent: str | None = documented("host")
+    scope: str | None = documented()
     files_changed: tuple[str, ...] | None = None  # documents have every file, with what changes
-    command: tuple[str, ...] | None = told()
+    command: tuple[str, ...] | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -129,20 +129,20 @@ class DrillFacts(Facts):
 
     verb: ClassVar[str] = "drill"
 
-    subject: str | None = told()
-    name: str | None = told()
-    small: bool | None = told()
+    subject: str | None = documented()
+    name: str | None = documented()
+    small: bool | None = documented()
     destination: str | None = None
-    store: str | None = told()
+    store: str | None = documented()
     snapshot: str | None = None
     projects: tuple[str, ...] | None = None
     rebuild: str | None = None  # the rebuild that it belongs to
     scratch: str | None = None  # while it works
-    ok: bool | None = told()
-    files: int | None = told()
-    bytes: int | None = told()
+    ok: bool | None = documented()
+    files: int | None = documented()
+    bytes: int | None = documented()
     failed: tuple[str, ...] | None = None  # the checks; documents have a row of each
-    receipt: str | None = told()
+    receipt: str | None = documented()
 
 
 # What is written down of risky commands: before them, and after.
@@ -156,12 +156,12 @@ class GuardFacts(Facts):
 
     seconds: float | None = None  # of all of it
     command: str | None = None  # without its options
-    kind: str | None = told()
+    kind: str | None = documented()
     protection: str | None = None
     snapshot: str | None = None
     raised: str | None = None
-    status: int | None = told()
-    command_seconds: float | None = told("seconds")
+    status: int | None = documented()
+    command_seconds: float | None = documented("seconds")
     findings: tuple[Mapping[str, object], ...] | None = None
     notes: tuple[str, ...] | None = None
     unchecked: str | None = None

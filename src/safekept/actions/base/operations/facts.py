@@ -19,7 +19,7 @@ from safekept.core.journal import Record
 from safekept.core.next_step import Step, read_step
 
 
-def told(name: str = "") -> Any:
+def documented(name: str = "") -> Any:
     """A fact that documents for programs have, too; `name`: where it is called otherwise there."""
     return field(default=None, metadata={"document": name})
 
@@ -38,8 +38,8 @@ class Facts:
     actor: str | None = None  # who acted: added when the line is written, and so are the next two
     process: int | None = None  # of a line that begins: who is at work
     error: Mapping[str, object] | None = None
-    home: str | None = told()
-    seconds: float | None = told()
+    home: str | None = documented()
+    seconds: float | None = documented()
 
     def facts(self) -> dict[str, object]:
         """The facts of the line."""

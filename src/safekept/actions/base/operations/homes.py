@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts, told
+from .facts import Facts, documented
 
 
 @dataclass(kw_only=True, slots=True)
@@ -15,18 +15,18 @@ class SnapshotFacts(Facts):
 
     verb: ClassVar[str] = "snapshot"
 
-    layout: str | None = told()
-    snapshot: str | None = told("id")
-    kind: str | None = told()
-    label: str | None = told()
-    files: int | None = told()
-    bytes: int | None = told()
-    added: int | None = told("added_bytes")  # plain bytes that were new to the vault
-    stored_bytes: int | None = told()  # what they take there
-    census: Mapping[str, object] | None = told()
+    layout: str | None = documented()
+    snapshot: str | None = documented("id")
+    kind: str | None = documented()
+    label: str | None = documented()
+    files: int | None = documented()
+    bytes: int | None = documented()
+    added: int | None = documented("added_bytes")  # plain bytes that were new to the vault
+    stored_bytes: int | None = documented()  # what they take there
+    census: Mapping[str, object] | None = documented()
     databases: Mapping[str, object] | None = None  # path: sound, unverified or damaged; documents say more
-    forgotten: tuple[str, ...] | None = told()  # by retention, afterwards
-    lost_packs: int | None = told()  # missing or cut; what the home has was stored again
+    forgotten: tuple[str, ...] | None = documented()  # by retention, afterwards
+    lost_packs: int | None = documented()  # missing or cut; what the home has was stored again
     profile: str | None = None  # where only one was taken
     partial: bool | None = None  # it holds less than the settings select
     gaps: tuple[Mapping[str, object], ...] | None = None  # what was selected and could not be stored right
@@ -46,7 +46,7 @@ class MarkFacts(Facts):
     """Snapshots that were forgotten, pinned, or the other way round."""
 
     vault: str | None = None
-    snapshots: tuple[str, ...] | None = told()
+    snapshots: tuple[str, ...] | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class ForgetFacts(MarkFacts):
 
     verb: ClassVar[str] = "forget"
 
-    snapshots: tuple[str, ...] | None = told("forgotten")
+    snapshots: tuple[str, ...] | None = documented("forgotten")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class UnforgetFacts(MarkFacts):
 
     verb: ClassVar[str] = "unforget"
 
-    snapshots: tuple[str, ...] | None = told("called_back")
+    snapshots: tuple[str, ...] | None = documented("called_back")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -87,21 +87,21 @@ class SessionFacts(Facts):
 
     verb: ClassVar[str] = "restore-session"
 
-    database: str | None = told()  # inside the home
+    database: str | None = documented()  # inside the home
     snapshot: str | None = None
-    session: str | None = told()
+    session: str | None = documented()
     stored_session: str | None = None  # what it is called in the snapshot
     as_: str | None = None  # the new name that was asked for
     undoes: str | None = None
     directory: str | None = None  # where whoever asked for it stood
-    undo_point: str | None = told()  # a snapshot of what was there
-    title: str | None = told()
-    messages: int | None = told()
-    parents: tuple[str, ...] | None = told()  # conversations above it that came along
-    renumbered: bool | None = told()
-    already_there: bool | None = told()
-    proof: str | None = told()  # of the rows that were put in; without it they are not taken out
-    notes: tuple[str, ...] | None = told()
+    undo_point: str | None = documented()  # a snapshot of what was there
+    title: str | None = documented()
+    messages: int | None = documented()
+    parents: tuple[str, ...] | None = documented()  # conversations above it that came along
+    renumbered: bool | None = documented()
+    already_there: bool | None = documented()
+    proof: str | None = documented()  # of the rows that were put in; without it they are not taken out
+    notes: tuple[str, ...] | None = documented()
 
     def returned(self) -> dict[str, object]:
         """What documents say of the conversation that came back."""
@@ -123,21 +123,21 @@ class SessionUndoFacts(SessionFacts):
 class LandingFacts(Facts):
     """What an import, a restore and an undo have in common: what changed, and where the old is kept."""
 
-    layout: str | None = told()
+    layout: str | None = documented()
     exact: bool | None = None
     only: tuple[str, ...] | None = None
-    undo_point: str | None = told()  # a snapshot of what was there
-    operation: str | None = told()
-    created: int | None = told()
-    replaced: int | None = told()
-    removed: int | None = told()
-    same: int | None = told()
-    kept: int | None = told()
-    bytes: int | None = told()
-    replaced_in: str | None = told()
-    undoes: str | None = told()
-    remarks: tuple[Mapping[str, object], ...] | None = told()
-    timings: Mapping[str, object] | None = told()
+    undo_point: str | None = documented()  # a snapshot of what was there
+    operation: str | None = documented()
+    created: int | None = documented()
+    replaced: int | None = documented()
+    removed: int | None = documented()
+    same: int | None = documented()
+    kept: int | None = documented()
+    bytes: int | None = documented()
+    replaced_in: str | None = documented()
+    undoes: str | None = documented()
+    remarks: tuple[Mapping[str, object], ...] | None = documented()
+    timings: Mapping[str, object] | None = documented()
     wrappers: tuple[Mapping[str, object], ...] | None = (
         None  # commands of profiles that were made: path, text
     )
@@ -175,7 +175,7 @@ class RestoreFacts(LandingFacts):
 
     verb: ClassVar[str] = "restore"
 
-    snapshot: str | None = told()
+    snapshot: str | None = documented()
     home_point: str | None = None
     session: str | None = None
     left: int | None = None
@@ -199,10 +199,10 @@ class BringBackFacts(Facts):
 
     undoes: str | None = None
     of: str | None = None
-    what: str | None = told()
-    back: tuple[str, ...] | None = told()
-    lost: tuple[str, ...] | None = told()
-    notes: tuple[str, ...] | None = told()
+    what: str | None = documented()
+    back: tuple[str, ...] | None = documented()
+    lost: tuple[str, ...] | None = documented()
+    notes: tuple[str, ...] | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -211,16 +211,16 @@ class RebuildFacts(Facts):
 
     verb: ClassVar[str] = "rebuild"
 
-    layout: str | None = told()
+    layout: str | None = documented()
     from_: str | None = None
     host: str | None = None
     archive: str | None = None
     snapshot: str | None = None
-    aside: str | None = told()  # where the home before it lies
-    receipt: str | None = told()
-    files: int | None = told()
-    bytes: int | None = told()
-    outside: int | None = told("outside_files")
-    outside_operation: str | None = told()  # the landing of what lies outside, which `undo` takes back
-    ok: bool | None = told("proven")
+    aside: str | None = documented()  # where the home before it lies
+    receipt: str | None = documented()
+    files: int | None = documented()
+    bytes: int | None = documented()
+    outside: int | None = documented("outside_files")
+    outside_operation: str | None = documented()  # the landing of what lies outside, which `undo` takes back
+    ok: bool | None = documented("proven")
     wrappers: tuple[Mapping[str, object], ...] | None = None

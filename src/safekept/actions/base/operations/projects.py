@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts, counted, told
+from .facts import Facts, counted, documented
 
 
 @dataclass(kw_only=True, slots=True)
@@ -15,8 +15,8 @@ class CheckpointFacts(Facts):
 
     verb: ClassVar[str] = "checkpoint"
 
-    project: str | None = told()
-    id: str | None = told()
+    project: str | None = documented()
+    id: str | None = documented()
     reason: str | None = None  # as it was given
     skipped: int | None = counted()
 
@@ -27,9 +27,9 @@ class RollbackFacts(Facts):
 
     verb: ClassVar[str] = "rollback"
 
-    project: str | None = told()
+    project: str | None = documented()
     target: str | None = None  # documents have the whole of it
-    undo: str | None = told()  # the checkpoint that was taken before it
+    undo: str | None = documented()  # the checkpoint that was taken before it
     files: tuple[str, ...] | None = None  # that were named; none: all
     restored: int | None = counted()
     removed: int | None = counted()
@@ -50,11 +50,11 @@ class CheckpointsPruneFacts(Facts):
 
     verb: ClassVar[str] = "checkpoints-prune"
 
-    dropped: int | None = told()
+    dropped: int | None = documented()
     orphans: tuple[str, ...] | None = None
-    size_before: int | None = told()
-    size_after: int | None = told()
-    kept_until: float | None = told()  # until when it can be brought back; 0: it is gone for good
+    size_before: int | None = documented()
+    size_after: int | None = documented()
+    kept_until: float | None = documented()  # until when it can be brought back; 0: it is gone for good
 
 
 @dataclass(kw_only=True, slots=True)
@@ -70,9 +70,9 @@ class LegacyClearFacts(Facts):
 
     verb: ClassVar[str] = "checkpoints-clear-legacy"
 
-    archives: int | None = told()
-    bytes: int | None = told()
-    kept_until: float | None = told()  # until when they can be brought back; 0: they are gone for good
+    archives: int | None = documented()
+    bytes: int | None = documented()
+    kept_until: float | None = documented()  # until when they can be brought back; 0: they are gone for good
 
 
 @dataclass(kw_only=True, slots=True)
@@ -81,7 +81,7 @@ class CheckpointsAdoptFacts(Facts):
 
     verb: ClassVar[str] = "checkpoints-adopt"
 
-    source: str | None = told()
+    source: str | None = documented()
     checkpoints: int | None = None
     lost: int | None = None
     legacy: str | None = None
@@ -94,13 +94,13 @@ class RunFacts(Facts):
     verb: ClassVar[str] = "run"
 
     seconds: float | None = None  # of all of it
-    project: str | None = told()
+    project: str | None = documented()
     command: str | None = None  # the agent's name
-    session: str | None = told()
-    checkpoint: str | None = told()
-    snapshot: str | None = told()
-    status: int | None = told()
-    command_seconds: float | None = told("seconds")
+    session: str | None = documented()
+    checkpoint: str | None = documented()
+    snapshot: str | None = documented()
+    status: int | None = documented()
+    command_seconds: float | None = documented("seconds")
     points: int | None = None
     files: int | None = None
     missing: int | None = None

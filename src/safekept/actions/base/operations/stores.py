@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import Facts, told
+from .facts import Facts, documented
 
 
 @dataclass(kw_only=True, slots=True)
@@ -15,15 +15,15 @@ class BackupFacts(Facts):
 
     verb: ClassVar[str] = "backup"
 
-    layout: str | None = told()
-    archive: str | None = told("path")
-    files: int | None = told()
-    bytes: int | None = told()  # of content
-    stored_bytes: int | None = told()  # of the archive
-    damaged: tuple[str, ...] | None = told()
-    census: Mapping[str, object] | None = told()
-    rotated: tuple[str, ...] | None = told()
-    rotated_until: float | None = told()  # when what was rotated goes for good; 0: it is gone
+    layout: str | None = documented()
+    archive: str | None = documented("path")
+    files: int | None = documented()
+    bytes: int | None = documented()  # of content
+    stored_bytes: int | None = documented()  # of the archive
+    damaged: tuple[str, ...] | None = documented()
+    census: Mapping[str, object] | None = documented()
+    rotated: tuple[str, ...] | None = documented()
+    rotated_until: float | None = documented()  # when what was rotated goes for good; 0: it is gone
     sealed: Mapping[str, object] | None = (
         None  # to whom, and the fingerprint by which the file is known again
     )
@@ -38,7 +38,7 @@ class AdoptFacts(Facts):
     verb: ClassVar[str] = "adopt"
 
     copies: tuple[Mapping[str, object], ...] | None = None  # of each how many remarks; documents have them
-    freed_bytes: int | None = told()
+    freed_bytes: int | None = documented()
 
 
 # What is written down of what goes to a destination, and comes from there.
@@ -50,14 +50,14 @@ class PushFacts(Facts):
 
     verb: ClassVar[str] = "push"
 
-    destination: str | None = told()
+    destination: str | None = documented()
     place: str | None = None  # as the settings have it; documents say where that is
     absent: bool | None = None  # a disk that is not plugged in
-    vault: str | None = told()  # its id
+    vault: str | None = documented()  # its id
     snapshots: int | None = None
     wholes: Mapping[str, object] | None = None  # of each home, the time of the newest whole snapshot there
     files: int | None = None
-    bytes: int | None = told()
+    bytes: int | None = documented()
     archive: str | None = None  # the last one that was sent
     archives: tuple[Mapping[str, object], ...] | None = None  # every one of ours that is there: name, home
     problems: tuple[Mapping[str, object], ...] | None = None
@@ -69,9 +69,9 @@ class PullFacts(Facts):
 
     verb: ClassVar[str] = "pull"
 
-    destination: str | None = told()
+    destination: str | None = documented()
     place: str | None = None  # as the settings have it; documents say where that is
-    path: str | None = told()
+    path: str | None = documented()
     mend: bool | None = None
     archive: str | None = None
     files: int | None = None
@@ -86,8 +86,8 @@ class PullFacts(Facts):
 class VaultFacts(Facts):
     """What each of these says first."""
 
-    vault: str | None = told()
-    id: str | None = told()
+    vault: str | None = documented()
+    id: str | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -103,7 +103,7 @@ class VaultJoinFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-join"
 
-    key: str | None = told()
+    key: str | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -113,7 +113,7 @@ class VaultCheckFacts(VaultFacts):
     verb: ClassVar[str] = "vault-check"
 
     read_data: float | None = None  # the share of the bytes that were read
-    bytes_read: int | None = told()
+    bytes_read: int | None = documented()
     damage: tuple[str, ...] | None = None
 
 
@@ -123,11 +123,11 @@ class VaultRepairFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-repair"
 
-    index_files: int | None = told()
-    packs_indexed: int | None = told()
-    saved: int | None = told()
-    lost: int | None = told()
-    sound: bool | None = told()
+    index_files: int | None = documented()
+    packs_indexed: int | None = documented()
+    saved: int | None = documented()
+    lost: int | None = documented()
+    sound: bool | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,14 +137,14 @@ class VaultPruneFacts(VaultFacts):
     verb: ClassVar[str] = "vault-prune"
 
     plan: Mapping[str, object] | None = None
-    snapshots: int | None = told()  # that went for good
-    packs_deleted: int | None = told()
-    packs_repacked: int | None = told()
-    bytes_freed: int | None = told()
-    index_files_before: int | None = told()
-    index_files_after: int | None = told()
-    damaged: Mapping[str, object] | None = told()
-    no_room: bool | None = told()
+    snapshots: int | None = documented()  # that went for good
+    packs_deleted: int | None = documented()
+    packs_repacked: int | None = documented()
+    bytes_freed: int | None = documented()
+    index_files_before: int | None = documented()
+    index_files_after: int | None = documented()
+    damaged: Mapping[str, object] | None = documented()
+    no_room: bool | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -153,7 +153,7 @@ class SnapshotPruneFacts(VaultPruneFacts):
 
     verb: ClassVar[str] = "prune"
 
-    forgotten: tuple[str, ...] | None = told()  # their ids: an undo calls them back
+    forgotten: tuple[str, ...] | None = documented()  # their ids: an undo calls them back
 
 
 @dataclass(kw_only=True, slots=True)
@@ -187,8 +187,8 @@ class VaultKeyAddFacts(VaultFacts):
 
     verb: ClassVar[str] = "vault-key-add"
 
-    key: str | None = told()
-    recovery: bool | None = told()
+    key: str | None = documented()
+    recovery: bool | None = documented()
 
 
 @dataclass(kw_only=True, slots=True)

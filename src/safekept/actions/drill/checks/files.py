@@ -29,7 +29,7 @@ _EVENTS_EVERY = 64 << 20
 def prove_files(restored: RestoredHome, findings: Findings, listener: Listener) -> int:
     """The row `files`; how many bytes were proven."""
     problems: Problems = sorted(restored.lost.items())
-    count = size = told = without_hash = 0
+    count = size = reported = without_hash = 0
     total = sum(item.size for item in restored.items.values())
     for path in restored.files():
         if _was_folded_into_database(restored, path):
@@ -42,8 +42,8 @@ def prove_files(restored: RestoredHome, findings: Findings, listener: Listener) 
             problems.append((path, why))
         size += restored.items[path].size
         without_hash += not hashed
-        if size - told >= _EVENTS_EVERY:
-            told = size
+        if size - reported >= _EVENTS_EVERY:
+            reported = size
             listener(Event("prove", size, total, path=path))
     if not count and not problems:
         findings.add(FILES, UNKNOWN, 0, "no file was restored, so none could be looked at")

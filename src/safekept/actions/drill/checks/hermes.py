@@ -235,8 +235,8 @@ def _ask(interpreter: Interpreter, given: _Given) -> dict[str, Any] | str:
                 if problem.startswith(_NOT_UNDERSTOOD) or "disk is full" in problem:
                     return f"this Hermes cannot be asked: {problem}"
                 return answer
-    said = errors.strip().splitlines()
-    return f"Hermes gave no answer (status {status}){': ' + said[-1] if said else ''}"
+    lines = errors.strip().splitlines()
+    return f"Hermes gave no answer (status {status}){': ' + lines[-1] if lines else ''}"
 
 
 def _judge(given: _Given, answer: Mapping[str, Any]) -> list[str]:

@@ -124,9 +124,9 @@ class Findings:
 
 def named(problems: Problems) -> str:
     """The first few, in words."""
-    told = "; ".join(f"`{path}`: {why}" if path else why for path, why in problems[:_NAMED])
+    text = "; ".join(f"`{path}`: {why}" if path else why for path, why in problems[:_NAMED])
     more = len(problems) - _NAMED
-    return told + (f"; and {more:,} more" if more > 0 else "")
+    return text + (f"; and {more:,} more" if more > 0 else "")
 
 
 def plural(count: int, noun: str) -> str:

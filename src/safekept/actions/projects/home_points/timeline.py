@@ -83,8 +83,8 @@ def home_timeline(
                 counts = stored.changed_after(ours[at], ours[:at], bool(changed))
             number += counts
             row = PointRow(number if counts else 0, point, Changes(changed) if changed else None)
-            told = (not session or point.session == session) and (not turn or point.turn == turn)
-            if told and (every or row.number):
+            matches = (not session or point.session == session) and (not turn or point.turn == turn)
+            if matches and (every or row.number):
                 timeline.rows.append(row)
     timeline.hidden = len(ours) - len(timeline.rows)
     return timeline

@@ -21,13 +21,13 @@ def database_damaged(
     home: str, one: DamagedDatabase, named: Sequence[str], otherwise: Sequence[Step]
 ) -> Finding:
     """One that is damaged now. `named`: words that mean the home; `otherwise`: where none has it sound."""
-    told, steps = "no verified generation of it is known", tuple(otherwise)
+    known, steps = "no verified generation of it is known", tuple(otherwise)
     if one.snapshot:
-        told = f"the newest verified state of it is in snapshot {one.snapshot} ({one.proof})"
+        known = f"the newest verified state of it is in snapshot {one.snapshot} ({one.proof})"
         words = (one.snapshot, *((one.path,) if one.path else ()), *named)
         steps = (STOP_FIRST, NextStep("snapshot restore", words, before="Bring it back:"))
     text = f"{_called(one.path)} in {home} is damaged"
-    evidence = (one.wrong, told) if one.wrong else (told,)
+    evidence = (one.wrong, known) if one.wrong else (known,)
     return Finding("database-damaged", PARTLY, text, evidence, steps, home=home, alarm=True, path=one.path)
 
 

@@ -42,8 +42,8 @@ def rebuild_commands(context: UserContext, vault: str, key: str) -> tuple[str, .
 def _variables(setting: DestinationSetting) -> str:
     if not setting.url.startswith("s3://"):
         return ""
-    said = [(variable, setting.options.get(name, "")) for name, variable in VARIABLES.items()]
-    return "".join(f"{variable}={shlex.quote(value)} " for variable, value in said if value)
+    values = [(variable, setting.options.get(name, "")) for name, variable in VARIABLES.items()]
+    return "".join(f"{variable}={shlex.quote(value)} " for variable, value in values if value)
 
 
 def _copy(setting: DestinationSetting, vault: str) -> str:

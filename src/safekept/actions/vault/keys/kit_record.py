@@ -116,8 +116,8 @@ def written_kit(
     found = _read(context, "written").get(vault)
     if isinstance(found, Mapping):
         return _parsed(found, "time")
-    told = (line or last_line)(context)
-    return _of_before(told, vault) if told is not None else None
+    record = (line or last_line)(context)
+    return _of_before(record, vault) if record is not None else None
 
 
 def last_line(context: UserContext) -> Record | None:

@@ -144,7 +144,7 @@ class GpgStream:
 
     @property
     def session_key(self) -> str:
-        found = self._run.said("SESSION_KEY")
+        found = self._run.status_lines("SESSION_KEY")
         return found[0][0] if found else ""
 
     def close(self) -> None:
@@ -153,14 +153,14 @@ class GpgStream:
 
 def authenticated(run: Gpg) -> bool:
     """One message, opened, its integrity proven: by the MDC, or by the mode of an AEAD packet."""
-    facts = run.said("DECRYPTION_INFO")
+    facts = run.status_lines("DECRYPTION_INFO")
     aead = bool(facts) and len(facts[0]) > 2 and facts[0][2] != "0"
     return (
-        bool(run.said("DECRYPTION_OKAY"))
-        and (bool(run.said("GOODMDC")) or aead)
-        and not run.said("BADMDC")
-        and not run.said("DECRYPTION_FAILED")
-        and len(run.said("PLAINTEXT")) == 1
+        bool(run.status_lines("DECRYPTION_OKAY"))
+        and (bool(run.status_lines("GOODMDC")) or aead)
+        and not run.status_lines("BADMDC")
+        and not run.status_lines("DECRYPTION_FAILED")
+        and len(run.status_lines("PLAINTEXT")) == 1
     )
 
 
@@ -204,13 +204,13 @@ def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
 
 def _judged(path: str, opening: Opening, run: Gpg) -> SafekeptError:
     """Why a message was not opened."""
-    if run.said("BEGIN_DECRYPTION") and run.said("PLAINTEXT"):
+    if run.status_lines("BEGIN_DECRYPTION") and run.status_lines("PLAINTEXT"):
         return damaged(path, "its seal is broken: a part of it was altered, or is missing")
     if not opening.of(FOR_KEY):
-        if run.said("NEED_PASSPHRASE_SYM"):
+        if run.status_lines("NEED_PASSPHRASE_SYM"):
             return wrong_passphrase(path)
         return gpg_failed("open the archive", run.reason, NOTHING_CHANGED)
-    missing = run.said("NO_SECKEY")
+    missing = run.status_lines("NO_SECKEY")
     if missing and len(missing) >= len(opening.key_ids):
         ids = ", ".join(dict.fromkeys(opening.key_ids))
         return IdentityDoesNotFit(
@@ -223,6 +223,6 @@ def _judged(path: str, opening: Opening, run: Gpg) -> SafekeptError:
             path=path,
             keys=opening.key_ids,
         )
-    if run.said("BEGIN_DECRYPTION"):
+    if run.status_lines("BEGIN_DECRYPTION"):
         return damaged(path, "its seal is broken: a part of it was altered, or is missing")
     return gpg_failed("open the archive", run.reason, NOTHING_CHANGED)

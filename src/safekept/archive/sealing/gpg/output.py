@@ -91,7 +91,7 @@ class GpgOutput:
         self._run.end_of_input()
         self._pump.wait()
         whole = self._run.finish()
-        if self._pump.error is not None or not whole or not self._run.said("END_ENCRYPTION"):
+        if self._pump.error is not None or not whole or not self._run.status_lines("END_ENCRYPTION"):
             raise self._failure()
         self._proof.end()
         opening = self._opening

@@ -205,7 +205,7 @@ class Gpg:
             self.silent = True
             self.process.kill()
 
-    def said(self, keyword: str) -> list[list[str]]:
+    def status_lines(self, keyword: str) -> list[list[str]]:
         """The words of every status line of that kind."""
         return [words for known, words in self.status if known == keyword]
 

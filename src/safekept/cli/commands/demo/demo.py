@@ -159,9 +159,9 @@ class Demo:
                 child.wait()  # what it still writes would be left behind; it ends at once
                 raise
         if child.returncode != 0:
-            said = (errors or b"").decode(errors="replace").strip()
+            printed = (errors or b"").decode(errors="replace").strip()
             raise _failed(
-                f"`{self.console.command(arguments[0])}` ended with exit code {child.returncode}. {said}"
+                f"`{self.console.command(arguments[0])}` ended with exit code {child.returncode}. {printed}"
             )
 
     def _break(self) -> None:

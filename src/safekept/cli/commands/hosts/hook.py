@@ -37,8 +37,8 @@ def command(host: str, rest: tuple[str, ...]) -> int:
     from safekept.integrations.here import hook_here
 
     out, errors, code = hook_here(host, sys.stdin.buffer.read(), dict(os.environ), _directory())
-    for stream, said in ((sys.stdout, out), (sys.stderr, errors)):
-        stream.write(said.decode("utf-8", "replace"))
+    for stream, content in ((sys.stdout, out), (sys.stderr, errors)):
+        stream.write(content.decode("utf-8", "replace"))
     return code
 
 

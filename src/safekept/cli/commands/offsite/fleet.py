@@ -171,9 +171,9 @@ def _show_home(console: Console, home: FleetHome, notes: list[str]) -> None:
         state = "OVERDUE"
     elif home.findings:
         state = next((word for code, word in _STATES.items() if code in codes), "PARTLY")
-    told = [one for one in home.findings if one.alarm or one.code == "clock"]
+    shown = [one for one in home.findings if one.alarm or one.code == "clock"]
     where = f"lost in {home.home}: "  # its row says where
-    notes += [f"{path_text(home.host)}: {path_text(one.text.removeprefix(where))}" for one in told]
+    notes += [f"{path_text(home.host)}: {path_text(one.text.removeprefix(where))}" for one in shown]
     verified = home.last.state or "-"
     if home.proven:
         verified = f"proven {_days(home.proven)}"

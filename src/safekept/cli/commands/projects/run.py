@@ -93,7 +93,7 @@ def command(
     try:
         # The terminal may be gone with the agent; its exit status is told all the same.
         with contextlib.suppress(OSError):
-            words.told(ran)
+            words.show_result(ran)
             ways = words.next_commands(ran)
             if ways and ran.account is not None and console.can_ask() and _in_front():
                 offer = Offer(console, context, ran, words.where)

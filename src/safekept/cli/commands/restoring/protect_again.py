@@ -61,8 +61,8 @@ def _with_place(prepared: PreparedRebuild, record: MachineRecord) -> MachineReco
     if chosen in names:
         chosen = f"{word}-{len(names) + 1}"
     given = own.caller.environment if url.startswith("s3://") else {}
-    said = {option: given.get(variable, "") for option, variable in VARIABLES.items()}
-    setting = DestinationSetting(chosen, url, options={key: value for key, value in said.items() if value})
+    options = {option: given.get(variable, "") for option, variable in VARIABLES.items()}
+    setting = DestinationSetting(chosen, url, options={key: value for key, value in options.items() if value})
     if setting.is_file:  # it was a destination before: that it lies on this disk is no reason to refuse it
         near = on_a_disk_of_this_machine(own, directory_of(setting))
         setting = replace(setting, same_disk=bool(near))

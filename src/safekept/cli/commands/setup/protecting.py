@@ -161,10 +161,10 @@ class Protecting:
 
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
-        wishes, self._generated = self.choices(answers, kit), answers.generated
-        self._begun.add(step.name for step in planned(self.context, wishes) if step.state == PLANNED)
+        choices, self._generated = self.choices(answers, kit), answers.generated
+        self._begun.add(step.name for step in planned(self.context, choices) if step.state == PLANNED)
         self._begun.write(self.context)
-        steps = set_up(self.context, wishes, self.tell, self.listen)
+        steps = set_up(self.context, choices, self.tell, self.listen)
         self.console.finish()
         finished(self.context)
         return self._ended(answers, steps)

@@ -84,8 +84,8 @@ def show_command(session: str, word: str, profile: str, home: str, layout: str, 
                 "said": [message.as_dict() for message in messages],
             }
         )
-        said = count_text(found.messages, "message")
-        console.heading(f"{path_text(found.title or found.id)} ({path_text(found.id)}, {said})")
+        count = count_text(found.messages, "message")
+        console.heading(f"{path_text(found.title or found.id)} ({path_text(found.id)}, {count})")
         for message in messages:
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message.time)) if message.time else ""
             tool = f" {path_text(message.tool)}" if message.tool else ""

@@ -47,13 +47,13 @@ def test_command(dry_run: bool, as_json: bool) -> int:
         return 0
     host = socket.gethostname()
     text = "If you can read this, safekept can reach you. Nothing is wrong."
-    told = deliver(context, Notice("test", f"safekept: a test from {host}", text))
-    reached = [one for one in told if one.ok]
-    console.document({"dry_run": False, "targets": [one.as_dict() for one in told]})
-    console.heading(f"Reached {len(reached)} of {len(told)}", len(reached) == len(told))
-    for one in told:
+    deliveries = deliver(context, Notice("test", f"safekept: a test from {host}", text))
+    reached = [one for one in deliveries if one.ok]
+    console.document({"dry_run": False, "targets": [one.as_dict() for one in deliveries]})
+    console.heading(f"Reached {len(reached)} of {len(deliveries)}", len(reached) == len(deliveries))
+    for one in deliveries:
         console.item(f"{one.target}: {'reached' if one.ok else one.reason}")
-    return 0 if len(reached) == len(told) else 3 if reached else 1
+    return 0 if len(reached) == len(deliveries) else 3 if reached else 1
 
 
 COMMANDS = {

@@ -62,7 +62,7 @@ def not_there(answer: Answered) -> bool:
 
 def explained(place: str, remote: str, verb: str, words: str) -> SafekeptError:
     """The error that fits."""
-    said = without_secrets(words, remote)
+    shown = without_secrets(words, remote)
     if _says(words, _NO_REMOTE):
         return refused(place, verb, "rclone knows no such remote", "See which it knows: `rclone listremotes`")
     if _says(words, _LOCKED_CONFIG):
@@ -74,16 +74,16 @@ def explained(place: str, remote: str, verb: str, words: str) -> SafekeptError:
         )
     if _says(words, _FULL):
         return NoRoom(
-            f"There is no room left at `{place}`: {said}",
+            f"There is no room left at `{place}`: {shown}",
             kept=WHOLE,
             next_steps=("Make room there, or raise the limit, and run the command again",),
             place=place,
         )
     if _says(words, ("corrupted on transfer",)):
-        return wrong(place, "the object", said)
+        return wrong(place, "the object", shown)
     if _says(words, _REFUSED):
-        return refused(place, verb, said)
-    return unreachable(place, said)
+        return refused(place, verb, shown)
+    return unreachable(place, shown)
 
 
 def without_secrets(words: str, remote: str) -> str:

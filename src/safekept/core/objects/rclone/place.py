@@ -111,12 +111,12 @@ class RcloneObjects(ObjectStore):
 
         def look() -> int:
             try:
-                told = self._helper.call("operations/stat", fs=self._remote, remote=name, opt=options)
+                found = self._helper.call("operations/stat", fs=self._remote, remote=name, opt=options)
             except Answered as answer:
                 if not not_there(answer):
                     raise
-                told = {}
-            item = told.get("item")
+                found = {}
+            item = found.get("item")
             if not isinstance(item, dict):
                 self._need_root()
                 raise NotThere(name)
@@ -208,10 +208,10 @@ class RcloneObjects(ObjectStore):
 
     def room(self) -> tuple[int, int] | None:
         try:
-            told = self._ask("look at it", lambda: self._helper.call("operations/about", fs=self._remote))
+            answer = self._ask("look at it", lambda: self._helper.call("operations/about", fs=self._remote))
         except SafekeptError:
             return None
-        free, total = told.get("free"), told.get("total")
+        free, total = answer.get("free"), answer.get("total")
         return (free, total) if isinstance(free, int) and isinstance(total, int) else None
 
     def sweep(self, older_than: float = 86_400.0) -> Sequence[str]:

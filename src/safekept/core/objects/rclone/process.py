@@ -93,14 +93,14 @@ class RcloneHelper:
         with self._connection(_patience) as connection:
             connection.request("POST", f"/{command}", body, {**headers, **self._headers})
             answer = connection.getresponse()
-            said = answer.read()
+            content = answer.read()
         try:
-            told = json.loads(said or b"{}")
+            document = json.loads(content or b"{}")
         except ValueError:
-            told = {}
+            document = {}
         if answer.status != 200:
-            raise Answered(answer.status, str(told.get("error", "")) or f"status {answer.status}")
-        return told if isinstance(told, dict) else {}
+            raise Answered(answer.status, str(document.get("error", "")) or f"status {answer.status}")
+        return document if isinstance(document, dict) else {}
 
     @contextlib.contextmanager
     def get(self, path: str, span: str) -> Iterator[http.client.HTTPResponse]:
@@ -205,10 +205,10 @@ class RcloneHelper:
         deadline = time.monotonic() + _START
         while not _listens(path):
             if self._process.poll() is not None or time.monotonic() > deadline:
-                said = self._last_words()
+                last_words = self._last_words()
                 _end(self._process)
                 self._process = None
-                raise HelperLost(said or "rclone did not start")
+                raise HelperLost(last_words or "rclone did not start")
             time.sleep(0.02)
 
     def _last_words(self) -> str:

@@ -80,19 +80,19 @@ class Refused:
 
     @property
     def words(self) -> str:
-        said = self.message or self.code or self.cause
-        return f"{said} ({self.status})" if self.status and said else said or f"status {self.status}"
+        text = self.message or self.code or self.cause
+        return f"{text} ({self.status})" if self.status and text else text or f"status {self.status}"
 
 
 def understood(error: BaseException) -> Refused:
     """The parts of what obstore raised."""
-    told = str(error)
-    status, code, message = _STATUS.search(told), _CODE.search(told), _MESSAGE.search(told)
-    region = _REGION.search(told)
-    if "NotPartial" in told or "non-partial response" in told:
+    text = str(error)
+    status, code, message = _STATUS.search(text), _CODE.search(text), _MESSAGE.search(text)
+    region = _REGION.search(text)
+    if "NotPartial" in text or "non-partial response" in text:
         cause = "not partial"
     else:
-        cause = next((meaning for sign, meaning in _CAUSES if sign in told), "")
+        cause = next((meaning for sign, meaning in _CAUSES if sign in text), "")
     number = int(status[1]) if status else 0
     if not number and isinstance(error, FileNotFoundError):
         number = 404
@@ -102,9 +102,9 @@ def understood(error: BaseException) -> Refused:
         " ".join(message[1].split()) if message else "",
         cause,
         (region[1] or region[2]) if region else "",
-        "169.254." in told
-        or "latest/api/token" in told
-        or "credential" in told.lower().split("debug source")[0],
+        "169.254." in text
+        or "latest/api/token" in text
+        or "credential" in text.lower().split("debug source")[0],
     )
 
 

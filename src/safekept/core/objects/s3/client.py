@@ -143,8 +143,12 @@ def _from_process(place: str, command: str, environment: Mapping[str, str]) -> t
             timeout=_PROCESS_TIMEOUT,
             check=True,
         )
-        said = json.loads(result.stdout)
-        return str(said["AccessKeyId"]), str(said["SecretAccessKey"]), str(said.get("SessionToken") or "")
+        answer = json.loads(result.stdout)
+        return (
+            str(answer["AccessKeyId"]),
+            str(answer["SecretAccessKey"]),
+            str(answer.get("SessionToken") or ""),
+        )
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
         raise PlaceRefused(
             f"The `credential_process` of the profile for `{place}` gave no keys",

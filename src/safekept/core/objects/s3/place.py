@@ -227,9 +227,9 @@ class S3Objects(ObjectStore):
         def send() -> str:
             mode = "create" if self._conditional and not replace else "overwrite"
             store = self._client.putting(len(data))
-            told = obstore.put(store, name, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]
-            versions.append(told["version"])
-            return (told["e_tag"] or "").strip('"').lower()
+            answer = obstore.put(store, name, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]
+            versions.append(answer["version"])
+            return (answer["e_tag"] or "").strip('"').lower()
 
         etag = self._call("write there", send, name)
         self._client.learn(len(data), time.monotonic() - begun)

@@ -277,9 +277,9 @@ class Channel:
 
     def _hear(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            said = os.read(self._words_from, 4096)
-            self._hearing = bool(said)
-            self._words += said
+            piece = os.read(self._words_from, 4096)
+            self._hearing = bool(piece)
+            self._words += piece
             del self._words[:-_WORDS]
 
     def _said(self, wait: bool = False) -> str:

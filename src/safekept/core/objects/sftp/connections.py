@@ -110,8 +110,8 @@ def _ciphers(settings: bytes) -> bytes:
 
 def explain(place: str, host: Host, reason: str, words: str) -> SafekeptError:
     """The error that fits what ssh said before it ended."""
-    said = [line.strip() for line in words.splitlines() if line.strip() and not line.startswith("@")]
-    last = said[-1] if said else reason
+    lines = [line.strip() for line in words.splitlines() if line.strip() and not line.startswith("@")]
+    last = lines[-1] if lines else reason
     if "Host key verification failed" in words or "strict checking" in words:
         return _host_key(place, host, changed="IDENTIFICATION HAS CHANGED" in words or "has changed" in words)
     if "Permission denied" in words or "Too many authentication failures" in words:
@@ -285,10 +285,10 @@ def explain_refusal(
             next_steps=("Make room on that server and run the command again",),
             place=place,
         )
-    said = refusal.words or f"status {refusal.status}"
+    text = refusal.words or f"status {refusal.status}"
     return refused(
         place,
         verb,
-        f"the server says only `{said}`",
+        f"the server says only `{text}`",
         "See that there is room (a quota counts too) and that the directory is writable on that server",
     )

@@ -274,15 +274,15 @@ def _write(descriptor: int, chunk: bytes) -> None:
 
 
 def _progress(listener: Listener, total: int) -> Callable[[int, str], None]:
-    lock, done, told = threading.Lock(), 0, 0
+    lock, done, reported = threading.Lock(), 0, 0
 
     def tell(count: int, path: str) -> None:
-        nonlocal done, told
+        nonlocal done, reported
         with lock:
             done += count
-            if done - told < _EVENTS_EVERY and done < total:
+            if done - reported < _EVENTS_EVERY and done < total:
                 return
-            told = done
+            reported = done
             now = done
         listener(Event("stage", done=now, total=total, path=path))
 

@@ -55,13 +55,13 @@ class Commands:
 
     def chat(self) -> Iterator[tuple[str, Handler, str, str]]:
         """Name, handler, description and hint of every slash command."""
-        said = {
+        request = {
             "rewind": ("Undo what the agent did to the project (safekept)", "[N|ID [FILE]|diff|undo]"),
             "restore": ("Bring a snapshot of the home back (safekept)", "[ID|N [PATH]]"),
             "checkpoint": ("Keep the project as it is now (safekept)", "[words]"),
             "safekept": ("Whether this session is protected", "[status|on|off|snapshot …]"),
         }
-        for name, (description, hint) in said.items():
+        for name, (description, hint) in request.items():
             yield name, self._handler(name), description, hint
 
     def _handler(self, name: str) -> Handler:

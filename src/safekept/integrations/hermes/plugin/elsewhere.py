@@ -24,11 +24,11 @@ _LOOKED = 200
 _LONGEST = 100_000
 
 
-def named_projects(said: str, directory: str) -> list[str]:
+def named_projects(command: str, directory: str) -> list[str]:
     """What a text names in other projects than the one around `directory`: files, and directories."""
     found: dict[str, None] = {}
     here = project_of(directory)
-    names = dict.fromkeys(match[0] for match in _PATH.finditer(said[:_LONGEST]))
+    names = dict.fromkeys(match[0] for match in _PATH.finditer(command[:_LONGEST]))
     for name in list(names)[:_LOOKED]:
         path = os.path.normpath(os.path.join(directory, os.path.expanduser(name)))
         if of_the_system(path):

@@ -118,9 +118,9 @@ class Hooks:
             return [os.path.join(here, name) for name in touch.of_home], here
         if touch.shell:
             directories = places.command_directories(task, touch.workdir)
-            paths = [*directories[1:], *named_projects(touch.said, directories[0])]
+            paths = [*directories[1:], *named_projects(touch.command_text, directories[0])]
             if not places.is_within(directories[0], here) and places.mentions_home(
-                touch.said, here, directories[0]
+                touch.command_text, here, directories[0]
             ):
                 paths.append(here)
             return paths, directories[0]
@@ -142,7 +142,7 @@ class Hooks:
             self._compare(tool, foreseen, given.get("result"), worker.session)
         if touch.shell and not away and not touch.background and _text(given, "status") != "blocked":
             directory = places.command_directories(task, touch.workdir)[0]
-            own = goes_back(tool, touch.said)
+            own = goes_back(tool, touch.command_text)
             self._message("after", worker.session, worker.turn, directory, worker.agent, tool, own)
 
     def _compare(self, tool: str, foreseen: tuple[str, ...], result: object, session: str) -> None:

@@ -75,8 +75,8 @@ class Link:
     @property
     def command(self) -> list[str]:
         """How safekept is called on this machine; empty where it is not there."""
-        said = self.connection.get("command")
-        words = [word for word in said if isinstance(word, str)] if isinstance(said, list) else []
+        recorded = self.connection.get("command")
+        words = [word for word in recorded if isinstance(word, str)] if isinstance(recorded, list) else []
         if not words:
             return _own_program()
         if not os.path.isabs(words[0]):
@@ -213,8 +213,8 @@ class Link:
         return {}
 
     def _where(self) -> str:
-        said = self.connection.get("command")
-        return f" (`{said[0]}` is gone)" if isinstance(said, list) and said else ""
+        command = self.connection.get("command")
+        return f" (`{command[0]}` is gone)" if isinstance(command, list) and command else ""
 
 
 def _own_program() -> list[str]:

@@ -105,13 +105,13 @@ def is_within(path: str, place: str) -> bool:
     return os.path.realpath(path).startswith(os.path.realpath(place) + os.sep)
 
 
-def mentions_home(said: str, here: str, where: str) -> bool:
+def mentions_home(command: str, here: str, where: str) -> bool:
     """Whether a command works in the home, or names it."""
     real = os.path.realpath(here)
     if is_within(where, here) or os.path.realpath(where) == real:
         return True
     short = "~" + here[len(user) :] if here.startswith((user := os.path.expanduser("~")) + os.sep) else here
-    return any(word in said for word in {here, real, short, "HERMES_HOME", "/.hermes"})
+    return any(word in command for word in {here, real, short, "HERMES_HOME", "/.hermes"})
 
 
 def _files(place: str) -> list[str]:
@@ -136,8 +136,8 @@ def _directories(task: str) -> list[str]:
             found.append(ask(task or "default") if ask is not None else "")
         except Exception:
             found.append("")
-    said = os.environ.get("TERMINAL_CWD", "").strip()
-    found.append("" if said.lower() in MEANS_NOTHING else os.path.expanduser(said))
+    named = os.environ.get("TERMINAL_CWD", "").strip()
+    found.append("" if named.lower() in MEANS_NOTHING else os.path.expanduser(named))
     found.append(_own_directory())
     for key in ("default", task):
         shell = getattr(terminal, "_active_environments", {}).get(key)

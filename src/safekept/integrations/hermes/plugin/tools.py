@@ -46,7 +46,7 @@ class Touch:
     skill: str = ""  # a skill of the home, by name
     category: str = ""
     of_home: tuple[str, ...] = ()  # below the home
-    said: str = ""  # the command or code
+    command_text: str = ""  # the command or code
     background: bool = False  # the command goes on when the tool has ended
     on_host: bool = False  # runs beside Hermes itself, whatever the back end of its terminal
 
@@ -84,12 +84,12 @@ def touched(tool: str, arguments: object) -> Touch:
         return Touch(of_home=("cron/jobs.json",), on_host=True)
     if tool == "memory":
         return Touch(of_home=("memories/MEMORY.md", "memories/USER.md"), on_host=True)
-    said = _text(args, "command") or _text(args, "code") or _text(args, "data")
+    command_text = _text(args, "command") or _text(args, "code") or _text(args, "data")
     inside = tool in ("terminal", "execute_code", "process")
     return replace(
         ANYTHING,
         workdir=_text(args, "workdir"),
-        said=said,
+        command_text=command_text,
         background=args.get("background") is True,
         on_host=not inside,
     )
@@ -97,14 +97,14 @@ def touched(tool: str, arguments: object) -> Touch:
 
 def reason(tool: str, touch: Touch) -> str:
     """`before write_file`, `before terminal: rm -rf build`."""
-    words = " ".join(touch.said.split())[:_LONGEST_COMMAND] if tool != "execute_code" else ""
+    words = " ".join(touch.command_text.split())[:_LONGEST_COMMAND] if tool != "execute_code" else ""
     return f"before {tool}: {words}" if words else f"before {tool}"
 
 
 def goes_back(tool: str, command: str) -> bool:
     """Whether the agent itself asks safekept for a rollback: by a command, or by a tool of its server."""
-    said = f"{tool} {command}"
-    return "safekept" in said and any(word in said for word in _BACK)
+    command_text = f"{tool} {command}"
+    return "safekept" in command_text and any(word in command_text for word in _BACK)
 
 
 def _text(args: Mapping[str, Any], name: str) -> str:

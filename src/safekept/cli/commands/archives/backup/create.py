@@ -184,10 +184,10 @@ def _form(output: str, form: str | None, *, sealed: bool) -> str | None:
         if not sealed:
             raise click.UsageError("A file name that ends like a sealed one goes with --seal.")
         output = output[:-4]
-    said = next((known for known in ("tar.zst", "zip") if output.endswith(f".{known}")), None)
-    if form and said and form != said:
-        raise click.UsageError(f"--format {form} and a file name that ends in .{said} do not go together.")
-    return form or said
+    ending = next((known for known in ("tar.zst", "zip") if output.endswith(f".{known}")), None)
+    if form and ending and form != ending:
+        raise click.UsageError(f"--format {form} and a file name that ends in .{ending} do not go together.")
+    return form or ending
 
 
 def _show_preview(console: Console, preview: Preview) -> int:

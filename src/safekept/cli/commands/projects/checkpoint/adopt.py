@@ -90,16 +90,16 @@ def clear_legacy_command(force: bool, now: bool, dry_run: bool, home: str, layou
     consent(console, force, what + (" for good" if now else ""), again)
     done = remove_legacy(context, now=now)
     undo = console.command("undo", done.operation) if done.kept_until else ""
-    told = done.facts.document("archives", "bytes")
+    document = done.facts.document("archives", "bytes")
     console.document(
         {
             "operation": done.operation,
-            **told,
+            **document,
             "kept_until": done.kept_until or None,
             "undo": undo or None,
         }
     )
-    console.heading(f"Removed {count_text(told['archives'], 'archive')}, {size_text(told['bytes'])}")
+    console.heading(f"Removed {count_text(document['archives'], 'archive')}, {size_text(document['bytes'])}")
     console.fact("Kept", gone_text(done.kept_until))
     if undo:
         console.fact("", f"bring it back: `{undo}`")

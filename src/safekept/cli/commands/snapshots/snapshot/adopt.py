@@ -64,14 +64,14 @@ def command(dry_run: bool, home: str, layout: str, as_json: bool) -> int:
 def _line(one: Adopted) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.copy.time_ns / 1e9))
     size = size_text(one.copy.disk_bytes)
-    said = {
+    texts = {
         NEW: f"would be taken, incomplete: {one.copy.doubt}" if one.copy.doubt else "would be taken",
         TAKEN: f"snapshot {one.snapshot[:8]}, {count_text(one.files, 'file')}",
         PRESENT: f"is snapshot {one.snapshot[:8]} already",
         SKIPPED: f"passed over: {one.reason}",
         FAILED: f"cannot be taken: {path_text(one.reason)}",
     }[one.state]
-    return f"  {when}  {size:>8}  {path_text(one.copy.name)}: {said}"
+    return f"  {when}  {size:>8}  {path_text(one.copy.name)}: {texts}"
 
 
 def _show_room(console: Console, adoption: Adoption, dry_run: bool) -> None:

@@ -231,8 +231,8 @@ def prune_command(
         done, pruned = reclaim(context, repository, place, chosen, now=now, listener=console.listener())
     console.finish()
     ids = done.forgotten or ()
-    told = {**done.document("forgotten"), "pruned": pruned.as_dict()}
-    console.document({"dry_run": False, **document, **told})
+    outcome = {**done.document("forgotten"), "pruned": pruned.as_dict()}
+    console.document({"dry_run": False, **document, **outcome})
     console.heading(f"Freed {size_text(pruned.bytes_freed)}", not pruned.damaged and not pruned.no_room)
     console.fact("Forgotten", count_text(len(ids), "quick snapshot"))
     console.fact("Deleted", count_text(pruned.snapshots, "forgotten snapshot"))

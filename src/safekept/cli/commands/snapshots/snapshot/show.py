@@ -71,22 +71,22 @@ def _when(moment_ns: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ns / 1e9))
 
 
-def _show_summary(console: Console, found: Opened, told: Summary, named: list[str]) -> int:
+def _show_summary(console: Console, found: Opened, summary: Summary, named: list[str]) -> int:
     chosen = found.chosen
     console.document(
         {
             "snapshot": chosen.as_dict(),
             "layout": found.stored.layout.name,
-            "tool": told.tool,
-            "scope": dict(told.scope),
-            "census": dict(told.census),
-            "databases": {path: dict(facts) for path, facts in told.databases.items()},
-            "remarks": [dict(one) for one in told.remarks],
-            "damage": [remark.as_dict() for remark in told.damage],
-            "entries": _documents(told.entries),
+            "tool": summary.tool,
+            "scope": dict(summary.scope),
+            "census": dict(summary.census),
+            "databases": {path: dict(facts) for path, facts in summary.databases.items()},
+            "remarks": [dict(one) for one in summary.remarks],
+            "damage": [remark.as_dict() for remark in summary.damage],
+            "entries": _documents(summary.entries),
         }
     )
-    whole = chosen.complete and not told.damage
+    whole = chosen.complete and not summary.damage
     console.heading(f"Snapshot {chosen.short}{'' if chosen.complete else ' (incomplete)'}", whole)
     console.fact("Taken", f"{chosen.snapshot.time[:19].replace('T', ' ')}, {age_text(chosen, word='ago')}")
     console.fact("Home", f"{path_text(found.stored.home)} on {path_text(chosen.snapshot.hostname)}")
@@ -98,17 +98,17 @@ def _show_summary(console: Console, found: Opened, told: Summary, named: list[st
         console.fact("Pinned", f"until {chosen.pinned_until}" if chosen.pinned_until else "for good")
     if chosen.files is not None:
         console.fact("Files", f"{chosen.files:,}, {amount(chosen.bytes)}; added {amount(chosen.added)}")
-    for line in census_lines(told.census):
+    for line in census_lines(summary.census):
         console.fact("Holds", line)
-    for path, facts in sorted(told.databases.items()):
+    for path, facts in sorted(summary.databases.items()):
         console.fact("Database", f"{path_text(path)}: {_database(facts)}")
         if lean := lean_text(facts.get("lean")):
             console.fact("", lean)
-    _show_remarks(console, told)
-    names = ", ".join(path_text(node.name) + ("/" if node.type == "dir" else "") for node in told.entries)
+    _show_remarks(console, summary)
+    names = ", ".join(path_text(node.name) + ("/" if node.type == "dir" else "") for node in summary.entries)
     console.fact("At the top", names)
     console.line(f"Restore with: `{console.command('snapshot', 'restore', chosen.short, *named)}`")
-    return 3 if told.damage else 0
+    return 3 if summary.damage else 0
 
 
 def _database(facts: Mapping[str, Any]) -> str:
@@ -124,13 +124,15 @@ def _database(facts: Mapping[str, Any]) -> str:
     return text + (f" ({detail})" if detail else "") + (f"; {counted}" if counted else "")
 
 
-def _show_remarks(console: Console, told: Summary) -> None:
-    for damage in told.damage:
+def _show_remarks(console: Console, summary: Summary) -> None:
+    for damage in summary.damage:
         console.fact("Damage", f"{path_text(damage.path)}: {damage.reason}")
-    missing = [one for one in told.remarks if one.get("outcome") not in ("excluded", "passed-over", "noted")]
+    missing = [
+        one for one in summary.remarks if one.get("outcome") not in ("excluded", "passed-over", "noted")
+    ]
     for one in missing[:_SHOWN]:
         console.fact("Missing", f"{path_text(str(one.get('path', '')))}: {one.get('reason', '')}")
-    left = [one for one in told.remarks if one.get("outcome") == "excluded"]
+    left = [one for one in summary.remarks if one.get("outcome") == "excluded"]
     if left:
         console.fact("Left out", f"{count_text(len(left), 'place')} by rule (all of them: --json)")
 
