@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .apart import in_its_own_process
-from .here import PathLike, here, one_of, text, words
 from .landing import missing_of, need_consent, plan_of, selection
+from .user import PathLike, current_user, one_of, text, words
 from .values import Archive, Restored
 
 
@@ -38,7 +38,7 @@ def backup(
     from safekept.actions.archives.backup import BackupRequest, preview_backup
     from safekept.actions.archives.backup import backup as write
 
-    user = here()
+    user = current_user()
     settings, path = user.settings, text(output)
     plain = path.removesuffix(".age").removesuffix(".gpg")
     form = format or next((one for one in ("tar.zst", "zip") if plain.endswith(f".{one}")), "")
@@ -94,7 +94,7 @@ def import_archive(
     """
     from safekept.actions.restoring.import_ import ImportRequest, prepare_import
 
-    user = here()
+    user = current_user()
     request = ImportRequest(
         file=text(file),
         home=text(home),

@@ -10,7 +10,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from .apart import in_its_own_process
-from .here import PathLike, here, one_of, text
+from .user import PathLike, current_user, one_of, text
 from .values import Guarded
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def guard(
     from safekept.home.scan import Selection
 
     one_of("kind", kind, KINDS)
-    user = here()
+    user = current_user()
     settings = user.settings
     request = GuardRequest(
         user.context.locate(text(home), layout, existing=False),
@@ -98,7 +98,7 @@ def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
     from safekept.actions.guard.check import not_brought_back
     from safekept.actions.restoring.restore import prepare_restore
 
-    with prepare_restore(here().context, request) as prepared:
+    with prepare_restore(current_user().context, request) as prepared:
         done = prepared.carry_out()
     return done.operation, not_brought_back(done)
 

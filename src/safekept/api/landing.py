@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from .here import Here, words
+from .user import ApiUser, words
 from .values import Missing, RestorePlan
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def selection(
-    user: Here, include: Sequence[str], exclude: Sequence[str], *, secrets: bool, profile: str, quick: bool
+    user: ApiUser, include: Sequence[str], exclude: Sequence[str], *, secrets: bool, profile: str, quick: bool
 ) -> Selection:
     from safekept.home.scan import Selection
 

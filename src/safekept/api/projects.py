@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .apart import in_its_own_process
-from .here import Here, PathLike, here, text, texts
 from .turns import Turn
+from .user import ApiUser, PathLike, current_user, text, texts
 from .values import Diff, Missing, Point, RolledBack, Step
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Checkpoints:
         """
         from safekept.actions.projects.checkpoint import take_checkpoint
 
-        user = here()
+        user = current_user()
         done = take_checkpoint(
             user.context,
             self.directory,
@@ -72,7 +72,7 @@ class Checkpoints:
         >>> safekept.Checkpoints(project).list()
         []
         """
-        with _points(here(), self.directory) as points:
+        with _points(current_user(), self.directory) as points:
             found = points.list(session=session, turn=turn, every=every)
         return [_listed(row) for row in found.in_order]
 
@@ -85,7 +85,7 @@ class Checkpoints:
         >>> checkpoints.diff().files
         ('new.py',)
         """
-        with _points(here(), self.directory) as points:
+        with _points(current_user(), self.directory) as points:
             found = points.diff(points.resolve(str(point)), texts(files))
         return Diff(found.point.place, found.point.id, found.files, "\n".join(found.lines))
 
@@ -113,7 +113,7 @@ class Checkpoints:
         from safekept.actions.projects.points import HOME
 
         names = texts(files)
-        with _points(here(), self.directory) as points:
+        with _points(current_user(), self.directory) as points:
             target = points.resolve(str(point))
             if target.kind == HOME:
                 return _roll_home_back(self.directory, target.id, names, dry_run)
@@ -133,7 +133,7 @@ class Checkpoints:
         """
         from safekept.actions.projects.points import HOME
 
-        with _points(here(), self.directory) as points:
+        with _points(current_user(), self.directory) as points:
             target = points.last_rollback()
             if target.kind == HOME:
                 return _undo_home_rollback(self.directory, dry_run)
@@ -160,7 +160,7 @@ class Checkpoints:
         from safekept.actions.projects.project import checkpoint_directory
         from safekept.checkpoints.checkpoints import Checkpoints as Door
 
-        user = here()
+        user = current_user()
         policy = user.policy
         door = Door(
             checkpoint_directory(user.context),
@@ -176,7 +176,7 @@ class Checkpoints:
             door.after(wait=True)
 
 
-def _points(user: Here, directory: str) -> Points:
+def _points(user: ApiUser, directory: str) -> Points:
     from safekept.actions.projects.points import Points
 
     return Points(
@@ -190,14 +190,14 @@ def _points(user: Here, directory: str) -> Points:
 
 @in_its_own_process
 def _roll_home_back(directory: str, point: str, files: tuple[str, ...], dry_run: bool) -> RolledBack:
-    with _points(here(), directory) as points:
+    with _points(current_user(), directory) as points:
         go = points.plan if dry_run else points.apply
         return _rolled_back(go(points.resolve(point), files))
 
 
 @in_its_own_process
 def _undo_home_rollback(directory: str, dry_run: bool) -> RolledBack:
-    with _points(here(), directory) as points:
+    with _points(current_user(), directory) as points:
         return _rolled_back(points.undo(dry_run=dry_run))
 
 

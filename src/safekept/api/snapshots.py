@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from .apart import in_its_own_process
-from .here import PathLike, here, one_of, standing, text, texts
 from .landing import missing_of, need_consent, plan_of, selection
+from .user import PathLike, current_user, one_of, standing, text, texts
 from .values import Missing, Restored, Snapshot, Version
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def snapshot(
     from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 
     one_of("kind", kind or "manual", _KINDS)
-    user = here()
+    user = current_user()
     quick = quick or kind == "quick"
     request = SnapshotRequest(
         user.context.locate(text(home), layout),
@@ -73,7 +73,7 @@ def snapshots(home: PathLike | None = None, *, kind: str = "", layout: str = "")
     from safekept.actions.snapshots.listing import list_home
     from safekept.actions.vault.opening import open_vault
 
-    user = here()
+    user = current_user()
     place = user.context.locate(text(home), layout, existing=False)
     with open_vault(user.context) as repository:
         found = list_home(repository, place.home).of_home
@@ -95,7 +95,7 @@ def history(
     """
     from safekept.actions.snapshots.history import history as versions_of
 
-    user = here()
+    user = current_user()
     place = user.context.locate(text(home), layout, existing=False)
     found = versions_of(user.context, place, text(path), directory=standing(), with_patches=diff)
     return [
@@ -144,7 +144,7 @@ def restore(
     """
     from safekept.actions.restoring.restore import RestoreRequest, prepare_restore
 
-    user = here()
+    user = current_user()
     request = RestoreRequest(
         word=snapshot,
         paths=texts(paths),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .apart import in_its_own_process
-from .here import PathLike, here, text
+from .user import PathLike, current_user, text
 from .values import Undone
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def status(home: PathLike | None = None, *, layout: str = "") -> Status:
     """
     from safekept.actions.status.status import look
 
-    user = here()
+    user = current_user()
     hours = user.settings.number("status.stale_hours")
     return look(user.context, text(home), layout, stale_hours=hours, isolated=True)
 
@@ -57,7 +57,7 @@ def undo(
     """
     from safekept.actions.undo.undo import UndoRequest, take_back
 
-    user = here()
+    user = current_user()
     request = UndoRequest(
         operation=operation,
         home=text(home),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 
-from .here import Here, PathLike, any_text, words
+from .user import ApiUser, PathLike, any_text, words
 from .values import Missing, Protected
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Turn:
     """One turn of an agent, from `Checkpoints.turn`."""
 
-    def __init__(self, door: Door, directory: str, user: Here, session: str, turn: str) -> None:
+    def __init__(self, door: Door, directory: str, user: ApiUser, session: str, turn: str) -> None:
         self._door, self._directory, self._user = door, directory, user
         self._session, self._turn = session, turn
 
@@ -82,7 +82,7 @@ def _protected(found: Protection) -> Protected:
 
 
 def _keep_home_files(
-    user: Here, paths: Iterable[str], *, reason: str, session: str, turn: str
+    user: ApiUser, paths: Iterable[str], *, reason: str, session: str, turn: str
 ) -> tuple[list[str], list[str], list[str]]:
     """What is no file of a home, the ids of the points that were taken, and what failed, in sentences."""
     from safekept.actions.projects.home_points.take import before_home_change
@@ -114,7 +114,7 @@ def _keep_home_files(
     return others, points, failures
 
 
-def _home_of(user: Here, path: str) -> str:
+def _home_of(user: ApiUser, path: str) -> str:
     """The home that a file lies in; nothing where it lies in none, or in a project inside one."""
     from safekept.actions.projects.guarding import forbidden_roots
     from safekept.actions.projects.home_points.timeline import home_around

@@ -17,7 +17,7 @@ from dataclasses import replace
 from safekept.core.events import Listener, silent
 from safekept.core.worker import Worker
 
-from .as_owner import Others, by_owner
+from .as_owner import OtherUsersProjects, by_owner
 from .checkpoint import REASONS, Skipped
 from .project import Root, find_root, project_id
 from .state import State, read_state, write_state
@@ -91,9 +91,9 @@ class Checkpoints:
         return protection
 
     @property
-    def _others(self) -> Others:
+    def _others(self) -> OtherUsersProjects:
         """What an agent of root's changes in somebody's project is kept by that somebody."""
-        return Others(
+        return OtherUsersProjects(
             self.directory,
             {
                 "settings": replace(self.settings, guard=PlainGuard(self.forbidden)),

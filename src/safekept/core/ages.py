@@ -17,7 +17,7 @@ def seconds_text(seconds: float) -> str:
     return f"{int(seconds // 86400):,} days"
 
 
-def moment(seconds: float) -> str | None:
+def iso_time(seconds: float) -> str | None:
     """A time for a document: `2026-11-15T12:31:05Z`; None for one that never was."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else None
 
@@ -31,7 +31,7 @@ _WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 
 
 def time_of(text: str, now: float, *, end_of_day: bool = False) -> float | None:
-    """The moment that is meant, where this machine is; None where the words are no time.
+    """The iso_time that is meant, where this machine is; None where the words are no time.
 
     A day without a clock is its beginning; with `end_of_day` its end, since the last state of a day is
     what a person means who wants to go back to it.

@@ -69,7 +69,7 @@ def _hook(host: str) -> int | None:
         if answer is None or "stale" in answer[0]:
             client.start(helper_command(), place, environment)
     with_packages()
-    from .here import hook_here
+    from .in_process import hook_here
 
     return _said(*hook_here(host, raw, environment, directory))
 
@@ -82,7 +82,7 @@ def _short() -> int | None:
         if answer is not None and "exit" in answer[0]:
             return _said(answer[1], b"", answer[0]["exit"])
     with_packages()
-    from .here import short_here
+    from .in_process import short_here
 
     line = short_here(environment)
     return None if line is None else _said(line, b"", "0")

@@ -83,7 +83,7 @@ def snapshot_before(call: Call, place: Place, at_home: AtHome) -> None:
     """A home is about to change: a snapshot with its databases, by another process, when one is due."""
     from safekept.actions.projects.home_points.take import snapshot_is_due
 
-    from .here import run_apart
+    from .in_process import run_apart
 
     for home, _ in at_home:
         with contextlib.suppress(SafekeptError, OSError, ValueError):

@@ -201,7 +201,7 @@ def _end_session(call: Call, place: Place) -> Outcome:
         return Outcome(failures=snapshot_at_end(call, place))
     outcome = _afterwards(call, place)
     if snapshot_wanted(call, place):
-        from .here import run_apart
+        from .in_process import run_apart
 
         run_apart(call, place.environment)  # it may read gigabytes of databases
     return outcome

@@ -14,11 +14,11 @@ from safekept.integrations.hermes.plugin import elsewhere, places
 from safekept.integrations.hermes.plugin.commands import _in_our_words
 from safekept.integrations.hermes.plugin.elsewhere import named_projects, of_the_system
 from safekept.integrations.hermes.plugin.hooks import Hooks, _opened
+from safekept.integrations.hermes.plugin.messages import UserMessages
 from safekept.integrations.hermes.plugin.patches import named_in
 from safekept.integrations.hermes.plugin.record import remember_failure
 from safekept.integrations.hermes.plugin.sessions import Sessions
 from safekept.integrations.hermes.plugin.tools import HARMLESS, goes_back, reason, touched
-from safekept.integrations.hermes.plugin.voice import Voice
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_conversation_means_where_it_last_changed_something():
 
 
 def test_what_is_remembered_has_a_bound():
-    sessions, voice = Sessions(), Voice()
+    sessions, voice = Sessions(), UserMessages()
     for number in range(5_000):
         sessions.begins(str(number))
         sessions.works_in(str(number), "/x")
@@ -154,7 +154,7 @@ def test_what_is_remembered_has_a_bound():
 
 
 def test_each_thing_is_said_once_in_a_session_and_only_at_a_terminal(capsys):
-    voice = Voice()
+    voice = UserMessages()
     voice.heard_on("a", "cli")
     voice.heard_on("b", "telegram")
     assert [voice.say("one", "a"), voice.say("one", "a"), voice.say("two", "a")] == [True, False, True]
@@ -232,7 +232,7 @@ class Heard:
 
 
 def hooks_with(link):
-    hooks = Hooks(link, Voice())
+    hooks = Hooks(link, UserMessages())
     hooks.take_over()
     return hooks
 

@@ -19,7 +19,7 @@ from support.projects.checkpoints import put
 @pytest.fixture
 def started(monkeypatch):
     calls = []
-    monkeypatch.setattr("safekept.integrations.here.run_apart", lambda call, _: calls.append(call))
+    monkeypatch.setattr("safekept.integrations.in_process.run_apart", lambda call, _: calls.append(call))
     return calls
 
 

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from safekept.integrations.here import hook_here
 from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.answers import ShownMessages
 from safekept.integrations.hosts.commands import named_by
 from safekept.integrations.hosts.event import Event, one_line, reason
 from safekept.integrations.hosts.handling import find_host
 from safekept.integrations.hosts.host import paths_in
+from safekept.integrations.in_process import hook_here
 from safekept.integrations.places import Place
 from support.projects.checkpoints import put
 

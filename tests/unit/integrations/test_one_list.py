@@ -17,7 +17,7 @@ from safekept.integrations.connecting.program import Program
 from safekept.integrations.helper import client
 from safekept.integrations.hermes.plugin import elsewhere, link
 from safekept.integrations.hermes.plugin.hooks import Hooks
-from safekept.integrations.hermes.plugin.voice import Voice
+from safekept.integrations.hermes.plugin.messages import UserMessages
 from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.event import Event
 from safekept.integrations.hosts.handling import find_host
@@ -46,7 +46,7 @@ def test_the_lean_client_takes_the_same_words_for_no():
 def test_the_plugin_announces_the_hooks_that_it_registers():
     with open(os.path.join(os.path.dirname(link.__file__), "plugin.yaml"), encoding="utf-8") as file:
         announced = YAML(typ="safe", pure=True).load(file)["provides_hooks"]
-    registered = [name for name, _ in Hooks(link.Link(Voice()), Voice()).callbacks()]
+    registered = [name for name, _ in Hooks(link.Link(UserMessages()), UserMessages()).callbacks()]
     assert sorted(announced) == sorted([*registered, "pre_gateway_dispatch"])
 
 

@@ -216,7 +216,7 @@ def test_a_session_that_begins_hears_that_the_last_one_was_not_protected(user, p
 
 
 def test_files_of_an_agents_home_go_into_a_home_point_and_a_project_in_it_stays_a_project(user, monkeypatch):
-    monkeypatch.setattr("safekept.integrations.here.run_apart", lambda call, _: None)
+    monkeypatch.setattr("safekept.integrations.in_process.run_apart", lambda call, _: None)
     home = os.path.join(user.home, ".claude")
     put(os.path.join(home, "settings.json"), "{}")
     put(os.path.join(home, "skills", "mine", "SKILL.md"), "old")
@@ -263,7 +263,7 @@ def test_of_two_homes_the_one_that_the_vault_cannot_take_is_kept_by_name(user, m
 
 def test_the_end_of_a_session_is_left_to_another_process_where_there_is_a_home(user, monkeypatch):
     started: list[Call] = []
-    monkeypatch.setattr("safekept.integrations.here.run_apart", lambda call, _: started.append(call))
+    monkeypatch.setattr("safekept.integrations.in_process.run_apart", lambda call, _: started.append(call))
     end = Call("session-end", "claude-code", session="s")
     protect(end, Place.load(user.environment))
     assert started == [], "no home, nothing to keep"

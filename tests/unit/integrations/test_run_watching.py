@@ -12,7 +12,7 @@ import pytest
 from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.checkpoints.store.store import Store
 from safekept.integrations.run import changes as sources
-from safekept.integrations.run.changes import CannotWatch, Looking, Notifications, Relevance, best_source
+from safekept.integrations.run.changes import CannotWatch, Notifications, PollingWatch, Relevance, best_source
 from safekept.integrations.run.watching import PauseDetector, Watch
 from support.projects.checkpoints import put
 
@@ -229,7 +229,7 @@ def test_where_the_system_gives_no_notifications_the_project_is_looked_at(
 
     monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refused)
     source, why = best_source(relevance, stop, 0.01)
-    assert isinstance(source, Looking) and not source.native
+    assert isinstance(source, PollingWatch) and not source.native
     assert why == "the system's limit for file notifications is reached (fs.inotify)"
     assert source.wait(0.01) == set()
     for change in (
@@ -248,7 +248,7 @@ def test_where_the_system_gives_no_notifications_the_project_is_looked_at(
 def test_a_network_filesystem_is_looked_at(relevance, stop, monkeypatch):
     monkeypatch.setattr(sources, "kind_of_filesystem", lambda device: "nfs4")
     source, why = best_source(relevance, stop, 0.01)
-    assert isinstance(source, Looking) and why == "the project lies on a network filesystem (nfs4)"
+    assert isinstance(source, PollingWatch) and why == "the project lies on a network filesystem (nfs4)"
 
 
 def test_the_real_limit_of_the_system_is_noticed(relevance, place, stop, tmp_path):
@@ -410,7 +410,7 @@ def test_a_watch_looks_for_itself_once_the_limit_is_reached(watch, place, releva
             super().__init__(playing.stop, [])
             looked.append(self)
 
-    monkeypatch.setattr("safekept.integrations.run.watching.Looking", Blind)
+    monkeypatch.setattr("safekept.integrations.run.watching.PollingWatch", Blind)
     made.follow()
     made.close()
     assert looked and not made.account.native and made.account.why == "no more"

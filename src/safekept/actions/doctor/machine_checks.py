@@ -9,7 +9,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 
-from safekept.core.ages import moment, seconds_text
+from safekept.core.ages import iso_time, seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOTE, PARTLY, Finding
 from safekept.core.next_step import NextStep
@@ -40,7 +40,7 @@ def look_at_clock(case: Case) -> Iterator[Finding]:
                 if one.time_ns / 1e9 > case.now + _SKEW:
                     future.append(one)
     for one in future[:3]:
-        evidence.append(f"snapshot {public_id(one)[:8]} is dated {moment(one.time_ns / 1e9)}")
+        evidence.append(f"snapshot {public_id(one)[:8]} is dated {iso_time(one.time_ns / 1e9)}")
     if len(future) > 3:
         evidence.append(f"and {len(future) - 3:,} more snapshots")
     evidence += _journal_times(case)
@@ -52,7 +52,7 @@ def look_at_clock(case: Case) -> Iterator[Finding]:
             "clock",
             counted[0].level if counted else NOTE,
             "the clock of this machine is or was wrong",
-            (*evidence, f"it says {moment(case.now)} now"),
+            (*evidence, f"it says {iso_time(case.now)} now"),
             (
                 "Set the clock, or let it be set: `timedatectl set-ntp true`",
                 *([step for one in counted for step in one.fix] or [over]),
@@ -121,7 +121,7 @@ def _unpruned(case: Case) -> Iterator[Finding]:
                 "vault-unpruned",
                 NOTE,
                 f"{len(old):,} forgotten snapshots wait to be deleted from the vault",
-                (f"the first was forgotten at {moment(min(old) / 1e9)}",),
+                (f"the first was forgotten at {iso_time(min(old) / 1e9)}",),
                 (
                     NextStep("vault prune", before="Delete them:"),
                     NextStep("vault prune", ("--dry-run",), before="See first what that would free:"),

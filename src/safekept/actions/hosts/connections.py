@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.files import durable_write, private_directory
 from safekept.core.files.small import read_document, write_document
 
@@ -63,7 +63,7 @@ class Connection:
             "host": self.host,
             "place": self.place,
             "scope": self.scope or None,
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "command": list(self.command),
         }
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import PARTLY, Finding, exit_code, reached
@@ -66,7 +66,7 @@ class FleetArchives:
             "host": self.host,
             "archives": self.count,
             "newest": self.newest,
-            "modified": moment(self.modified),
+            "modified": iso_time(self.modified),
             "bytes": self.bytes,
             "overdue": self.overdue,
         }
@@ -110,7 +110,7 @@ class Fleet:
     def as_dict(self) -> dict[str, object]:
         return {
             "place": self.place,
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "level": self.level,
             "exit_code": self.exit_code,
             "overdue_hours": self.overdue_hours,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
@@ -58,14 +58,14 @@ class FleetHome:
             "home": self.home,
             "layout": self.layout or None,
             "snapshots": self.snapshots,
-            "last": moment(self.last.snapshot.time_ns / 1e9),
+            "last": iso_time(self.last.snapshot.time_ns / 1e9),
             "age_seconds": round(self.age),
             "id": self.last.id,
             "kind": self.last.kind,
             "complete": self.last.complete,
             "partial": self.last.partial,
             "databases": self.last.state or None,
-            "proven": moment(self.proven),
+            "proven": iso_time(self.proven),
             "overdue": self.overdue,
             "alarms": list(self.alarms),
             "findings": [one.as_dict() for one in self.findings],
@@ -114,7 +114,7 @@ class FleetVault:
             "state": self.state,
             "reason": self.reason or None,
             "snapshots": self.snapshots,
-            "newest": moment(self.newest),
+            "newest": iso_time(self.newest),
             "bytes": self.bytes,
             "overdue": self.overdue,
             "damaged_snapshots": self.damaged,

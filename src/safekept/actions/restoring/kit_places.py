@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener
 from safekept.core.next_step import NextStep
@@ -37,7 +37,7 @@ class KitPlace:
     def as_dict(self) -> dict[str, object]:
         return {
             "place": self.place,
-            "newest": moment(self.taken),
+            "newest": iso_time(self.taken),
             "reason": self.reason or None,
             "unknown": self.error is not None,
         }

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
 
@@ -53,7 +53,7 @@ class DestinationStatus:
             "name": self.name,
             "url": self.url,
             "takes": list(self.takes),
-            "last_push": moment(self.last),
+            "last_push": iso_time(self.last),
             "bytes": self.bytes,
             "failure": self.failure.as_dict() if self.failure else None,
             "elsewhere": not self.here,

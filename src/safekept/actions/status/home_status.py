@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
@@ -111,7 +111,7 @@ def receipt_facts(receipt: Receipt | None) -> dict[str, object] | None:
         "operation": receipt.operation,
         "subject": receipt.subject,
         "name": receipt.name,
-        "time": moment(receipt.started),
+        "time": iso_time(receipt.started),
         "ok": receipt.ok,
         "small": receipt.small,
         "failed": [row.as_dict() for row in receipt.failed],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.journal import Record
 from safekept.core.next_step import Step
 
@@ -40,7 +40,7 @@ class LastSnapshot:
     def as_dict(self) -> dict[str, object]:
         return {
             "id": self.id,
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "kind": self.kind,
             "databases": self.databases,
             "complete": self.complete,
@@ -72,7 +72,7 @@ class LastArchive:
     def as_dict(self) -> dict[str, object]:
         return {
             "path": self.path,
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "bytes": self.bytes,
             "complete": self.complete,
             "there": self.there,
@@ -94,7 +94,7 @@ class FailedAttempt:
     def as_dict(self) -> dict[str, object]:
         return {
             "operation": self.operation,
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "state": self.state,
             "what": self.what,
         }

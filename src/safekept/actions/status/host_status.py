@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.next_step import NextStep, Step
 
 from ..base.context import UserContext
@@ -122,10 +122,10 @@ class HostStatus:
                 }
                 for one in self.places
             ],
-            "last_call": moment(self.calls.last_call),
-            "last_checkpoint": moment(self.calls.last_checkpoint),
+            "last_call": iso_time(self.calls.last_call),
+            "last_checkpoint": iso_time(self.calls.last_checkpoint),
             "last_failure": {
-                "time": moment(float(when)) if isinstance(when, int | float) else None,
+                "time": iso_time(float(when)) if isinstance(when, int | float) else None,
                 "what": failure.get("what"),
             }
             if failure

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.locks import lock_is_held
 
 from ..base.context import UserContext
@@ -47,8 +47,8 @@ class ProjectSummary:
         return {
             "project": self.project,
             "presence": self.presence,
-            "last_checkpoint": moment(self.last),
-            "last_failure": moment(self.failed),
+            "last_checkpoint": iso_time(self.last),
+            "last_failure": iso_time(self.failed),
             "failure": self.failure or None,
             "failing": self.failing,
             "limited": self.limited or None,

@@ -6,7 +6,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 
 from ..base.context import UserContext
@@ -27,10 +27,10 @@ class ScheduleStatus:
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "looked": moment(self.looked),
-            "last_run": moment(self.last),
+            "looked": iso_time(self.looked),
+            "last_run": iso_time(self.last),
             "last_state": self.state or None,
-            "next_run": moment(self.next),
+            "next_run": iso_time(self.next),
             "installed": self.installed or None,
             "trouble": self.trouble or None,
         }

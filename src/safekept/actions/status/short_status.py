@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 
 from ..base.context import UserContext
 from .findings.homes import STALE_HOURS
@@ -31,7 +31,7 @@ class ShortStatus:
             "level": self.level,
             "text": self.text,
             "exit_code": self.exit_code,
-            "last_snapshot": moment(self.last),
+            "last_snapshot": iso_time(self.last),
             "alarms": self.alarms,
         }
 

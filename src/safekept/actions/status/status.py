@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from safekept.core.agents import recognise_home
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import PROGRAM, spelled
@@ -89,7 +89,7 @@ class Status:
         """Everything, with the commands in it as `program` is called."""
         document = {
             "verdict": self.verdict.as_dict(),
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "host": self.host,
             "stale_hours": self.stale_hours,
             "homes": [one.as_dict() for one in self.homes],

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import free_bytes
@@ -57,7 +57,7 @@ class LastCheck:
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "sound": self.sound,
             "read_data": self.read_data,
             "damage": self.damage,
@@ -128,9 +128,9 @@ class VaultStatus:
             "keys": [key.as_dict() for key in self.keys],
             "key_file": self.key_file or None,
             "second_way": self.recovery_access or None,
-            "kit_written": moment(self.kit),
+            "kit_written": iso_time(self.kit),
             "kit_files": list(self.kits.files),
-            "kit_stored": moment(self.kits.stored),
+            "kit_stored": iso_time(self.kits.stored),
             "kit_outdated": self.kits.outdated or None,
             "readable_here": self.readable_here,
             "off_host": self.off_host,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from safekept.core.ages import moment
+from safekept.core.ages import iso_time
 from safekept.core.journal import VERSION, Record
 from safekept.core.processes.process import process_alive
 
@@ -78,7 +78,7 @@ class Operation:
             "operation": self.id,
             "verb": self.verb,
             "outcome": self.outcome,
-            "time": moment(self.time),
+            "time": iso_time(self.time),
             "actor": self.actor,
             "home": common.home,
             "project": common.project,

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .others import Others, by_owner
+    from .other_users import OtherUsersProjects, by_owner
 
-__getattr__ = doors(__name__, {"others": "Others by_owner"})
+__getattr__ = doors(__name__, {"other_users": "OtherUsersProjects by_owner"})

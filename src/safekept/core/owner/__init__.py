@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         remark_from,
     )
     from .handover import hand_over, own_place
-    from .line import Line
     from .output import OutputOfAnother, held_output
     from .ownership import Owner, by_root, chosen_by, foreign_owner, open_to_others, ours, owned_by_us
+    from .pipe import OwnerPipe
     from .serving import load_packages, serve
 
 __getattr__ = doors(
@@ -27,7 +27,7 @@ __getattr__ = doors(
         "child": "OwnerChild OwnerChildFailed OwnerNotPermitted become child_of raised_from remark_from "
         "exception_as_data",
         "handover": "hand_over own_place",
-        "line": "Line",
+        "pipe": "OwnerPipe",
         "output": "OutputOfAnother held_output",
         "serving": "load_packages serve",
         "ownership": "Owner by_root chosen_by foreign_owner open_to_others ours owned_by_us",

@@ -23,8 +23,8 @@ from ..entries import EntryLost, Outcome, Remark
 from ..errors import ERROR_CODES, SafekeptError
 from ..events import Event, Listener
 from ..next_step import read_step
-from .line import Handler, Line, LineClosed
 from .ownership import Owner
+from .pipe import Handler, OwnerPipe, PipeClosed
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -60,7 +60,7 @@ class OwnerChild:
             start_new_session=True,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._line = Line(
+        self._line = OwnerPipe(
             self._process.stdout.fileno(),
             self._process.stdin.fileno(),
             encode=lambda value: pickle.dumps(value),
@@ -85,7 +85,7 @@ class OwnerChild:
             self._line.on_event = lambda value: listener(event_from(value))
         try:
             return self._line.ask(name, *arguments, handlers=handlers)
-        except LineClosed:
+        except PipeClosed:
             raise self._failed("it ended without an answer") from None
         except PermissionError as error:
             raise OwnerNotPermitted(

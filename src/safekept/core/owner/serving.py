@@ -12,10 +12,12 @@ from importlib import import_module
 from typing import Any
 
 from .child import become, exception_as_data, raised_from
-from .line import Handler, Line
+from .pipe import Handler, OwnerPipe
 
 
-def serve(load: Callable[[], None], handlers: Callable[[Line], Mapping[str, Handler]], *user: int) -> None:
+def serve(
+    load: Callable[[], None], handlers: Callable[[OwnerPipe], Mapping[str, Handler]], *user: int
+) -> None:
     """`user`: its number, its group and its other groups. `handlers` are made once the rights are gone."""
     reading, writing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -24,7 +26,7 @@ def serve(load: Callable[[], None], handlers: Callable[[Line], Mapping[str, Hand
     load()
     become(user[0], user[1], user[2:])
     os.chdir("/")
-    line = Line(
+    line = OwnerPipe(
         reading,
         writing,
         encode=lambda value: json.dumps(value).encode(),

@@ -17,7 +17,7 @@ from typing import Any
 from safekept.core.agents import locate_home, recognise_home
 from safekept.core.entries import Entry, Remark
 from safekept.core.events import Event
-from safekept.core.owner import Line, load_packages, serve
+from safekept.core.owner import OwnerPipe, load_packages, serve
 from safekept.core.sqlite import CaptureOptions
 
 from ..landing.area import existing_areas
@@ -103,7 +103,7 @@ class Session:
 class RootSource:
     """What root gives to be landed: entries in turn, their bytes as they are asked for."""
 
-    def __init__(self, line: Line, session: int, ordered: bool) -> None:
+    def __init__(self, line: OwnerPipe, session: int, ordered: bool) -> None:
         self._line, self._session, self.ordered = line, session, ordered
         self.remarks: list[Remark] = []
 
@@ -120,7 +120,7 @@ class RootSource:
 class Server:
     """What root may ask for."""
 
-    def __init__(self, line: Line, scratch: str) -> None:
+    def __init__(self, line: OwnerPipe, scratch: str) -> None:
         self.line, self.scratch = line, scratch
         self.sessions: dict[int, Session] = {}
         self.count = 0
@@ -254,7 +254,7 @@ def main(uid: int, gid: int, *groups: int) -> None:
     """The whole life of the child."""
     with contextlib.ExitStack() as stack:
 
-        def handlers(line: Line) -> dict[str, Any]:
+        def handlers(line: OwnerPipe) -> dict[str, Any]:
             place = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108
             scratch = tempfile.mkdtemp(prefix="safekept-", dir=place)
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)

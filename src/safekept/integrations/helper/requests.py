@@ -65,7 +65,7 @@ def _chat(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
 
 
 def _short(header: Mapping[str, str], body: bytes, place: Place) -> Answer:
-    from ..here import short_line
+    from ..in_process import short_line
 
     if place.troubles:
         raise place.troubles[0]

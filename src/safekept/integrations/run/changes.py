@@ -127,7 +127,7 @@ UNTOLD = frozenset("nfs nfs4 cifs smb3 smbfs 9p afs ceph glusterfs lustre virtio
 _GATHER, _STEP = 200, 50
 _ADDED = 1
 _TRIES = 5
-#: Looking may take this share of one processor.
+#: PollingWatch may take this share of one processor.
 _SHARE = 0.05
 
 
@@ -228,7 +228,7 @@ class Notifications:
         return sorted(directory for directory, _ in self._relevance.walk())
 
 
-class Looking:
+class PollingWatch:
     """Looks at every file that counts, no oftener than its price allows."""
 
     native = False
@@ -275,11 +275,11 @@ def best_source(relevance: Relevance, stop: Stop, pause: float) -> tuple[Source,
     """Notifications where the system has them for this project; else looking, and why."""
     kind = kind_of_filesystem(os.stat(relevance.project).st_dev)
     if kind in UNTOLD:
-        return Looking(relevance, stop, pause), f"the project lies on a network filesystem ({kind})"
+        return PollingWatch(relevance, stop, pause), f"the project lies on a network filesystem ({kind})"
     try:
         return Notifications(relevance, stop), ""
     except CannotWatch as error:
-        return Looking(relevance, stop, pause), str(error)
+        return PollingWatch(relevance, stop, pause), str(error)
 
 
 def _in_words(error: Exception) -> str:

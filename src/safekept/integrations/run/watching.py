@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .changes import CannotWatch, Looking, Relevance, Source, Stop, best_source
+from .changes import CannotWatch, PollingWatch, Relevance, Source, Stop, best_source
 
 if TYPE_CHECKING:
     from safekept.checkpoints.checkpoints import Checkpoints
@@ -237,7 +237,7 @@ class Watch:
 
     def _look_instead(self) -> None:
         try:
-            self._source = Looking(self._relevance, self._stop, self._quiet / 2)
+            self._source = PollingWatch(self._relevance, self._stop, self._quiet / 2)
         except OSError:
             self._watched = None
 

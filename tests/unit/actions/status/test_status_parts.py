@@ -14,7 +14,7 @@ from safekept.actions.status.growth import by_day, growth_of
 from safekept.actions.status.recent import MOST_BYTES, recent
 from safekept.actions.status.status import look
 from safekept.actions.undo.log import parse_since
-from safekept.core.ages import moment, seconds_text
+from safekept.core.ages import iso_time, seconds_text
 from safekept.core.events import silent
 from safekept.core.journal import Record
 from safekept.vault.format.snapshot import Snapshot
@@ -129,7 +129,7 @@ def test_ages_are_said_in_one_unit(seconds, text):
 
 
 def test_moments_are_utc_and_never_is_null():
-    assert (moment(0), moment(NOW)) == (None, "2027-01-15T08:00:00Z")
+    assert (iso_time(0), iso_time(NOW)) == (None, "2027-01-15T08:00:00Z")
 
 
 @pytest.mark.parametrize(

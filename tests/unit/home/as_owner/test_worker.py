@@ -20,7 +20,7 @@ from safekept.core.entries import (
     Remark,
 )
 from safekept.core.next_step import NextStep
-from safekept.core.owner import Line, OwnerChildFailed
+from safekept.core.owner import OwnerChildFailed, OwnerPipe
 from safekept.core.owner.child import OwnerNotPermitted, exception_as_data, raised_from
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.as_owner import Worker
@@ -214,14 +214,16 @@ def test_a_hole_is_a_few_questions_both_ways_whatever_its_size(home, nobodys, mo
         file.truncate(size)
     os.chown(path, NOBODY, NOBODY)
     asked = []
-    receive = Line._answer
-    send = Line.ask
+    receive = OwnerPipe._answer
+    send = OwnerPipe.ask
     monkeypatch.setattr(
-        Line,
+        OwnerPipe,
         "ask",
         lambda line, name, *rest, **more: (asked.append(name), send(line, name, *rest, **more))[1],
     )
-    monkeypatch.setattr(Line, "_answer", lambda line, head: (asked.append(head[0]), receive(line, head))[1])
+    monkeypatch.setattr(
+        OwnerPipe, "_answer", lambda line, head: (asked.append(head[0]), receive(line, head))[1]
+    )
     options = CaptureOptions(scratch="/tmp", isolated=False)
     source = scan(home, LAYOUT, Selection(), capture=options, user_home=os.path.dirname(home))
     found = next(entry for entry in source if entry.path == "memories/huge.bin")
@@ -343,7 +345,7 @@ def test_nothing_that_the_child_says_can_run_here():
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None and child.stdout is not None
-    line = Line(
+    line = OwnerPipe(
         child.stdout.fileno(),
         child.stdin.fileno(),
         encode=lambda value: json.dumps(value).encode(),

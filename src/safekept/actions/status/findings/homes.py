@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from safekept.core.ages import moment, seconds_text
+from safekept.core.ages import iso_time, seconds_text
 from safekept.core.entries import Outcome
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
@@ -46,7 +46,7 @@ def of_home(
     whole = home.whole
     if whole is None:
         text = f"there is no whole snapshot of {name}, only parts of it"
-        seen = (f"the last one is {home.last.short} of {moment(home.last.time)}",)
+        seen = (f"the last one is {home.last.short} of {iso_time(home.last.time)}",)
         yield Finding(
             "no-whole-snapshot", NOT_PROTECTED, text, seen, (_command("snapshot", home),), home=name
         )
@@ -68,7 +68,7 @@ def of_last(
     last: LastSnapshot, name: str, stale_hours: float, now: float, fix: tuple[Step, ...]
 ) -> Iterator[Finding]:
     """Whether the newest whole snapshot says anything about today; the same here and for a fleet."""
-    seen = (f"the last one is {last.short} of {moment(last.time)}",)
+    seen = (f"the last one is {last.short} of {iso_time(last.time)}",)
     age = now - last.time
     if last.future:
         text = f"the last snapshot of {name} is dated in the future: a clock is or was wrong"
@@ -115,7 +115,7 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
     if home.last is not None and home.default:
         has = home.sound or home.whole or home.last
         text = f"the home {name} is gone; {has.short} has it"
-        seen = (f"the last one is {has.short} of {moment(has.time)}",)
+        seen = (f"the last one is {has.short} of {iso_time(has.time)}",)
         fix: tuple[Step, ...] = (_command("snapshot restore", home, has.short if home.sound else "latest"),)
         yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
     elif home.last is None:
@@ -171,7 +171,7 @@ def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator
         yield Finding("not-proven", PARTLY, text, ("no receipt of a drill",), fix, home=name)
     elif now - proof.started > PROOF_DAYS * DAY:
         text = f"{name} last passed a drill {seconds_text(now - proof.started)} ago"
-        seen = (f"the last receipt is of {moment(proof.started)}",)
+        seen = (f"the last receipt is of {iso_time(proof.started)}",)
         yield Finding("not-proven", PARTLY, text, seen, fix, home=name)
 
 

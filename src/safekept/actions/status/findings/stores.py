@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from safekept.core.ages import moment, seconds_text
+from safekept.core.ages import iso_time, seconds_text
 from safekept.core.finding import NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
 from safekept.core.next_step import NextStep, Step, read_step
 from safekept.core.objects.address import is_address
@@ -29,7 +29,7 @@ def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
         over = NextStep("status", ("--acknowledge", alarm.id), before="Once you have seen to it:")
         text = f"lost in {alarm.home}: {alarm.text}" if alarm.kind == LOSS and alarm.home else alarm.text
         kept = f"; snapshot {alarm.pinned[:8]} has it, pinned" if alarm.pinned else ""
-        seen = (f"seen at {moment(alarm.time)}{kept}",)
+        seen = (f"seen at {iso_time(alarm.time)}{kept}",)
         yield Finding(f"alarm-{alarm.kind}", PARTLY, text, seen, (*back, over), home=alarm.home, alarm=True)
 
 
@@ -104,7 +104,7 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
     if not vault.keys or vault.recovery_access or not (vault.key_file or copied):
         return
     disk = "on the same disk as the vault" if _same_disk(vault.key_file, vault.place) else "on this machine"
-    kit = f"a kit was written at {moment(vault.kit)}" if vault.kit else "no kit was ever written"
+    kit = f"a kit was written at {iso_time(vault.kit)}" if vault.kit else "no kit was ever written"
     stored = NextStep("vault kit", ("--stored",), before="When the kit is stored elsewhere, say so:")
     write = NextStep("vault kit", before="Or write the page with the key, and keep it elsewhere:")
     text = f"the only key of the vault is {disk}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from safekept.core.ages import moment, seconds_text
+from safekept.core.ages import iso_time, seconds_text
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 from safekept.core.owner import by_root
@@ -50,7 +50,7 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
         yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
     elif schedule.missed > MISSED:
         hourly = "the host is asked to look in every hour"
-        seen = (f"it looked last at {moment(schedule.looked)}; {hourly}",)
+        seen = (f"it looked last at {iso_time(schedule.looked)}; {hourly}",)
         fix = (
             NextStep("schedule run", before="Run what is due now:"),
             NextStep("schedule show", before="See what the host says:"),
@@ -62,7 +62,7 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
         yield Finding("schedule-silent", PARTLY, text, seen, fix)
     elif schedule.state in ("failed", "interrupted"):
         how = "failed" if schedule.state == "failed" else "was cut off"
-        seen = (f"it began at {moment(schedule.last)}",)
+        seen = (f"it began at {iso_time(schedule.last)}",)
         fix = (
             NextStep("schedule run", before="Run what is due now:"),
             NextStep("log", before="See what failed:"),

@@ -37,15 +37,7 @@ from ...offsite.destination import VAULT, DestinationSetting
 from ..opening import open_vault, vault_exists
 from .key_file import secret_from_file
 from .kit_page import rebuild_commands
-from .kit_record import (
-    KitRecord,
-    KitStatus,
-    key_ids,
-    kit_status,
-    note_written,
-    places_now,
-    written_kit,
-)
+from .kit_record import KitRecord, KitStatus, key_ids, kit_status, note_written, places_now, written_kit
 
 TITLE = "safekept kit"
 #: Kinds of which every snapshot holds the whole home; a quick one holds the state files only.

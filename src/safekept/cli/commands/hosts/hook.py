@@ -34,7 +34,7 @@ def command(host: str, rest: tuple[str, ...]) -> int:
         see = NextStep("hook", ("--help",), before="see").text(program())
         click.echo(f"safekept: there is no hook for `{host}`; {see}", err=True)
         return 0
-    from safekept.integrations.here import hook_here
+    from safekept.integrations.in_process import hook_here
 
     out, errors, code = hook_here(host, sys.stdin.buffer.read(), dict(os.environ), _directory())
     for stream, content in ((sys.stdout, out), (sys.stderr, errors)):

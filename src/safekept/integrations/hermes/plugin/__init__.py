@@ -17,9 +17,9 @@ def register(ctx: Any) -> None:
     from .explaining import explain_rollback
     from .hooks import Hooks
     from .link import Link
-    from .voice import Voice
+    from .messages import UserMessages
 
-    voice = Voice()
+    voice = UserMessages()
     link = Link(voice)
     hooks = Hooks(link, voice)
     commands = Commands(link, hooks)

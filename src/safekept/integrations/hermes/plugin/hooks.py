@@ -20,10 +20,10 @@ from typing import Any
 from . import places
 from .elsewhere import named_projects
 from .link import IMPATIENT, Link, client
+from .messages import UserMessages, one_shot
 from .record import remember_failure
 from .sessions import Sessions
 from .tools import Touch, goes_back, reason, touched
-from .voice import Voice, one_shot
 
 _log = logging.getLogger(__name__)
 #: Where two copies of this plugin in one process agree which of them acts: the one registered last.
@@ -58,7 +58,7 @@ def _active() -> object:
 class Hooks:
     """The callbacks, and what they know of each other."""
 
-    def __init__(self, link: Link, voice: Voice) -> None:
+    def __init__(self, link: Link, voice: UserMessages) -> None:
         self.link, self.voice = link, voice
         self.sessions = Sessions()
         self.missed = 0  # files that a tool opened and that were not foreseen

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import places
-from .voice import Voice
+from .messages import UserMessages
 
 try:
     client: Any = importlib.import_module(".client", __package__)  # the copy beside this file
@@ -45,7 +45,7 @@ Answer = tuple[dict[str, str], bytes]
 class Link:
     """One per process of Hermes; many threads may use it."""
 
-    def __init__(self, voice: Voice, directory: str = HERE) -> None:
+    def __init__(self, voice: UserMessages, directory: str = HERE) -> None:
         self.voice, self.directory = voice, directory
         self.failures = 0  # calls that nobody answered
         self.trouble = ""  # why the last one was not; empty when it was

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _MOST = 2_000
 
 
-class Voice:
+class UserMessages:
     """Remembers what was said to whom."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ Word = TypeVar("Word", str, PathLike)
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class ApiUser:
     """Everything that an action needs to know of this user."""
 
     settings: Settings
@@ -50,9 +50,9 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
-def here() -> Here:
+def current_user() -> ApiUser:
     settings = load_settings(os.environ)
-    return Here(settings, context_of(settings, actor="api").changed(keep_connected=_keep_connected))
+    return ApiUser(settings, context_of(settings, actor="api").changed(keep_connected=_keep_connected))
 
 
 def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, ...]]:

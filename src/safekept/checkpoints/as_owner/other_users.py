@@ -43,7 +43,7 @@ def by_owner(paths: Sequence[str], directory: str) -> tuple[list[str], dict[Owne
     return own, others
 
 
-class Others:
+class OtherUsersProjects:
     """The projects of others that an agent of root's works in. `directory` is root's store."""
 
     def __init__(self, directory: str, settings: dict[str, Any]) -> None:

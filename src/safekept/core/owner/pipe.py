@@ -15,7 +15,7 @@ from typing import Any
 
 from ..files import write_all
 
-ASK, ANSWER, FAILED, TOLD = 1, 2, 3, 4
+ASK, ANSWER, FAILED, EVENT = 1, 2, 3, 4
 #: What can be asked of a side: its arguments and a body in, a plain value and a body out.
 Handler = Callable[..., tuple[Any, bytes]]
 _FRAME = struct.Struct(">BII")
@@ -23,11 +23,11 @@ _FRAME = struct.Struct(">BII")
 _LONGEST_HEAD, _LONGEST_BODY = 256 << 20, 8 << 20
 
 
-class LineClosed(Exception):
+class PipeClosed(Exception):
     """The other side is gone."""
 
 
-class Line:
+class OwnerPipe:
     """One end. Several threads may ask; they take turns."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Line:
         """
         with self._turn:
             if self.broken:
-                raise LineClosed
+                raise PipeClosed
             self.broken = True
             self._answers.append(handlers or {})
             try:
@@ -75,14 +75,14 @@ class Line:
             kind, head, body = self._receive()
             if kind in (ANSWER, FAILED):
                 return kind, head, body
-            if kind == TOLD:
+            if kind == EVENT:
                 self.on_event(head)
             else:
                 self._answer(head)
 
     def tell(self, value: object) -> None:
         """Say something that wants no answer."""
-        self._send(TOLD, value, b"")
+        self._send(EVENT, value, b"")
 
     def serve(self, handlers: Mapping[str, Handler]) -> None:
         """Answer until the other side is gone."""
@@ -92,7 +92,7 @@ class Line:
                 kind, head, _ = self._receive()
                 if kind == ASK:
                     self._answer(head)
-        except LineClosed:
+        except PipeClosed:
             return
 
     def _answer(self, head: Any) -> None:
@@ -102,7 +102,7 @@ class Line:
             if known is None:
                 raise ValueError(f"nobody here answers `{name}`")
             answer, body = known[name](*arguments)
-        except LineClosed:
+        except PipeClosed:
             raise
         except Exception as error:
             self._send(FAILED, self._failure(error), b"")
@@ -118,13 +118,13 @@ class Line:
                     write_all(self._writing, body)
         except OSError as error:
             if error.errno in (errno.EPIPE, errno.EBADF):
-                raise LineClosed from error
+                raise PipeClosed from error
             raise
 
     def _receive(self) -> tuple[int, Any, bytes]:
         kind, head, body = _FRAME.unpack(self._exactly(_FRAME.size))
         if head > _LONGEST_HEAD or body > _LONGEST_BODY:
-            raise LineClosed
+            raise PipeClosed
         return kind, self._decode(self._exactly(head)), self._exactly(body)
 
     def _exactly(self, count: int) -> bytes:
@@ -132,6 +132,6 @@ class Line:
         while len(found) < count:
             piece = os.read(self._reading, min(count - len(found), 1 << 20))
             if not piece:
-                raise LineClosed
+                raise PipeClosed
             found += piece
         return bytes(found)
