@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from safekept.core.objects import NotThere
-from support.offsite.servers import wait_until
+from support.commands.waiting import wait_until
 from support.places import TESTS
 
 WORKER = os.path.join(TESTS, "support", "offsite", "objects_worker.py")

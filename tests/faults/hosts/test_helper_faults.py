@@ -18,8 +18,8 @@ from safekept.checkpoints.take.taking import project_lock
 from safekept.integrations.calls import Call
 from safekept.integrations.helper import client, server
 from safekept.integrations.places import Place
+from support.commands.waiting import PATIENT
 from support.hosts.throwaway_helper import (
-    PATIENT,
     end_helper,
     helper_process,
     helper_thread,

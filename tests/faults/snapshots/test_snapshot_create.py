@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import time
 import pytest
 
 from safekept.vault.snapshots import list_snapshots
+from support.commands.waiting import PATIENT
 from support.home.homes import check_copy, make_hermes_home
 from support.home.scanned import plant
 from support.places import TESTS
@@ -31,9 +31,26 @@ for _ in range(int(sys.argv[4])):
     print(take(here, sys.argv[3], kind=sys.argv[5], retention=False).id, flush=True)
 """
 
+#: Before it: Ctrl-C when two packs are stored, and not one moment later.
+INTERRUPTED = """
+import os, signal
+from safekept.vault.storage import FileKind, LocalStorage
+signal.signal(signal.SIGINT, signal.default_int_handler)
+write, packs = LocalStorage.write, []
+def counted(self, kind, name, data):
+    write(self, kind, name, data)
+    if kind is FileKind.PACK:
+        packs.append(name)
+        if len(packs) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+LocalStorage.write = counted
+"""
 
-def start(tmp_path: object, home: str, count: int = 1, kind: str = "manual") -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", WORKER, TESTS, str(tmp_path), home, str(count), kind]
+
+def start(
+    tmp_path: object, home: str, count: int = 1, kind: str = "manual", front: str = ""
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", front + WORKER, TESTS, str(tmp_path), home, str(count), kind]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -71,7 +88,7 @@ def test_snapshots_taken_at_once_by_several_processes_are_all_whole(tmp_path):
     taken: list[str] = []
     try:
         for worker in workers:
-            out, error = worker.communicate(timeout=120)
+            out, error = worker.communicate(timeout=2 * PATIENT)
             assert worker.returncode == 0, error.decode()
             taken += out.decode().split()[1:]
     finally:
@@ -92,10 +109,8 @@ def test_snapshots_taken_at_once_by_several_processes_are_all_whole(tmp_path):
 def test_a_first_snapshot_that_was_interrupted_goes_on_where_it_was(tmp_path):
     home = large_home(tmp_path)
     here = throwaway(tmp_path)
-    worker = start(tmp_path, home)
-    wait_for_packs(here, 2, worker)
-    worker.send_signal(signal.SIGINT)
-    _, error = worker.communicate(timeout=60)
+    worker = start(tmp_path, home, front=INTERRUPTED)
+    _, error = worker.communicate(timeout=PATIENT)
     assert worker.returncode != 0
     assert b"KeyboardInterrupt" in error
     with opened(here) as repository:
@@ -147,17 +162,6 @@ def large_home(tmp_path: object) -> str:
     plant(home, {"SOUL.md": "x\n", "config.yaml": "a: 1\n", "big.bin": source.randbytes(40 << 20)})
     plant(home, {f"skills/{number}/SKILL.md": source.randbytes(20_000) for number in range(300)})
     return home
-
-
-def wait_for_packs(here: object, count: int, worker: subprocess.Popen[bytes]) -> None:
-    data = os.path.join(here.places.vault, "data")  # type: ignore[attr-defined]
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and worker.poll() is None:
-        found = sum(len([name for name in names if len(name) == 64]) for _, _, names in os.walk(data))
-        if found >= count:
-            return
-        time.sleep(0.005)
-    raise AssertionError("the snapshot ended before it could be interrupted")
 
 
 def read(path: str) -> bytes:

@@ -72,6 +72,13 @@ def tidy(path):
         assert check(vault, read_data=1.0).findings == []
 
 
+def iter_stored(child, count):
+    """What it says until it has stored so many snapshots."""
+    while count and (line := child.stdout.readline()):
+        count -= line.startswith("stored ")
+        yield line
+
+
 def kill_storm(path, kills, source):
     new_vault(LocalStorage(path)).close()
     account = Account()
@@ -79,6 +86,8 @@ def kill_storm(path, kills, source):
         child = start("work", path, number * 1000)
         try:
             assert child.stdout.readline() == "ready\n"
+            if number % 2:  # however slow the machine is: every other one has stored something before it dies
+                account.read("".join(iter_stored(child, 3)))
             time.sleep(source.uniform(0, 1.2))
             assert child.poll() is None
         finally:

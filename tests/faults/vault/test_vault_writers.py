@@ -18,7 +18,7 @@ from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage, MemoryStorage
 from safekept.vault.storage.base import FileKind
-from support.offsite.servers import wait_until
+from support.commands.waiting import wait_until
 from support.vault.vaults import SECRET, new_vault, read_files, some_files
 
 #: Saves one snapshot after the other and says each one's id and seed once it is stored.

@@ -48,7 +48,7 @@ class Holder:
         self.process.wait()
 
     def close(self) -> None:
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=100)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from safekept.integrations.connecting.program import Program
 from safekept.integrations.helper import client
 from safekept.integrations.hermes.install import host_files
 from support.commands.in_process import Said
+from support.commands.waiting import PATIENT
 
 DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hermes_driver.py")
 SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
@@ -94,14 +95,14 @@ class User:
 
     def helper_pid(self) -> int:
         """0: there is none."""
-        answer = client.ask(self.helper, client.request("status", {}), b"", 10)
+        answer = self._asked("status")
         return int(answer[0]["pid"]) if answer else 0
 
     def settled(self) -> None:
         """Waits until the helper has done what it does later."""
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + PATIENT
         while time.monotonic() < ends:
-            answer = client.ask(self.helper, client.request("status", {}), b"", 10)
+            answer = self._asked("status")
             if answer is None or answer[0].get("pending") == "0":
                 return
             time.sleep(0.02)
@@ -111,10 +112,14 @@ class User:
         pid = self.helper_pid()
         if not pid:
             return
-        client.ask(self.helper, client.request("stop", {}), b"", 30)
-        ends = time.monotonic() + 60
+        self._asked("stop")
+        ends = time.monotonic() + PATIENT
         while time.monotonic() < ends and os.path.exists(f"/proc/{pid}"):
             time.sleep(0.02)
+
+    def _asked(self, do: str) -> tuple[dict[str, str], bytes] | None:
+        """None: nobody listens. A helper that is slow is no helper that is not there."""
+        return client.ask(self.helper, client.request(do, {}), b"", PATIENT, PATIENT)
 
 
 def put(path: str, content: str | bytes, mode: int = 0o644) -> None:
@@ -181,7 +186,7 @@ class HermesProcess:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -20,10 +20,8 @@ from safekept.integrations.calls import Call
 from safekept.integrations.helper import client
 from safekept.integrations.helper.code import CodeWatch
 from safekept.integrations.helper.server import Server
+from support.commands.waiting import PATIENT
 from support.places import SOURCE
-
-#: Long enough for the slowest machine; nothing is decided by it.
-PATIENT = 60.0
 
 
 @dataclass
@@ -69,8 +67,12 @@ class Throwaway:
                 stream.write(content)
         return place
 
-    def ask(self, do: str, body: bytes = b"", deadline: float = PATIENT, **keys: str):
-        return client.ask(self.directory, client.request(do, self.environment, **keys), body, deadline)
+    def ask(
+        self, do: str, body: bytes = b"", deadline: float = PATIENT, patience: float = PATIENT, **keys: str
+    ):
+        """A question to the helper. It need not say within a second that it is at work, as for a hook."""
+        header = client.request(do, self.environment, **keys)
+        return client.ask(self.directory, header, body, deadline, patience)
 
     def call(self, call: Call) -> dict[str, object]:
         """The outcome of a call, by the helper."""
@@ -183,7 +185,7 @@ def wait_for_socket(user: Throwaway, who: Worker | subprocess.Popen[bytes] | Non
 
 def end_helper(user: Throwaway) -> None:
     """End a helper that a hook started; for sure, and whoever it is."""
-    answer = client.ask(user.directory, client.request("stop", {}), b"", PATIENT)
+    answer = client.ask(user.directory, client.request("stop", {}), b"", PATIENT, PATIENT)
     if answer is None or "pid" not in answer[0]:
         return
     pid, ends = int(answer[0]["pid"]), time.monotonic() + PATIENT

@@ -22,17 +22,16 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from safekept.core.objects import ObjectStore, Options, open_objects
+from support.commands.waiting import PATIENT
 from support.places import CHECKOUT
 
 KEY, SECRET = "AKIASAFEKEPTTEST0001", "a-secret-that-must-never-be-seen"
-START = 60.0  # seconds; a loaded machine is slow to start anything
 #: Ends what it runs when the test process is gone, however that ended.
 WATCHED = """
 exec 3<&0 </dev/null
@@ -96,7 +95,7 @@ class Process:
         self.match: re.Match[str] | None = None
         self._reader = threading.Thread(target=self._read, args=(re.compile(ready),), daemon=True)
         self._reader.start()
-        if not self._ready.wait(START) or self.match is None:
+        if not self._ready.wait(PATIENT) or self.match is None:
             self.end()
             pytest.fail(f"{command[0]} did not start: {' / '.join(self.said[-5:])}")
 
@@ -314,11 +313,3 @@ def sftp_server(server_root: str) -> Iterator[SshServer]:
 def rclone_remotes(server_root: str, s3_server: S3Server) -> RcloneRemotes:
     find_program("rclone")
     return RcloneRemotes(server_root, s3_server)
-
-
-def wait_until(true: object, seconds: float = START) -> None:
-    """Wait for something that another process does; a failure where it never comes."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)

@@ -12,6 +12,7 @@ from safekept.checkpoints.checkpoints import NO_GIT, Checkpoints
 from safekept.checkpoints.state import read_state
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import TakeSettings
+from support.commands.waiting import PATIENT
 from support.projects.checkpoints import contents_in_store, fsck, put, tree_on_disk
 
 
@@ -29,7 +30,7 @@ def agent(tmp_path):
     made = Checkpoints(str(tmp_path / "data"), settings=TakeSettings(durable=False))
     made.new_turn("session", "1")
     yield made
-    assert made.wait(20)
+    assert made.wait(PATIENT)
 
 
 def points(agent, project):
@@ -83,7 +84,7 @@ def test_an_after_mark_says_what_the_turn_left(agent, project):
     agent.before([f"{project}/a.py"], "before write_file")
     put(f"{project}/a.py", "by the agent")
     agent.after("session", "1")
-    assert agent.wait(20)
+    assert agent.wait(PATIENT)
     kinds = [point.kind for point in points(agent, project)]
     assert kinds == ["after", "before"]
     assert newest(agent, project)["a.py"] == b"by the agent"

@@ -31,6 +31,7 @@ from safekept.checkpoints.upkeep.surveying import make_plan, survey
 from safekept.checkpoints.upkeep.tidy import Tidy
 from safekept.core.locks import AlreadyRunning, process_lock
 from support.commands.children import children
+from support.commands.waiting import wait_until
 from support.projects.checkpoints import contents_in_store, fsck, put, run_plain_git
 
 NOW = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0)
@@ -396,10 +397,7 @@ def test_a_detached_run_does_its_work_and_leaves_no_child_behind(store, project)
     start_if_due(store.directory, settings)
     assert start_if_due(store.directory, settings)
     assert children() <= before
-    deadline = time.monotonic() + 60
-    while not read_upkeep(store.directory).succeeded and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert read_upkeep(store.directory).succeeded
+    wait_until(lambda: read_upkeep(store.directory).succeeded, "the end of the run")
     assert measure(store.directory, store.repository).packs == 1
 
 

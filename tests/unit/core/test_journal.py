@@ -13,7 +13,9 @@ from safekept.core.journal import Journal, Record, new_id
 
 WRITER = """
 import sys
+from safekept.core import journal as journal_module
 from safekept.core.journal import Journal, Record
+journal_module.PATIENCE = 100.0
 journal = Journal(sys.argv[1])
 for number in range(50):
     journal.append(Record(f"{sys.argv[2]}-{number}", "backup", "done", facts={"filler": "x" * 3000}))

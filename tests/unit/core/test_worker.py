@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from safekept.core.worker import Worker
+from support.commands.waiting import PATIENT
 
 INTERRUPTED = """
 import os, signal, sys, threading, time
@@ -36,7 +37,7 @@ def test_ctrl_c_does_not_end_the_wait_before_the_thread_ends():
 
 def test_what_went_wrong_in_the_thread_is_kept():
     worker = Worker(lambda: 1 / 0, "worker")  # type: ignore[arg-type, return-value]
-    assert worker.wait(5)
+    assert worker.wait(PATIENT)
     assert isinstance(worker.error, ZeroDivisionError)
 
 
@@ -47,4 +48,4 @@ def test_a_wait_that_was_too_short_says_so():
     worker = Worker(lambda: gate.wait() and None, "worker")
     assert worker.wait(0.05) is False and worker.running
     gate.set()
-    assert worker.wait(5) is True and not worker.running
+    assert worker.wait(PATIENT) is True and not worker.running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from safekept.integrations.marks import change_comes, changes_so_far, marking
+from support.commands.waiting import PATIENT, wait_until
 
 
 def test_a_mark_is_void_when_a_change_came_first():
@@ -32,7 +33,7 @@ def test_a_mark_that_is_being_made_is_finished_before_the_next_change():
     def mark() -> None:
         with marking("data", "slow", changes_so_far("data", "slow")):
             begun.set()
-            go_on.wait(30)
+            go_on.wait(PATIENT)
             order.append("mark")
 
     def change() -> None:
@@ -41,13 +42,12 @@ def test_a_mark_that_is_being_made_is_finished_before_the_next_change():
 
     threads = [threading.Thread(target=mark), threading.Thread(target=change)]
     threads[0].start()
-    begun.wait(30)
+    assert begun.wait(PATIENT)
     threads[1].start()
-    while changes_so_far("data", "slow") == 0:
-        pass
+    wait_until(lambda: changes_so_far("data", "slow"), "the change")
     go_on.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENT)
     assert order == ["mark", "change"]
 
 

@@ -19,7 +19,8 @@ from safekept.integrations import entry
 from safekept.integrations.helper import client
 from safekept.integrations.hosts import HOSTS
 from safekept.settings import load_settings
-from support.hosts.throwaway_helper import PATIENT, SOURCE, helper_process, program, throwaway
+from support.commands.waiting import PATIENT, text_of
+from support.hosts.throwaway_helper import SOURCE, helper_process, program, throwaway
 from support.projects.checkpoints import fsck
 
 
@@ -94,12 +95,13 @@ def test_a_stopped_helper_is_given_up_long_before_the_deadline(user):
     with helper_process(user) as process:
         process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
-        assert user.ask("call", b"{}", deadline=10 * PATIENT) is None
+        assert user.ask("call", b"{}", deadline=10 * PATIENT, patience=client.PATIENCE) is None
         assert time.monotonic() - began < PATIENT
         process.send_signal(signal.SIGCONT)
 
 
-def test_of_many_who_want_to_start_one_only_one_does(user):
+def test_of_many_who_want_to_start_one_only_one_does(user, monkeypatch):
+    monkeypatch.setattr(client, "RETRY_SECONDS", 10 * PATIENT)  # however long the machine takes over this
     ran = os.path.join(user.root, "ran")
     threads = [
         threading.Thread(
@@ -111,14 +113,9 @@ def test_of_many_who_want_to_start_one_only_one_does(user):
         thread.start()
     for thread in threads:
         thread.join()
-    ends = time.monotonic() + PATIENT
-    # The shell makes the file first and writes into it later: its being there is not enough.
-    while not os.path.exists(ran) or not os.path.getsize(ran):
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+    assert text_of(ran) == "x\n"
     client.start(["/bin/sh", "-c", f"echo x >> '{ran}'"], user.directory, {})
-    with open(ran) as file:
-        assert file.read() == "x\n"
+    assert text_of(ran) == "x\n"
 
 
 def test_a_program_that_cannot_be_started_stops_nobody(user):
@@ -188,16 +185,21 @@ def test_the_lean_way_loads_only_itself(helped):
     """What a hook waits for besides the interpreter and the work."""
     words = program()
     words[1:1] = ["-X", "importtime"]
-    done = subprocess.run(
-        [*words, "hook", "claude-code"],
-        input=b"{}",
-        capture_output=True,
-        env=helped.environment,
-        cwd="/",
-        timeout=PATIENT,
-    )
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
-    own = {name for name in loaded if name.startswith("safekept")}
+    own: set[str] = set()
+    for _ in range(5):  # where the machine lets no helper answer within a second, a hook does it all itself
+        done = subprocess.run(
+            [*words, "hook", "claude-code"],
+            input=b"{}",
+            capture_output=True,
+            env=helped.environment,
+            cwd="/",
+            timeout=PATIENT,
+        )
+        said = done.stderr.decode().splitlines()
+        loaded = {line.rpartition("|")[2].strip() for line in said if "|" in line}
+        own = {name for name in loaded if name.startswith("safekept")}
+        if "safekept.integrations.here" not in own:
+            break
     assert own == {
         "safekept",
         "safekept.__main__",

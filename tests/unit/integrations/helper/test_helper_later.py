@@ -8,8 +8,7 @@ import pytest
 
 from safekept.integrations.helper import later
 from safekept.integrations.helper.later import LaterWork
-
-PATIENT = 60.0
+from support.commands.waiting import PATIENT
 
 
 @pytest.fixture
