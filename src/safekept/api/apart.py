@@ -157,7 +157,7 @@ def _error(found: BaseException | tuple[type[SafekeptError], tuple[str], dict[st
     if isinstance(found, BaseException):
         return found
     kind, arguments, facts = found
-    error = kind.__new__(kind, *arguments)  # not made anew: each kind may want other words
+    error = kind.__new__(kind, *arguments)  # not called: each kind may want other words
     error.args = arguments
     error.__dict__.update(facts)
     return error

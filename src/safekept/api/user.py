@@ -83,7 +83,7 @@ def standing() -> str:
 
 
 def any_text(path: PathLike | None) -> str:
-    """The same for calls that never raise: what is no path at all is said where it is looked for."""
+    """The same for calls that never raise: what is no path at all is reported where it is looked for."""
     return "" if path is None else os.path.expanduser(os.fsdecode(path))
 
 

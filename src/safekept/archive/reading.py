@@ -104,7 +104,7 @@ def _of_tar(handle: Handle) -> dict[str, object] | None:
     return parse_head(handle.path, b"".join(parser.body(member)))
 
 
-#: So many of the names beside a home are said.
+#: So many of the names beside a home are listed.
 _NAMED = 5
 
 

@@ -216,7 +216,7 @@ class Checkpoints:
         return "too-much" if place == "/" or place in self.forbidden else "unmarked"
 
     def _say_unprotected(self, store: Store, root: Root) -> None:
-        """Told to whoever asks for the status, too; a command runs all the same where it cannot be."""
+        """Shown by the status, too; a command runs all the same where it cannot be."""
         with contextlib.suppress(OSError):
             place = store.project_directory(root.path)
             state = read_state(place)

@@ -1,6 +1,6 @@
 """What `status` shows of a project: the last success, the last failure, and what is not protected.
 
-A failure to protect must never stop an agent and must never be silent; this is where it is said. Small,
+A failure to protect must never stop an agent and must never be silent; this is where it is reported. Small,
 replaced whole, and worth nothing but its news: a file that cannot be read is as good as none.
 """
 

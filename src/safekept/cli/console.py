@@ -216,7 +216,7 @@ class Console:
         return self._plain_listener()
 
     def notes(self) -> Listener:
-        """A listener for what is quickly done: remarks are said, nothing is drawn."""
+        """A listener for what is quickly done: remarks are listed, nothing is drawn."""
 
         def listen(event: Event) -> None:
             if event.text and not self.as_json:

@@ -1,4 +1,4 @@
-"""Ctrl-C: what a person is told of what stands by then. Each command says what is true of it, and no more."""
+"""Ctrl-C: what a person reads of what stands by then. Each command says what is true of it, and no more."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _options(command: click.Command, ctx: click.Context) -> list[str]:
     lines = []
     for parameter in command.params:
         record = parameter.get_help_record(ctx)
-        if record is not None and record[1]:  # an argument is told of in the description
+        if record is not None and record[1]:  # an argument is explained in the description
             lines += [".TP", rf"\fB{_text(record[0])}\fR", _marked(record[1])]
     return [*lines, ".TP", r"\fB\-h, \-\-help\fR", "Show what the command does, and its options."]
 

@@ -116,7 +116,7 @@ FOR_OTHERS = frozenset(
 )
 #: Where the context of a command keeps the vault that `--vault` or `--destination` named.
 _SOURCE = "safekept.source_vault"
-#: Commands that read a vault, and can be told which.
+#: Commands that read a vault, and can be given another one.
 _READING = frozenset(
     {
         "history",

@@ -33,7 +33,7 @@ def refuse_unwritable(report: str, otherwise: str) -> str:
     """The report's full path; a usage error that ends in `otherwise` where it could not be written later."""
     path = os.path.abspath(report)
     with contextlib.suppress(OSError), held_output(path):
-        pass  # what is in the way of root's report is said before anything else is done
+        pass  # what is in the way of root's report is reported before anything else is done
     if _is_stream(path):
         fine = os.access(path, os.W_OK)
     else:

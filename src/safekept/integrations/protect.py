@@ -82,7 +82,7 @@ def _switched_off(call: Call, place: Place) -> Outcome | None:
 
 
 def _begin_session(call: Call, place: Place) -> Outcome:
-    """Whether it can be relied on, as far as that can be told before anything is to be protected."""
+    """Whether it can be relied on, as far as that can be known before anything is to be protected."""
     from safekept.actions.hosts.calls import read_host_calls
 
     for host in read_host_calls(place.context):
@@ -234,13 +234,13 @@ def _reason(call: Call) -> str:
 
 
 def _told(call: Call, place: Place, outcome: Outcome) -> Outcome:
-    """The same, without what this session was told before."""
+    """The same, without what this session was shown before."""
     new = tuple(text for text in outcome.notices if place.first_time(call.session, text))
     return outcome if new == outcome.notices else replace(outcome, notices=new)
 
 
 def _remember_place(call: Call, place: Place) -> None:
-    """For a line of a chat that is about this session, after whoever asks was started again."""
+    """For a line of a chat that is about this session, after its process was started again."""
     from safekept.actions.hosts.sessions import worked_in
 
     if call.session and os.path.isabs(call.directory):
@@ -248,7 +248,7 @@ def _remember_place(call: Call, place: Place) -> None:
 
 
 def _remember(call: Call, place: Place, outcome: Outcome) -> None:
-    """For whoever asks whether this host protects; off the caller's path where that can be."""
+    """For the question whether this host protects; off the caller's path where that can be."""
     from safekept.actions.hosts.calls import record_host_call
 
     if call.kind == "nothing" or not call.host:

@@ -86,7 +86,7 @@ class Plan:
     """What a person would choose: every night, and a drill now and then."""
 
     cadence: Cadence = field(default_factory=Cadence)  # snapshot, archive and push
-    homes: tuple[str, ...] = ()  # empty: the home that is meant when nothing else is said
+    homes: tuple[str, ...] = ()  # empty: the home that is meant when no other is named
     archives: str = ""  # the directory of sealed archives
     keep: int = 14  # how many of them stay
     #: 0: never, here and below. Rarely: a prune repacks, and what is repacked is pushed again.

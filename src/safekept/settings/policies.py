@@ -136,7 +136,7 @@ SYSTEM_ARCHIVES = "/var/backups"
 
 
 def notify_targets(settings: Settings) -> NotifyTargets | None:
-    """Who is told; None where nobody is set up, which most commands learn without importing anything."""
+    """Who is notified; None where nobody is set up, which most commands learn without importing anything."""
     names = ("notify.ping", "notify.ntfy", "notify.webhook", "notify.email", "notify.command")
     if not any(settings.values[name] for name in names):
         return None

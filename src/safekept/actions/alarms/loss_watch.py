@@ -218,7 +218,7 @@ def _counts_for(entry: Record, home: str) -> bool:
 
 
 def _said(context: UserContext, home: str, fall: Shrinkage, since: float) -> bool:
-    """Whether somebody was told of this very fall after it was last counted: a guard, for example."""
+    """Whether somebody was notified of this very fall after it was last counted: a guard, for example."""
     for entry in context.journal.backwards(RAISED):
         if entry.time < since:
             return False

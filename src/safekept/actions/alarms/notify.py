@@ -2,7 +2,7 @@
 
 Nothing here can fail or hold up the work: every target has the same few seconds, all of them at once, and
 whatever goes wrong becomes a line in the journal. When all is well nobody hears anything, except a
-healthchecks-style URL, which is told of every start and every good end so that it can miss one.
+healthchecks-style URL, which is notified of every start and every good end so that it can miss one.
 
 A target is named by its kind and its host. Its whole URL, which is often the only secret, is in no message,
 no record and no error.
@@ -37,7 +37,7 @@ AGENT_WAITS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NotifyTargets:
-    """Who is told, and of what. An empty one tells nobody."""
+    """Who is notified, and of what. An empty one tells nobody."""
 
     ping: str = ""  # a healthchecks-style URL; `/start` and `/fail` are added
     ntfy: str = ""  # the URL of a topic
@@ -121,7 +121,7 @@ def notify(context: UserContext, notice: Notice, listener: Listener = silent) ->
 def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[Delivery]:
     """Tell every target that hears of this kind, all at once, and say how it went with each.
 
-    Without `wait` nobody is waited for and nothing is said: a start ping must not hold up the start.
+    Without `wait` nobody is waited for and nothing is reported: a start ping must not hold up the start.
     """
     targets = context.choices.notify
     if targets is None:

@@ -1,6 +1,6 @@
 """Telling by HTTP: a healthchecks-style ping, an ntfy topic, a webhook. The standard library is enough.
 
-Nothing is followed: a redirect could carry the secret of a URL to another host. What went wrong is said
+Nothing is followed: a redirect could carry the secret of a URL to another host. What went wrong is reported
 in words of our own, because the library's own texts may quote the URL.
 """
 

@@ -41,7 +41,7 @@ def _left_since(context: UserContext, since: float) -> dict[str, str]:
 
 
 def _now(path: str) -> str | None:
-    """The digest of what is there; empty: nothing is; None: that cannot be told, and is nothing of ours."""
+    """The digest of what is there; empty: nothing is; None: that cannot be known, and is nothing of ours."""
     try:
         return hashlib.sha256(read_regular(path)).hexdigest()
     except NOT_THERE:

@@ -57,7 +57,7 @@ class HomeRef:
 
     home: str
     layout: Layout
-    named: bool = True  # somebody said which; else it is where such a home usually is
+    named: bool = True  # the user named it; else it is where such a home usually is
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Choices:
     vault_wants_passphrase: bool = False
     #: The places off this host, as the settings name them.
     destinations: tuple[DestinationSetting, ...] = ()
-    #: Who is told when something is wrong; None: nobody.
+    #: Who is notified when something is wrong; None: nobody.
     notify: NotifyTargets | None = None
     #: What is done how often when nobody is there; None: as the defaults say.
     schedule: Plan | None = None

@@ -1,7 +1,7 @@
 """Writing the journal without letting it decide the outcome.
 
 The journal is the memory of what was done, not a condition for it: a full or read-only data
-directory must not turn a whole archive or a finished import into a failure. It is said instead.
+directory must not turn a whole archive or a finished import into a failure. It is reported instead.
 Every line says who acted, and one that begins says in which process, so that what was killed can be
 told from what still runs.
 """

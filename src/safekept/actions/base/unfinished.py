@@ -113,7 +113,7 @@ def refuse_while_rebuilding(context: UserContext) -> None:
 
 
 def finished(context: UserContext) -> None:
-    """It has ended, or was taken back: nobody is told of it any more."""
+    """It has ended, or was taken back: nobody is notified of it any more."""
     with contextlib.suppress(*NOT_THERE):
         os.unlink(_path(context))
 

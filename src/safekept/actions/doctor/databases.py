@@ -1,7 +1,7 @@
 """Databases of live homes: is each sound, and if not, which verified generation brings it back?
 
 Only a generation is named in which that very database was checked and found sound, or of which a drill
-proved all, and whose pieces are all in the vault now. Where there is none, that is said.
+proved all, and whose pieces are all in the vault now. Where there is none, that is reported.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Diagnosis:
 def examine(
     context: UserContext, request: DoctorRequest | None = None, listener: Listener = silent
 ) -> Diagnosis:
-    """Look at everything; of one home where it is named. Raises only where the home cannot be told."""
+    """Look at everything; of one home where it is named. Raises only where no home can be chosen."""
     request = request or DoctorRequest()
     began, now = time.monotonic(), time.time()
     key_mode = mode_of(context.places.vault_key_file)  # opening the vault closes a key to others

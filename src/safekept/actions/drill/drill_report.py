@@ -1,6 +1,6 @@
 """The end of every drill: the receipt is written, the journal is told, and a failure is an alarm.
 
-None of it can change the verdict. A full data directory costs the receipt, and that is said.
+None of it can change the verdict. A full data directory costs the receipt, and that is reported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""After a guarded command: the check, what is brought back unasked, and who is told.
+"""After a guarded command: the check, what is brought back unasked, and who is notified.
 
-Whatever goes wrong here, the command has run: it is said, and never raised.
+Whatever goes wrong here, the command has run: it is reported, and never raised.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..base.context import UserContext
 def staying_connected(context: UserContext, home: str) -> Iterator[list[str]]:
     """Around a landing: connections of this home are there afterwards as before; the list says what was done.
 
-    The face that calls knows how to connect. Where it does not, what was lost is said.
+    The face that calls knows how to connect. Where it does not, what was lost is reported.
     """
     from .connections import connections
 

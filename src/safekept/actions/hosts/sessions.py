@@ -121,7 +121,7 @@ def sessions_off(data_directory: str) -> tuple[str, ...]:
 
 
 def switched_off(data_directory: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Sentences on where checkpoints are switched off, for whoever asks for the status."""
+    """Sentences on where checkpoints are switched off, for the status."""
     found = []
     switched = switch(data_directory, environment, "")
     if switched.by == "variable" and not switched.on:

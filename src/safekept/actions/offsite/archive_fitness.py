@@ -1,4 +1,4 @@
-"""Which archives may leave this host: sealed ones, unless a person said that the place may read them.
+"""Which archives may leave this host: sealed ones, unless a person confirmed that the place may read them.
 
 Judged by the first bytes of a file, not by its name: a name is a promise that nobody keeps.
 """

@@ -1,7 +1,7 @@
 """Sending archives to a destination, and letting the oldest of this machine's go there.
 
 Which archives of a home were sent from here is known from the journal; nothing else is ever removed. A
-credential that may not delete is no failure: then they stay, which is said.
+credential that may not delete is no failure: then they stay, which is reported.
 """
 
 from __future__ import annotations

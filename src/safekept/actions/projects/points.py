@@ -133,7 +133,7 @@ class Points:
         """What a number, an id or the start of one means here; nothing means the last change.
 
         Raises NoCheckpointsHere where there is neither a project nor a home; that a project has no such
-        checkpoint is said by whoever uses the target.
+        checkpoint is reported by whoever uses the target.
         """
         word = word.strip() or "1"
         number = word.isascii() and word.isdigit() and len(word) < SHORTEST_PREFIX

@@ -1,7 +1,7 @@
 """What a rollback leaves for the sessions whose files it changed: a word to their agents, given once.
 
 An agent that does not know of a rollback does again what was undone. One small file for each session that
-worked in the place; it is gone when it was told. Whoever asks opens one file and no store. Losing it costs
+worked in the place; it is gone when it was told. The caller opens one file and no store. Losing it costs
 a sentence, so nothing here is synced and nothing raises.
 """
 
@@ -88,7 +88,7 @@ def leave_undone_home(context: UserContext, home: str) -> None:
 
 
 def take_news(data_directory: str, session: str) -> str:
-    """What an agent has to be told now; whoever asks first is told, and nobody after him."""
+    """What an agent has to be told now. The first caller gets it, and nobody after him."""
     if not session:
         return ""
     path = _path(data_directory, session)

@@ -16,7 +16,7 @@ from ..base.context import HomeRef, UserContext
 
 # Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home,
 # so an import makes them again. A wrapper is only ever created, never overwritten, and a name that would
-# hide another command is left alone and said. Undoing the import takes those away that it made, as long
+# hide another command is left alone and reported. Undoing the import takes those away that it made, as long
 # as nobody changed them.
 
 

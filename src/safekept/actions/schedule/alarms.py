@@ -1,6 +1,6 @@
 """Who hears of a scheduled run, and when: of what is wrong, once, and of nothing else.
 
-* Work that failed or was only done in part is told of once a night, or at once when it fails in another way.
+* Work that failed or was only done in part is reported once a night, or at once when it fails anew.
 * A destination that fails, and a drill that fails, are alarms: raised when it begins, over when it ends well.
 * So is what is overdue: judged after the run has done what it could, so that a machine that slept for a week
   and has just caught up says nothing.
@@ -27,14 +27,14 @@ from .steps import DONE, FAILED, INCOMPLETE, OUT_OF_TIME
 if TYPE_CHECKING:
     from .run import Run
 
-#: Work that can only be done in part is told of again after so long.
+#: Work that can only be done in part is reported again after so long.
 _REMIND = 7 * DAY
 _HOMES = (tasks.SNAPSHOT, tasks.ARCHIVE, tasks.DRILL, tasks.SMALL_DRILL)
 _DRILLS = (tasks.DRILL, tasks.SMALL_DRILL)
 
 
 class RunAlarms:
-    """What is told of one run. Made before it works, so that it knows which alarms are new."""
+    """What is reported of one run. Made before it works, so that it knows which alarms are new."""
 
     def __init__(
         self, context: UserContext, state: State, now: float, listener: Listener, *, works: bool

@@ -41,7 +41,7 @@ class Machine:
         return shutil.which(program, path=self.environment.get("PATH")) is not None
 
     def run(self, words: Sequence[str], given: str = "") -> tuple[int, str]:
-        """Run a program of the host; its status and what it said. One that is missing has the status 127."""
+        """Run a program of the host; its status and what it printed. A missing one has status 127."""
         program = shutil.which(words[0], path=self.environment.get("PATH"))
         if program is None:
             return 127, f"{words[0]} is not installed"

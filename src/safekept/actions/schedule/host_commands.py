@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
-#: Runs a program with an input; its status and what it said.
+#: Runs a program with an input; its status and what it printed.
 Runner = Callable[[Sequence[str], str], tuple[int, str]]
 TAKEN_BACK = "What was written for it was taken back; nothing is installed"
 

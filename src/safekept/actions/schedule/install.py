@@ -1,8 +1,8 @@
 """Ask this host to wake us, and take that back: a plan to look at first, then the deed, both written down.
 
 What was installed is remembered with a hash of every file, so that taking it away takes exactly that: a file
-that somebody changed since is left where it is, and said. Where a step of installing fails, the files that
-were written for it are taken back.
+that somebody changed since stays where it is, and is reported. Where a step of installing fails, the files
+that were written for it are taken back.
 """
 
 from __future__ import annotations

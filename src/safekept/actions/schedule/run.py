@@ -59,7 +59,7 @@ from .steps import (
 
 # Work that ends when its time is over, in good order: as if somebody had asked the process to end. An
 # alarm signal raises OutOfTime on the main thread, so every `finally` on the way out runs, exactly as it
-# does when the process is told to end. It is no `Exception`: nothing that forgives errors may swallow
+# does when the process is asked to end. It is no `Exception`: nothing that forgives errors may swallow
 # it. It may come between any two instructions, so what it interrupted is not gone on with in the same
 # process.
 

@@ -202,7 +202,7 @@ def _compared(
 
 
 def lost_packs_step(count: int) -> NextStep:
-    """What is said where the vault itself lost something."""
+    """What is reported where the vault itself lost something."""
     packs = "1 pack of the vault is" if count == 1 else f"{count:,} packs of the vault are"
     return NextStep(
         "vault repair", before=f"Note: {packs} missing or cut; what the home has was stored again; then:"

@@ -1,6 +1,6 @@
 """Every distinct version of one file, over all snapshots of a home.
 
-Versions are told apart by content: a snapshot that holds the same bytes adds no line. Only the
+Versions are distinguished by content: a snapshot that holds the same bytes adds no line. Only the
 directories along the path are loaded, and each distinct one once.
 """
 

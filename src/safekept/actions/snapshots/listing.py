@@ -107,7 +107,7 @@ class Listing:
     forgotten: list[Listed] = field(default_factory=list)
     elsewhere: list[Listed] = field(default_factory=list)  # of other homes
     damaged: dict[str, str] = field(default_factory=dict)
-    named: bool = True  # somebody said which home is meant
+    named: bool = True  # the user named the home
 
     @property
     def others(self) -> list[Listed]:

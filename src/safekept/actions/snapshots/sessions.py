@@ -85,7 +85,7 @@ def search(
                 with open_copy(copy, database) as chats:
                     return Search(one, chats.find(word).id, 0)
         except NoSuchSession as error:
-            if error.facts.get("sessions"):  # several begin like that: here it can be told apart
+            if error.facts.get("sessions"):  # several begin like that: here they can be told apart
                 return Search(one, word, 0)
         except SafekeptError:
             continue  # damaged, not a home, or no chat database: another one may have it

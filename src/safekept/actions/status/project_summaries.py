@@ -1,6 +1,6 @@
 """The projects that have checkpoints, at a glance: what their own small records say, no store opened.
 
-`safekept checkpoint status` looks into the store itself; this is for whoever asks every minute.
+`safekept checkpoint status` looks into the store itself; this is for a question every minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ProjectSummary:
     presence: str  # live, orphan, unreachable
     last: float  # the last checkpoint, in seconds since 1970; 0: none
     failed: float  # the last attempt that failed; 0: none
-    failure: str  # what it said
+    failure: str  # what it printed
     limited: str  # why only named files are taken
     unprotected: str  # what no checkpoint protects here
     cut_off: bool = False  # a rollback was killed half way; the next one makes it right

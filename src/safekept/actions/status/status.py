@@ -118,7 +118,7 @@ def look(
     isolated: bool = False,
     listener: Listener = silent,
 ) -> Status:
-    """How everything is; of one home where it is named. Raises only where the home cannot be told.
+    """How everything is; of one home where it is named. Raises only where no home can be chosen.
 
     `hosts` is what a face found out about agent programs and their settings. `listener` hears of what
     opening the vault made right. Without `open_vault` the journal says what is in the vault: that takes

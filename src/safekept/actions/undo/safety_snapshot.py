@@ -1,6 +1,6 @@
 """A snapshot of what is about to be replaced: the second net, beside the files that a landing keeps.
 
-It never stands in the way: where it cannot be taken, that is said, and the landing, which keeps what
+It never stands in the way: where it cannot be taken, that is reported, and the landing, which keeps what
 it replaces by itself, goes on.
 """
 

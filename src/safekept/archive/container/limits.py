@@ -189,7 +189,7 @@ class ArchiveNames:
 
 
 def leaves_target(link: str, target: str) -> bool:
-    """Whether a link points outside the tree it lies in; it is kept as it is, and said."""
+    """Whether a link points outside the tree it lies in; it is kept as it is, and reported."""
     if target.startswith("/"):
         return True
     depth = link.count("/")

@@ -1,7 +1,7 @@
 """Makes entries out of the members of a tar that others made.
 
 Names are checked, second names (hard links) become copies, and what has no bytes to keep (devices,
-pipes) is passed over and said.
+pipes) is passed over and reported.
 """
 
 from __future__ import annotations

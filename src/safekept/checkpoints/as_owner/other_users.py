@@ -1,6 +1,6 @@
 """Root's side: which part of a call is about somebody else's project, and the child that keeps it.
 
-The point lies in that user's store, where `rollback` finds it whoever calls. Root only remembers in whose
+The point lies in that user's store, where `rollback` finds it, whoever calls. Root only remembers in whose
 projects a turn was at work, so that its end is marked there, too.
 """
 

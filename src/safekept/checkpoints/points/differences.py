@@ -16,7 +16,7 @@ from ..checkpoint import CheckpointDamaged, FileState, Skipped
 from ..store.store import Store
 from ..store.tree_state import TreeState
 
-# What a checkpoint left out and is gone now: no rollback can bring it back, so it is said. It may only
+# What a checkpoint left out and is gone now: no rollback can bring it back, so it is reported. It may only
 # have got another name: `mv .env config.txt` leaves a file that looks as if it was made since, and is
 # the only copy outside the store. So where something that was left out is missing, a new file that may
 # be it stays.

@@ -87,7 +87,7 @@ def run_git(
     settings: tuple[str, ...] = (),
     timeout: float = LONGEST,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end, with what it said. Never raises for what git thinks of it; TimeoutExpired."""
+    """Run git to its end, with what it printed. Never raises for what git thinks of it; TimeoutExpired."""
     import subprocess
 
     return subprocess.run(

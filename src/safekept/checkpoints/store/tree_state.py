@@ -99,7 +99,7 @@ class TreeReader:
             rows_left, folders_left, _ = self._folder(*left)
             rows_right, folders_right, _ = self._folder(*right)
             for name in sorted(rows_left.keys() | rows_right.keys()):
-                # A name is said once, though it was a file on one side and is a directory on the other.
+                # A name is reported once, though it was a file on one side and is a directory on the other.
                 before = rows_left.get(name) or self._own(folders_left.get(name, nothing))
                 after = rows_right.get(name) or self._own(folders_right.get(name, nothing))
                 if before != after:

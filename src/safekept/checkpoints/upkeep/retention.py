@@ -6,7 +6,7 @@ day; what a rollback in progress needs; the first point of a session that is sti
 stay as long as a numbered point before them does, because they are what tells the user's edits from the
 agent's. Points that were only taken to look at a project go after an hour. Orphans go whole, only on
 positive evidence, and only where a person asked. A limit that cannot be reached without breaking a rule
-is said (`still_over`), not forced, and nothing is dropped that gains nothing.
+is reported (`still_over`), not forced, and nothing is dropped that gains nothing.
 """
 
 from __future__ import annotations

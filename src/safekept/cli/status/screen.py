@@ -45,7 +45,7 @@ def show_verdict(screen: Screen, status: Status) -> None:
     screen.headline(verdict.text, fg="red" if verdict.alarm else _COLOURS[verdict.level])
     for number, step in enumerate(verdict.next[:_STEPS]):
         screen.fact("Next" if number == 0 else "", step)
-    # On the third rung the first reason is what is missing for the fourth, and is said by its step.
+    # On the third rung the first reason is what is missing for the fourth, and is reported by its step.
     # Of a kit, no step says what is wrong with it.
     more = verdict.reasons[1:]
     if verdict.level == THIS_MACHINE and verdict.reasons and verdict.reasons[0].code == "kit-outdated":
@@ -78,7 +78,7 @@ def _show_all(screen: Screen, status: Status) -> None:
         screen.line()
     for home in short:
         if home.last is None:
-            continue  # that is a reason, and said above
+            continue  # that is a reason, and reported above
         screen.fact("Also kept", f"{screen.path(home.home)}: {_snapshot(home.last, status.time)}", top=True)
     for home in gone:
         last = f", the last {_ago(home.last.time, status.time)}" if home.last else ""

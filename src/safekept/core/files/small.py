@@ -33,7 +33,7 @@ class NotRegular(OSError):
 
 
 class TooLong(OSError):
-    """The file is longer than whoever asks can use."""
+    """The file is longer than the caller can use."""
 
 
 def open_regular(path: str | bytes, *, dir_fd: int | None = None, follow: bool = True) -> int:

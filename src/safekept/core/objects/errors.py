@@ -6,7 +6,7 @@ SafekeptError
 ├── PlaceUnreachable   1  no connection, silence, server errors, after all retries (may be tried again)
 ├── PlaceRefused       1  the credential is missing, wrong, expired, or may not do this
 ├── HostKeyRefused     1  the server's key is unknown or is not the one in known_hosts
-├── PlaceWrong         1  the place did not store or give back what it said
+├── PlaceWrong         1  the place did not store or give back what it claims
 └── ProgramMissing     1  ssh or rclone is not installed
 
 The texts name the place and the reason in the server's words, with everything cut off that could be a

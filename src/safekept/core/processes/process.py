@@ -2,7 +2,7 @@
 
 A process number alone says little: every container counts from 1, and so does the machine after a restart.
 It is taken for gone only where it was counted in this very space: this boot of this kernel, and the PID
-namespace that we are in. Whoever asks about another space is told that nobody can know.
+namespace that we are in. For another space the answer is that nobody can know.
 """
 
 from __future__ import annotations

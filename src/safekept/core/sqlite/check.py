@@ -50,7 +50,7 @@ class CheckReading:
         self._start = _bytes_read(self._thread)
 
     def done(self) -> int:
-        """Never all of it: that it is over is said by its end."""
+        """Never all of it: that it is over is reported by its end."""
         if not self._thread:
             return 0
         return max(0, min(self.size * 99 // 100, (_bytes_read(self._thread) - self._start) // _PASSES))

@@ -46,7 +46,7 @@ class Watch:
             self.wal = self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
             self._seen = self._look()
         except sqlite3.Error:
-            self._seen = None  # it cannot be told just now; everything counts as a change
+            self._seen = None  # it cannot be known just now; everything counts as a change
 
     def changed(self) -> bool:
         import sqlite3

@@ -25,7 +25,7 @@ from ..layout.layout import Layout
 Ask = Callable[..., tuple[Any, bytes]]
 
 
-#: A hole in one answer; whoever asks wants to hear now and then that there is progress.
+#: A hole in one answer; the caller wants to hear now and then that there is progress.
 _LONGEST_HOLE = 64 << 30
 
 

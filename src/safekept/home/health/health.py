@@ -2,7 +2,7 @@
 
 Cost follows change: what has its old status is not opened, only databases that changed are checked, and
 of the snapshot only documents that changed are read. Unknown is never lost: what cannot be read,
-counted or understood is said as a note. Nothing is written, and no live database is disturbed.
+counted or understood is reported as a note. Nothing is written, and no live database is disturbed.
 """
 
 from __future__ import annotations

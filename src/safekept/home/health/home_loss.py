@@ -143,7 +143,7 @@ class Examination:
     options: CaptureOptions
     listener: Listener = silent
     findings: list[HomeLoss] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what could not be told: unknown is not lost
+    notes: list[str] = field(default_factory=list)  # what could not be known: unknown is not lost
     reported: set[str] = field(default_factory=set)  # paths that a finding speaks for already
     paths: list[str] = field(default_factory=list)  # everything that was recorded, once somebody asked
 

@@ -81,7 +81,7 @@ def _beginning(full: str, isolated: bool) -> bytes:
 
 
 def _look(full: str) -> os.stat_result | None:
-    """None where nothing is there; where that cannot be told, as if something were."""
+    """None where nothing is there; where that cannot be known, as if something were."""
     try:
         return os.lstat(full)
     except (FileNotFoundError, NotADirectoryError):

@@ -84,7 +84,7 @@ def beside(full: str) -> object:
 
 
 def since(recorded: Recorded) -> Since:
-    """Look at everything that was recorded. What cannot be looked at is said, and is never gone by that."""
+    """Look at all that was recorded. What cannot be looked at is reported, and never counts as gone."""
     found = Since()
     for path, marks, fresh in recorded.directories():
         found.files += len(marks)

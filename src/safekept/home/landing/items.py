@@ -58,7 +58,7 @@ class Item:
 
     @property
     def comparable(self) -> bool:
-        """Whether it can be told without staging it that the target has the same bytes."""
+        """Whether it can be known without staging it that the target has the same bytes."""
         return bool(self.sha256) or self.equals is not None
 
     def looks_like(self, now: os.stat_result) -> bool:

@@ -82,7 +82,7 @@ class Scan:
         self._avoid = frozenset(_identities(avoid))
         self._remarks: list[Remark] = []
         self._census = Census(layout)
-        Judge(home, layout, selection, self._avoid_paths)  # a bad pattern is said before any work
+        Judge(home, layout, selection, self._avoid_paths)  # a bad pattern is reported before any work
 
     @property
     def remarks(self) -> list[Remark]:

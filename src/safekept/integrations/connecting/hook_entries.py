@@ -136,7 +136,7 @@ def take_out(text: str, ours: Ours, base: str | None) -> str | None:
 
 
 def _keys(base: str | None) -> set[str]:
-    """`hooks`, `hooks PreToolUse`, …: what the file had before; all of them where it cannot be told."""
+    """`hooks`, `hooks PreToolUse`, …: what the file had before; all of them where it cannot be known."""
     if base is None or not base.strip("\ufeff \t\r\n"):
         return set()
     root = parse(base)

@@ -1,7 +1,7 @@
 """A connection outlives a restore: safekept's own entries are not rolled back with the settings around them.
 
 Whoever goes back to a state of before `connect` wants his settings of then, not an agent that nobody watches.
-Which connections stand is looked at before; what the landing took of them is put back afterwards, and said.
+Which connections stand is looked at before; what the landing took of them is put back, and reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A settings file of somebody else: read with care, written whole or not at all.
 
 A link is written through, so that it stays one. Mode, owner and extended attributes stay. A file that
-cannot be read, is marked read-only, or is no ordinary file is left alone, and the reason is said.
+cannot be read, is marked read-only, or is no ordinary file is left alone, and the reason is reported.
 """
 
 from __future__ import annotations

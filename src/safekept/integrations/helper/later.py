@@ -19,7 +19,7 @@ _MOST = 1000
 
 
 class LaterWork:
-    """Runs until it is told to end, and then until nothing waits any more."""
+    """Runs until it is asked to end, and then until nothing waits any more."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()

@@ -137,7 +137,7 @@ class ConfirmationRefused(SafekeptError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One call. Settings are read anew for each, so that a change of them needs no new server."""
+    """One call. Settings are read again for each, so that a change of them needs no new server."""
 
     roots: Roots
     settings: Settings

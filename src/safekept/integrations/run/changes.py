@@ -208,8 +208,8 @@ class Notifications:
         try:
             found = self._notify.watch(_GATHER, _STEP, max(_STEP, int(seconds * 1000)), self._stop)
         except (RuntimeError, OSError):
-            # News of a file whose name is not UTF-8 cannot be told, nor what else came with it: it is looked
-            # at, and the watches are set up again.
+            # News of a file whose name is not UTF-8 cannot be delivered, nor what else came with it: it is
+            # looked at, and the watches are set up again.
             self.close()
             self.stale = True
             return {self._relevance.project}

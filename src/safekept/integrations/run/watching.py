@@ -1,4 +1,4 @@
-"""The watch itself: news come in, checkpoints are taken, one at a time, until it is told to end.
+"""The watch itself: news come in, checkpoints are taken, one at a time, until it is asked to end.
 
 The agent may delete anything meanwhile: the project, our store, our settings. None of that ends the watch.
 What could not be taken is noted; a project that comes back is watched again, and kept again.

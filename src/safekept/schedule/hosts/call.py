@@ -25,7 +25,7 @@ class NoSchedule(SafekeptError):
 
     @classmethod
     def odd_name(cls, text: str) -> NoSchedule:
-        """No host can be told such a name in a file of lines."""
+        """No host can be given such a name in a file of lines."""
         return cls(
             f"No schedule can be written: `{text}` holds a line break or another control character",
             kept="Nothing was installed or changed",

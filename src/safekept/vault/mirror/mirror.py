@@ -3,7 +3,7 @@
 Files are immutable and named by their content, so a mirror is the missing ones, copied in an order in
 which the other place is a whole vault at every moment: keys, `config`, packs, index, marks, snapshots. A copy
 that was cut short is continued by doing it again. No locks are written, nothing is deleted: a credential
-that can only add suffices. What this side does not have any more stays there, and is said.
+that can only add suffices. What this side does not have any more stays there, and is reported.
 
 Deleting it is another matter: prune.py.
 """

@@ -1,6 +1,6 @@
 """Databases on their way into a snapshot: left unread, or captured and stored block by block.
 
-One whose file, log and journal are what they were is not opened: what was known about it is said
+One whose file, log and journal are what they were is not opened: what was known about it is reported
 again, the check of those very bytes included.
 """
 

@@ -96,7 +96,7 @@ class Findings:
         self.rows.append(Row(check, state, count, text))
 
     def judge(self, check: str, count: int, problems: Problems, text: str, noun: str = "file") -> None:
-        """A row that passed, or failed with what is wrong; `text` is what is said where nothing is."""
+        """A row that passed, or failed with what is wrong; `text` is what is reported where nothing is."""
         if not problems:
             self.add(check, PASSED, count, text)
             return

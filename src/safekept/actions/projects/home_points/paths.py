@@ -79,7 +79,7 @@ def missing_above(home: str, absent: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_too_large(home: str, named: Sequence[str]) -> None:
-    """What would hold an agent's tool call up is not stored before it, and that is said."""
+    """What would hold an agent's tool call up is not stored before it, and that is reported."""
     files = size = 0
     for path in named:
         for directory, _, names in os.walk(os.path.join(home, path)):

@@ -21,7 +21,7 @@ class NotInHomePoint(SafekeptError):
 class HomePoint:
     """One point in time of some paths of a home."""
 
-    id: str  # the id that is shown and said; of the snapshot
+    id: str  # the id that is shown; of the snapshot
     snapshot: str  # the same, for those who look for a snapshot
     home: str
     paths: tuple[str, ...]  # below the home, as they were named

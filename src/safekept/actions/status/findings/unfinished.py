@@ -9,7 +9,7 @@ from safekept.core.finding import PARTLY, Finding
 
 from ...base.unfinished import Unfinished
 
-#: What is found because the vault is not whole yet; the command that makes it whole is said instead.
+#: What is found because the vault is not whole yet; the command that makes it whole is shown instead.
 _FOLLOWS = frozenset({"vault-shut", "vault-lost"})
 
 

@@ -51,7 +51,7 @@ class KitRecord:
 class KitStatus:
     """How far the kits of a vault can be counted on."""
 
-    stored: float = 0.0  # when a person said that one is kept elsewhere; 0: never
+    stored: float = 0.0  # when a person confirmed that one is kept elsewhere; 0: never
     files: tuple[str, ...] = ()  # those that lie where they were written
     outdated: str = ""  # why the one that counts does not help any more; empty: it does
     beyond: str = ""  # what it names that is no place any more, beside those that are; it still helps
@@ -134,7 +134,7 @@ def of_page(places: Iterable[str], vault: str, when: float = 0.0, files: Iterabl
 
 
 def stored_kit(context: UserContext, vault: str) -> KitRecord | None:
-    """The kit that a person keeps elsewhere; None where nobody said so."""
+    """The kit that a person keeps elsewhere; None where nobody confirmed it."""
     found = _read(context, "vaults").get(vault)
     return _parsed(found if isinstance(found, Mapping) else {}, "acknowledged") if found else None
 

@@ -1,6 +1,6 @@
 """`safekept hook HOST`: what an agent's host runs before and after its tools; not for people.
 
-Hosts reach it through the lean entry. This is the same for a person at a terminal, who is told what it is
+Hosts reach it through the lean entry. This is the same for a person at a terminal, who is shown what it is
 for, and for whoever comes by the front door. Exit code 2 would stop the host's tool, so nothing here ends
 with it unless a person is there to read why.
 """

@@ -35,7 +35,7 @@ class PlaceNotUsable(SafekeptError):
 
 @dataclass(slots=True)
 class Answers:
-    """What a person said, or options did."""
+    """What a person answered, or options gave."""
 
     passphrase: Secret | None = None
     generated: str = ""  # the one that we made, to be shown once

@@ -127,7 +127,7 @@ def _where(settings: Settings, setting: Setting) -> str:
 
 
 def _shown(setting: Setting, value: object) -> object:
-    """Who knows one of these URLs can write to it: that it is set is all that is said."""
+    """Who knows one of these URLs can write to it: that it is set is all that is reported."""
     return "…" if setting.name in SECRET and value else value
 
 

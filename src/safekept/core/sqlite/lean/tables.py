@@ -5,7 +5,7 @@ definition: FTS's own `rebuild` makes it again. And a table that a recipe of the
 statement that makes it, every trigger that feeds it and the expression it is filled with, word for
 word. Rows that its source does not have, or the reverse, and it is not derived: somebody typed into it.
 
-Whatever does not fit exactly is kept, and why is said. Nothing here writes.
+Whatever does not fit exactly is kept, and why is reported. Nothing here writes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ..tree import Tree
 
 # Mount points among the targets: a file that something is mounted on can be neither replaced nor moved.
 # Containers mount single files into a home (`config.yaml` out of a volume). The kernel refuses to rename
-# anything over such a file, so this is said beforehand, by name, and nothing is begun.
+# anything over such a file, so this is reported beforehand, by name, and nothing is begun.
 
 _TABLE = "/proc/self/mountinfo"
 _ESCAPED = re.compile(rb"\\([0-7]{3})")

@@ -114,7 +114,7 @@ class Swap:
         listener(Event("swap", done=total, total=total, unit="files"))
 
     def _carry(self, step: Step) -> None:
-        """One step; what the home itself put in the way is said by its full name."""
+        """One step; what the home itself put in the way is reported by its full name."""
         try:
             self._do[step.do](step)
         except (FileNotFoundError, NotADirectoryError) as error:

@@ -3,7 +3,7 @@
 This directory is copied into `$HERMES_HOME/plugins/safekept/` and travels with the home, so nothing of
 safekept is imported here and only the standard library is used. All work is done by safekept's helper, in
 another process: nothing here opens a file of the user's or a database of Hermes's. Nothing raises into
-Hermes, no tool waits longer than a deadline, and what is not protected is said.
+Hermes, no tool waits longer than a deadline, and what is not protected is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Hermes tells while it works, and what the helper is told of it.
+"""What Hermes tells while it works, and what the helper learns of it.
 
 `pre_tool_call` waits for the helper: the tool runs when the state before it is kept. Everything else is a
 message whose work is done elsewhere. In a batch of parallel calls Hermes asks all of these hooks before it

@@ -1,7 +1,7 @@
 """The way to safekept's helper: asks it, starts it, and knows when it cannot be had.
 
 It is started by the command that `safekept connect hermes` wrote down. On a machine without that program
-nothing is protected, and that is said. A helper that died is started again. Where none can be had, or it
+nothing is protected, and that is reported. A helper that died is started again. Where none can be had, or it
 hangs, each call is made by a process of its own. No tool waits beyond a deadline.
 """
 
@@ -98,7 +98,7 @@ class Link:
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
     def call(self, call: Mapping[str, object], session: str = "", deadline: float = 0.0) -> dict[str, Any]:
-        """Tell safekept of a call; what it came to. Empty if nobody answered, which is said where it
+        """Tell safekept of a call; what it came to. Empty if nobody answered, which is reported where it
         means that something is not protected."""
         return self.ask("call", {**call, "host": "hermes"}, session, deadline)
 

@@ -16,7 +16,7 @@ _MOST = 2_000
 
 
 class UserMessages:
-    """Remembers what was said to whom."""
+    """Remembers what was shown to whom."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
