@@ -102,3 +102,48 @@ def test_rows_are_counted_in_a_process_of_its_own_where_threads_may_be_at_the_da
     monkeypatch.setattr("safekept.core.sqlite.capture.capture_here", never_here)
     with prepare_restore(here, RestoreRequest("latest", home=home, isolated=True)) as prepared:
         assert [(one.name, one.count) for one in prepared.going] == [("messages", 7)]
+
+
+def changed_modes(home: str) -> None:
+    os.chmod(os.path.join(home, "SOUL.md"), 0o606)
+    os.chmod(os.path.join(home, "memories"), 0o711)
+    with open(os.path.join(home, "config.yaml"), "a", encoding="utf-8") as file:
+        file.write("# more\n")
+
+
+@pytest.mark.parametrize("how", ["snapshot", "archive"])
+def test_the_result_counts_what_the_plan_names_where_modes_alone_differ(say, home, tmp_path, how):
+    for name in (".env", "state.db"):  # both would come back as 0600
+        os.chmod(os.path.join(home, name), 0o644)
+    archive = str(tmp_path / "a.zip")
+    assert say("snapshot").code == 0 and say("backup", "-o", archive).code == 0
+    changed_modes(home)
+    words = ("restore", "latest") if how == "snapshot" else ("import", archive)
+    shown = say(*words, "--dry-run").out
+    document = json.loads(say(*words, "--yes", "--json").out)
+    plan, landed = document["plan"], document["landed"]
+    counted = {name: len(plan[name]) for name in ("create", "replace", "remove", "same")}
+    assert counted == {
+        "create": landed["created"],
+        "replace": landed["replaced"],
+        "remove": landed["removed"],
+        "same": landed["same"],
+    }
+    assert {"SOUL.md", "config.yaml", ".env"} <= set(plan["replace"])
+    files = "file" if len(plan["closed"]) == 1 else "files"
+    assert f"  Closes     {len(plan['closed'])} {files} to others" in shown
+    assert set(plan["closed"]) <= {*plan["create"], *plan["replace"]}, "what stays as it is, is not closed"
+    for name in plan["closed"]:
+        assert os.stat(os.path.join(home, name)).st_mode & 0o777 == 0o600
+
+
+def test_a_restore_that_puts_only_a_directorys_mode_back_can_be_taken_back_and_says_so(say, home):
+    assert say("snapshot").code == 0
+    before = os.stat(os.path.join(home, "memories")).st_mode & 0o777
+    os.chmod(os.path.join(home, "memories"), 0o711)
+    done = say("restore", "--yes")
+    assert done.code == 0 and "0 replaced" in done.out
+    assert os.stat(os.path.join(home, "memories")).st_mode & 0o777 == before
+    command = next(line for line in done.out.splitlines() if line.startswith("Take it back with: "))
+    assert say(*command.split("`")[1].split()[1:]).code == 0
+    assert os.stat(os.path.join(home, "memories")).st_mode & 0o777 == 0o711
