@@ -11,13 +11,16 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 
 import pytest
 
 from support.commands.terminals import Terminal
 from support.home.homes import database_rows, differences, tree_facts
 from support.places import CHECKOUT
+from support.users.another_user import as_another_user, give
 from support.users.first_hour import PASSPHRASE, PROFILES, Newcomer, running_cron
+from support.users.unprivileged import NOBODY
 
 SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 VERDICT = "Protected if the machine is lost"
@@ -29,11 +32,11 @@ class Person:
     def __init__(self) -> None:
         self.commands = self.answers = 0
 
-    def call(self, machine: Newcomer, *words: str) -> Terminal:
+    def call(self, machine: Newcomer, *words: str, user: Sequence[str] = ()) -> Terminal:
         self.commands += 1
         environment = {**machine.environment, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
         del environment["SAFEKEPT_LAUNCHER"]
-        return Terminal(SAFEKEPT, *words, environment=environment)
+        return Terminal(*user, SAFEKEPT, *words, environment=environment)
 
     def answer(self, terminal: Terminal, question: str, text: str) -> None:
         self.answers += 1
@@ -70,14 +73,30 @@ def facts(home: str) -> dict[str, tuple[object, ...]]:
     return found
 
 
+def knows_the_way(machine: Newcomer, config: str) -> None:
+    """An SSH that uses this configuration, first on the PATH."""
+    ssh = os.path.join(machine.programs, "ssh")
+    with open(ssh, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(config)} "$@"\n')
+    os.chmod(ssh, 0o755)
+
+
+def own_access(sftp_server, directory: str) -> str:
+    """The server's key and configuration once more, for somebody who cannot read ours."""
+    with open(sftp_server.ssh_config, encoding="utf-8") as file:
+        text = file.read()
+    for name in ("user", "known_hosts"):
+        shutil.copy(os.path.join(sftp_server.root, name), directory)
+    with open(os.path.join(directory, "ssh_config"), "w", encoding="utf-8") as file:
+        file.write(text.replace(sftp_server.root + "/", directory + "/"))
+    return file.name
+
+
 @pytest.fixture
 def machine(tmp_path, sftp_server, hermes, hermes_python):
     """A new user, a Hermes of his own, and an SSH that knows the way to the server."""
     new = Newcomer(tmp_path, hermes=hermes, hermes_python=hermes_python)
-    ssh = os.path.join(new.programs, "ssh")
-    with open(ssh, "w", encoding="utf-8") as file:
-        file.write(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(sftp_server.ssh_config)} "$@"\n')
-    os.chmod(ssh, 0o755)
+    knows_the_way(new, sftp_server.ssh_config)
     with running_cron(tmp_path):
         yield new
 
@@ -101,23 +120,34 @@ def test_two_commands_and_four_answers_from_nothing_to_a_rebuilt_machine(machine
     assert all(connection(home)["command"] == [SAFEKEPT] for home in connected)
     protected = facts(machine.home)
 
-    # The kit is kept elsewhere; the machine dies with everything on it.
+    # The kit is kept elsewhere; the machine dies with everything on it. The new one belongs to another user.
     (kit,) = glob.glob(os.path.join(machine.user, "safekept-kit-*.txt"))
     kept = shutil.copy(kit, tmp_path / "kit.txt")
     hermes = os.readlink(os.path.join(machine.own, "hermes.before-safekept"))
     shutil.rmtree(machine.user)
     os.unlink(machine.table)
-    new = machine.moved("eve")
+    new = Newcomer(tmp_path / "new", name="eve", agent=False)
     os.symlink(hermes, os.path.join(new.own, "hermes"))
+    knows_the_way(new, own_access(sftp_server, new.user))
+    kept = shutil.move(kept, new.user)
+    user = as_another_user(give(new.place))
 
-    with person.call(new, "rebuild", str(kept)) as terminal:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*user, SAFEKEPT, *words]
+        return subprocess.run(command, env=new.environment, capture_output=True, text=True, cwd="/")
+
+    with person.call(new, "rebuild", str(kept), user=user) as terminal:
         assert terminal.end() == 0, terminal.seen
     assert VERDICT in terminal.seen
     assert (person.commands, person.answers) == (2, 4)
+    owners = {
+        os.lstat(path).st_uid for path in glob.glob(f"{new.home}/**", recursive=True, include_hidden=True)
+    }
+    assert owners == {os.stat(new.user).st_uid} and (owners == {NOBODY} or os.geteuid() != 0)
 
-    doctor = new.run("doctor")
-    assert (doctor.returncode, doctor.stdout) == (0, f"Nothing to do\n{VERDICT}\n")
-    status = json.loads(new.run("status", "--json").stdout)
+    doctor = run("doctor")
+    assert (doctor.returncode, doctor.stdout) == (0, f"Nothing to do\n{VERDICT}\n"), doctor.stderr
+    status = json.loads(run("status", "--json").stdout)
     assert [one["url"] for one in status["destinations"]] == [place.url]
     assert status["destinations"][0]["last_push"]
     table = new.crontab()
@@ -127,9 +157,7 @@ def test_two_commands_and_four_answers_from_nothing_to_a_rebuilt_machine(machine
         assert machine.user not in json.dumps(connection(home)), "nothing of the machine that is gone"
 
     # Its mirror: what is left is the home as it was before the first command, and the stores.
-    done = subprocess.run(
-        [SAFEKEPT, "uninstall", "--yes"], env=new.environment, capture_output=True, text=True, cwd=new.user
-    )
+    done = run("uninstall", "--yes")
     assert done.returncode == 0, done.stderr
     assert differences(before, facts(new.home)) == []
     assert os.readlink(os.path.join(new.own, "hermes")) == hermes and new.crontab() == ""

@@ -32,14 +32,18 @@ class Newcomer:
         hermes: str = "",
         hermes_python: str = "",
         profiles: tuple[str, ...] = PROFILES,
+        name: str = "ada",
+        agent: bool = True,
     ) -> None:
         self.place = str(directory)
-        self.user = os.path.join(self.place, "ada")
+        self.user = os.path.join(self.place, name)
         self.home = os.path.join(self.user, ".hermes")
         self.own = os.path.join(self.user, ".local", "bin")
-        self.table = os.path.join(self.place, "crontab-of-ada")
+        self.table = os.path.join(self.place, f"crontab-of-{name}")
         os.makedirs(self.own)
-        if hermes_python:  # one home by the real Hermes; its profiles have the same in them
+        if not agent:
+            pass  # a bare machine
+        elif hermes_python:  # one home by the real Hermes; its profiles have the same in them
             make_hermes_home(self.home, profiles=(), awkward=False, hermes_python=hermes_python)
             for name in profiles:
                 shutil.copytree(self.home, os.path.join(self.place, name), symlinks=True)
