@@ -55,6 +55,8 @@ COMMANDS = (
     ("guard", "guard --report report.json -- true", ""),
     ("run", "run --dir project --report report.json -- true", ""),
     ("rebuild", "rebuild home.zip --home new-home --home-only --yes", ""),
+    ("destination-remove", "destinations remove far", ""),
+    ("destination-add", "destinations add {place}-far --name far --same-disk", "destination"),
     ("connect", "connect codex --yes", ""),
     ("disconnect", "connect codex --remove --yes", ""),
 )
@@ -75,6 +77,7 @@ ELSEWHERE = {
     **dict.fromkeys(("alarm", "alarm-over", "notify"), "nobody asks for it: it has no document"),
     **dict.fromkeys(("alarm-acknowledged", "decline"), "the document is what was acknowledged or declined"),
     **dict.fromkeys(("schedule-install", "schedule-remove"), "they belong to the machine"),
+    "setup": "its steps are verbs that are done here; `undo/test_log_of_setup.py` has its line",
     "schedule": "a night takes too long; its steps are the verbs that are done here",
     **dict.fromkeys(("pre-update", "pre-migration"), "the document holds that of the snapshot"),
     **dict.fromkeys(("vault-key-add", "vault-key-remove", "vault-join"), "a new key takes a second"),
@@ -155,7 +158,9 @@ def told(tmp_path_factory) -> dict[tuple[str, str], Told]:
         for verb, words, where in COMMANDS:
             _change(place)
             report = place / "report.json" if "--report" in words else None
-            before = {"forget": _line(place, "forget").operation} if "{forget}" in words else {}
+            before = {"place": str(place)}
+            if "{forget}" in words:
+                before["forget"] = _line(place, "forget").operation
             said = say(*words.format(**before).split(), *(() if report else ("--json",)))
             assert said.code == 0, (words, said.out, said.err)
             document = json.loads(report.read_text() if report else said.out)

@@ -73,8 +73,6 @@ def compare_databases(
         current = known if known is not None and known.identity and known.identity == now else None
         if current is not None and _is_stored(source, path, current) and not _held(plan, path):
             plan.replace.remove(path)
-            if path in plan.closed:
-                plan.closed.remove(path)  # it stays as it is, its mode included
             bisect.insort(plan.same, path)
             plan.unchanged[path] = os.lstat(full)
         elif isinstance(census, Mapping):

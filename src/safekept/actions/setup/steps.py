@@ -13,12 +13,15 @@ from functools import partial
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
 from safekept.home.scan import Selection
 from safekept.schedule.tasks import DRILL, PUSH, SMALL_DRILL, SNAPSHOT, Task
 from safekept.vault.repo import Secret
 
 from ..base.context import UserContext
+from ..base.operations.care import SetupFacts
+from ..base.record import record, recording
 from ..offsite.destination import VAULT
 from ..schedule.schedule import count_as_done
 from .survey import AgentPlace, FoundHome
@@ -92,6 +95,33 @@ def set_up(
         tell(step)
     count_as_done(context, [task for step in found if step.state == DONE for task in step.tasks])
     return found
+
+
+def set_up_as_one(
+    context: UserContext,
+    choices: SetupChoices,
+    homes: Iterable[str],
+    tell: Told = lambda step: None,
+    listener: Listener = silent,
+) -> tuple[list[SetupStep], str]:
+    """The same as one operation of the journal: the steps, and its id.
+
+    Each step has the line of its own verb. This one says that they were one setup, and how it ended.
+    """
+    operation, began = new_id(), time.monotonic()
+    work = SetupFacts(homes=tuple(homes), steps=())
+
+    def tell_and_note(step: SetupStep) -> None:
+        work.steps = (*(work.steps or ()), {"step": step.name, "state": step.state, "text": step.text})
+        tell(step)
+
+    record(context, work.line(operation, "begun"), listener)
+    with recording(context, operation, work, listener):
+        steps = set_up(context, choices, tell_and_note, listener)
+    work.seconds = round(time.monotonic() - began, 3)
+    state = DONE if all(step.good for step in steps) else INCOMPLETE
+    record(context, work.line(operation, state), listener)
+    return steps, operation
 
 
 def _steps(context: UserContext, choices: SetupChoices, listener: Listener) -> Iterator[SetupStep]:

@@ -80,7 +80,7 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
         if request.verb and record.verb != request.verb:
             continue
         facts = AnyFacts.read(record)
-        if request.home and request.home not in (facts.home, facts.project):
+        if request.home and request.home not in (facts.home, facts.project, *(facts.homes or ())):
             continue
         if request.most is not None and given >= request.most:
             reading.more = True

@@ -9,6 +9,7 @@ from safekept.home.landing import UndoNotPossible
 
 from ..base.context import UserContext
 from ..base.operations.homes import SessionFacts
+from ..base.operations.stores import DestinationAddFacts
 from .changes import Change, journal_mentioning
 from .log import require_journal
 
@@ -105,6 +106,18 @@ _REASONS: dict[str, tuple[str, Step]] = {
         "it put a whole home in its place; the one before it lies beside it under another name",
         NextStep("log", ("--verb", "rebuild", "--json"), before="See where:"),
     ),
+    "setup": (
+        "it set up this machine, and changed no home",
+        NextStep("uninstall", before="Take all of it away again:"),
+    ),
+    "destination-add": (
+        "it only changed the settings",
+        NextStep("destinations remove", ("NAME",), before="Take it out again:"),
+    ),
+    "destination-remove": (
+        "it only changed the settings; the copies there are untouched",
+        NextStep("destinations add", ("URL", "--name", "NAME"), before="Set it up again:"),
+    ),
     "bring-back": ("it only brought back what was dropped", "Drop it again as it was dropped before"),
     "guard": (
         "the command that was guarded did the changing",
@@ -130,6 +143,9 @@ def undo_refusal(entry: Record) -> UndoNotPossible:
         step: Step = NextStep("log", before="See how it went:")
     else:
         why, step = _REASONS.get(entry.verb, ("it changed no home and no project", _SEE))
+        told = DestinationAddFacts.read(entry)
+        if isinstance(step, NextStep) and told.destination and told.place:
+            step = step.filled(NAME=told.destination, URL=told.place)
     return UndoNotPossible(
         f"{entry.operation} ({entry.verb}) cannot be taken back: {why}",
         kept=_KEPT,

@@ -1,4 +1,4 @@
-"""What the journal says of alarms, the schedule, doctor, and hosts that were connected."""
+"""What the journal says of alarms, the schedule, setup, doctor, and hosts that were connected."""
 
 from __future__ import annotations
 
@@ -88,6 +88,16 @@ class ScheduleRemoveFacts(ScheduleInstallFacts):
     """What no longer does."""
 
     verb: ClassVar[str] = "schedule-remove"
+
+
+@dataclass(kw_only=True, slots=True)
+class SetupFacts(Facts):
+    """A machine that was set up. Each step has a line of its own, too, by the verb that did it."""
+
+    verb: ClassVar[str] = "setup"
+
+    homes: tuple[str, ...] | None = None
+    steps: tuple[Mapping[str, object], ...] | None = None  # `step`, `state` and `text` of each
 
 
 @dataclass(kw_only=True, slots=True)

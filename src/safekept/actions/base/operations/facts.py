@@ -95,6 +95,7 @@ class Facts:
 class AnyFacts(Facts):
     """What a line of any verb may say of where it was done and how much it was."""
 
+    homes: tuple[str, ...] | None = None  # of what is about several
     project: str | None = None
     destination: str | None = None
     vault: str | None = None
@@ -109,7 +110,8 @@ class AnyFacts(Facts):
     @property
     def place(self) -> str:
         """The home or project that it was about; else the destination or vault, or the agent connected."""
-        return self.home or self.project or self.destination or self.vault or self.agent or ""
+        home = self.home or next(iter(self.homes or ()), "")
+        return home or self.project or self.destination or self.vault or self.agent or ""
 
     @property
     def size(self) -> int | None:

@@ -79,6 +79,23 @@ class PullFacts(Facts):
     problems: tuple[Mapping[str, object], ...] | None = None
 
 
+@dataclass(kw_only=True, slots=True)
+class DestinationAddFacts(Facts):
+    """A place that receives copies from now on."""
+
+    verb: ClassVar[str] = "destination-add"
+
+    destination: str | None = documented("name")
+    place: str | None = documented("url")
+
+
+@dataclass(kw_only=True, slots=True)
+class DestinationRemoveFacts(DestinationAddFacts):
+    """A place that receives none any more; what lies there stays."""
+
+    verb: ClassVar[str] = "destination-remove"
+
+
 # What is written down of the vault: how it is cared for, and its keys.
 
 

@@ -185,6 +185,7 @@ def add_command(
     NAME`, takes the first copy there.
     """
     from safekept.actions.offsite.destination import parse_destination
+    from safekept.actions.offsite.destination_changes import note_added
     from safekept.actions.offsite.elsewhere import not_elsewhere
     from safekept.settings.file import add_destination, settings_path
     from safekept.settings.table import bad
@@ -225,7 +226,7 @@ def add_command(
             return 1
     kits = None
     if not dry_run:
-        add_destination(settings.config_directory, fields)
+        note_added(context, add_destination(settings.config_directory, fields), console.notes())
         kits = _kit_follows(console, settings)
     path = settings_path(settings.config_directory)
     console.document(
@@ -282,17 +283,17 @@ def name_for(place: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def remove_command(name: str, dry_run: bool, as_json: bool) -> int:
     """Take a destination out of the settings. The copies that lie there are not touched."""
-    from safekept.actions.offsite.place import find_destination
+    from safekept.actions.offsite.destination_changes import note_removed
     from safekept.settings.file import remove_destination
 
     settings, context, console = start(as_json)
-    kits = None
-    if dry_run and any(one.name == name for one in context.choices.destinations):
-        find_destination(context, name)
-    else:
-        remove_destination(settings.config_directory, name)
+    kits, known = None, next((one for one in context.choices.destinations if one.name == name), None)
+    if not dry_run or known is None:
+        remove_destination(settings.config_directory, name)  # an error where there is none
+        if known is not None:
+            note_removed(context, known, console.notes())
         kits = _kit_follows(console, settings)
-    document = {"removed": not dry_run, "dry_run": dry_run, "name": name}
+    document = {"removed": not dry_run, "dry_run": dry_run, "name": name, "url": known.url if known else None}
     console.document({**document, "kit": kit_document(kits) if kits else None})
     done = "Dry run. Would remove" if dry_run else "Removed"
     console.heading(f"{done} the destination {path_text(name)} from the settings")

@@ -232,7 +232,7 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
             console.fact("Command", f"none for profile {path_text(wrapper.profile)}: {wrapper.note}")
     for hint in imported.hints:
         console.fact("Next", hint)
-    if landed.replaced_in:  # also where it only put the modes of directories back
+    if landed.replaced or landed.removed or landed.created:
         if landed.replaced or landed.removed:
             console.fact("Kept", kept_text(prepared.request.keep_days))
         console.line(f"Take it back with: `{undo}`")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.actions.offsite.destination import DestinationSetting, table_of
+from safekept.actions.offsite.destination_changes import note_added
 from safekept.actions.offsite.elsewhere import directory_of, on_a_disk_of_this_machine
 from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
@@ -131,7 +132,7 @@ def protect_again(
     brought = SetupStep("vault", DONE, f"{place}, with its history", time.monotonic() - began)
     begun.mark("history")
     begun.write(own)
-    _save(settings, record)
+    _save(settings, own, record)
     begun.mark("destinations")
     begun.write(own)
     settings = load_settings(settings.environment)
@@ -150,11 +151,11 @@ def protect_again(
     return Ended({**ended.document, "steps": [brought.as_dict(), *steps]}, ended.code)
 
 
-def _save(settings: Settings, record: MachineRecord) -> None:
+def _save(settings: Settings, context: UserContext, record: MachineRecord) -> None:
     """Into the settings of this machine, unless it has its own."""
     known = {word for one in settings.destinations for word in (one.name, one.url.rstrip("/"))}
     for one in record.destinations:
         if one.name not in known and one.url.rstrip("/") not in known:
-            add_destination(settings.config_directory, table_of(one))
+            note_added(context, add_destination(settings.config_directory, table_of(one)))
     if record.schedule and "schedule.at" not in settings.given:
         set_value(settings.config_directory, "schedule.at", record.schedule)

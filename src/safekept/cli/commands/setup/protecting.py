@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.unfinished import Unfinished, finished
+from safekept.actions.offsite.destination_changes import note_added
 from safekept.actions.setup.plan import PLANNED, planned
-from safekept.actions.setup.steps import DONE, SetupChoices, SetupStep, set_up, vault_destinations
+from safekept.actions.setup.steps import (
+    DONE,
+    SetupChoices,
+    SetupStep,
+    set_up,
+    set_up_as_one,
+    vault_destinations,
+)
 from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -120,7 +128,7 @@ class Protecting:
 
         directory = self.settings.config_directory
         if answers.destination:
-            add_destination(directory, answers.destination)
+            note_added(self.context, add_destination(directory, answers.destination), self.listen)
         if answers.at and answers.at != self.settings.text("schedule.at"):
             set_value(directory, "schedule.at", answers.at)
         if answers.at and len(self.found.homes) > 1 and not self.settings.texts("schedule.homes"):
@@ -162,12 +170,17 @@ class Protecting:
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
         choices, self._generated = self.choices(answers, kit), answers.generated
-        self._begun.add(step.name for step in planned(self.context, choices) if step.state == PLANNED)
+        plan = [step.name for step in planned(self.context, choices) if step.state == PLANNED]
+        self._begun.add(plan)
         self._begun.write(self.context)
-        steps = set_up(self.context, choices, self.tell, self.listen)
+        if self._begun.verb == "setup" and plan:
+            homes = [one.place.home for one in self.found.homes]
+            steps, operation = set_up_as_one(self.context, choices, homes, self.tell, self.listen)
+        else:  # a part of a rebuild, which has a line of its own; or there is nothing to do
+            steps, operation = set_up(self.context, choices, self.tell, self.listen), ""
         self.console.finish()
         finished(self.context)
-        return self._ended(answers, steps)
+        return self._ended(answers, steps, operation)
 
     def choices(self, answers: Answers, kit: str) -> SetupChoices:
         """What is still missing, of what was decided."""
@@ -255,7 +268,7 @@ class Protecting:
             self._connected = []
         show_step(self.console, self.settings.user_home, step)
 
-    def _ended(self, answers: Answers, steps: Sequence[SetupStep]) -> Ended:
+    def _ended(self, answers: Answers, steps: Sequence[SetupStep], operation: str) -> Ended:
         from safekept.actions.status.status import look
 
         examined = self._examined()
@@ -266,6 +279,7 @@ class Protecting:
             hosts=host_statuses(self.context),
         )
         document: dict[str, object] = {
+            "operation": operation or None,
             **self.found.as_dict(),
             "steps": [step.as_dict() for step in steps],
             "asked": answers.asked,

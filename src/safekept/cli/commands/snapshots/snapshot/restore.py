@@ -269,7 +269,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
     for wrapper in restored.wrappers:
         if wrapper.state == "made":
             console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}")
-    if landed.replaced_in:  # also where it only put the modes of directories back
+    if landed.replaced or landed.removed or landed.created:
         if landed.replaced or landed.removed:
             console.fact("Kept", kept_text(prepared.request.keep_days))
         console.line(f"Take it back with: `{undo}`")
