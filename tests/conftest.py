@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test can reach the home of whoever runs it, in this process or in a child."""
+    # Who starts us in the background may have Ctrl-C ignored, for us and for all that we start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     on_disk = config.getoption("--soak") or config.option.basetemp
     place = "" if on_disk else in_memory()
     place = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place or tempfile.gettempdir())
@@ -87,10 +92,12 @@ def in_memory() -> str:
 ROOM_IN_MEMORY = 6 << 30
 HOME = pytest.StashKey[str]()
 
-# The same examples for everybody in CI, so that a red run is the change's and not the dice's.
-hypothesis.settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI") == "true":
-    hypothesis.settings.load_profile("ci")
+# How long an example takes says more about the machine than about us. In CI everybody has the same examples,
+# so that a red run is the change's and not the dice's.
+_PATIENT = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("here", **_PATIENT)
+hypothesis.settings.register_profile("ci", derandomize=True, **_PATIENT)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "here")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -84,12 +84,11 @@ def test_a_gpg_that_does_nothing_is_ended_and_says_so(tmp_path, monkeypatch):
         assert gpg.reason == "it did nothing for 0 s, and was ended"
     finally:
         gpg.close()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50, "before it ends by itself"
 
 
 def test_a_gpg_that_waits_for_us_may_wait(tmp_path, monkeypatch):
     """A person is asked whether to go on, while its output waits to be read."""
-    monkeypatch.setattr(program, "SILENCE", 0.4)
     monkeypatch.setattr(program, "_LOOK", 0.1)
     fake = tmp_path / "gpg"
     fake.write_text("#!/bin/sh\nhead -c 3000000 /dev/zero\n")
@@ -97,7 +96,9 @@ def test_a_gpg_that_waits_for_us_may_wait(tmp_path, monkeypatch):
     gpg = program.Gpg(["--decrypt"], {"PATH": f"{tmp_path}:/usr/bin:/bin"}, kept="Nothing was changed")
     try:
         first = len(gpg.some())
-        time.sleep(1.2)
+        with monkeypatch.context() as impatient:  # only while it is our turn: a busy machine is silent, too
+            impatient.setattr(program, "SILENCE", 0.4)
+            time.sleep(1.2)
         assert first + len(gpg.read(3_000_000 - first)) == 3_000_000
         assert gpg.finish()
     finally:

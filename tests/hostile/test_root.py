@@ -13,7 +13,8 @@ import time
 
 import pytest
 
-from support.users.users_world import World, answer, made_world, wait_for
+from support.commands.waiting import wait_until
+from support.users.users_world import World, answer, made_world
 
 HOME = "/home/mallory/.hermes"
 AREA = HOME + ".safekept"
@@ -362,7 +363,7 @@ def test_a_swapper_beside_root_wins_nothing(world: World):
     before = guarded(world)
     swapper = world.start("/usr/bin/python3", "-c", SWAPPER, AREA, user="mallory")
     try:
-        wait_for(world.outside("/home/mallory/swapping"))
+        wait_until(lambda: os.path.exists(world.outside("/home/mallory/swapping")), "the swapper")
         for _ in range(3):
             everything(world, "snapshot", "restore", "undo", "status")
     finally:

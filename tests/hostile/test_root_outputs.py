@@ -10,6 +10,7 @@ import time
 import pytest
 
 from safekept.core.owner import OutputOfAnother, held_output
+from support.commands.waiting import PATIENT
 from support.users.unprivileged import NOBODY, nobodys  # noqa: F401 - a fixture
 from support.users.users_world import World, made_world
 
@@ -104,8 +105,8 @@ def test_a_swapper_never_leads_an_output_elsewhere(nobodys):  # noqa: F811
     swapper = subprocess.Popen(words)
     written = refused = 0
     try:
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end:
+        end, patience = time.monotonic() + 1.0, time.monotonic() + PATIENT
+        while time.monotonic() < end or (not (written and refused) and time.monotonic() < patience):
             try:
                 with held_output(os.path.join(way, "report")) as name, open(name, "w") as file:
                     file.write("of root")

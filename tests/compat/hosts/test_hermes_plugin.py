@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.commands.waiting import PATIENT
 from support.hosts.real_hermes import HermesProcess, User, hermes_process, put, read
 
 pytestmark = pytest.mark.real
@@ -314,7 +315,7 @@ def home_point(user: User, reason: str) -> str:
     It stands there once the project has a point of the same session, which a call may leave to be noted
     after its answer: on a busy machine that takes a moment.
     """
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENT
     while True:
         rows = user.ask("rollback")["home_points"]
         if found := [row["id"] for row in rows if row["reason"].startswith(reason)]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.commands.waiting import PATIENT
 from support.hosts.real_hermes import User, put, read, run_hermes
 from support.hosts.scripted_model import ScriptedModel, scripted_model
 
@@ -42,7 +43,7 @@ def changed_and_back(user: User) -> None:
 
 def wait_for_snapshot(user: User) -> None:
     """The one at the end of a session, made by a process that nobody waits for."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + PATIENT
     found: list[dict] = []
     while time.monotonic() < ends:
         found = user.ask("snapshot", "list").get("snapshots", [])

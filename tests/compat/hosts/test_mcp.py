@@ -953,7 +953,7 @@ def test_rubbish_from_a_client_ends_nothing_and_reaches_nobody(ground):
 
 
 def test_a_client_that_goes_ends_the_server_quietly(ground):
-    done = talk(ground, [HELLO, READY])
+    done = talk(ground, [HELLO, READY], until=1)
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
     assert len(done.stdout.splitlines()) == 1

@@ -32,6 +32,7 @@ from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.storage import LocalStorage
 from safekept.vault.tags import is_pinned
+from support.commands.waiting import PATIENT, wait_until
 from support.vault.vaults import (
     find_snapshot,
     read_all,
@@ -312,13 +313,9 @@ def test_restic_and_we_honour_each_others_locks(restic, place, secret, tmp_path)
             },
         )
         try:
-            deadline = time.monotonic() + 30
             # restic writes a lock under a name of its own first; only the final one counts.
-            while (
-                not any(len(name) == 64 for name in os.listdir(os.path.join(place, "locks")))
-                and time.monotonic() < deadline
-            ):
-                time.sleep(0.02)
+            locks = os.path.join(place, "locks")
+            wait_until(lambda: any(len(name) == 64 for name in os.listdir(locks)), "the lock of restic")
             with pytest.raises(VaultLocked) as caught:
                 vault.lock(exclusive=True)
             assert caught.value.facts["pid"] == holder.pid
@@ -506,7 +503,7 @@ def test_a_prune_of_ours_goes_on_where_one_of_restic_was_killed(installed_restic
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENT
     while set(os.listdir(os.path.join(place, "index"))) == before and pruning.poll() is None:
         assert time.monotonic() < deadline
     pruning.send_signal(signal.SIGKILL)

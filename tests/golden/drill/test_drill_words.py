@@ -134,7 +134,7 @@ def test_lists_say_which_snapshot_was_proven(say, home):
     listed = say("snapshot", "list", "--home", home)
     assert "  proven" in listed.out
     shown = say("snapshot", "show", "1", "--home", home)
-    assert re.search(r"\n  Proven     restored and checked by a drill \d+ s ago\n", shown.out)
+    assert re.search(r"\n  Proven     restored and checked by a drill \d+ (s|min) ago\n", shown.out)
     (snapshot,) = json.loads(say("snapshot", "list", "--home", home, "--json").out)["snapshots"]
     assert snapshot["proven"].startswith("20")
     assert snapshot["number"] == 1

@@ -59,7 +59,7 @@ def test_where_it_is_not_wanted_that_is_said(say, monkeypatch):
 def test_one_that_runs_is_shown_and_ended(say, user):
     with helper_thread(user):
         first, second = say("helper", "status").out.splitlines()
-        words = rf"The helper runs as process {os.getpid()}, since [\d.]+ s ago; requests: 0"
+        words = rf"The helper runs as process {os.getpid()}, since [\d.]+ (s|min) ago; requests: 0"
         assert re.fullmatch(words, first)
         assert second == f"  it listens in {user.directory}"
         document = json.loads(say("helper", "--json").out)

@@ -70,7 +70,9 @@ def test_rollback_lists_shows_does_and_undoes(run, project):
     broken(project)
     listed = run("rollback")
     assert re.search(
-        r"^  1  [0-9a-v]{12}  \d+ s ago +2 files \+2 -1 +s-77 +before the refactoring$", listed.stdout, re.M
+        r"^  1  [0-9a-v]{12}  \d+ (s|min) ago +2 files \+2 -1 +s-77 +before the refactoring$",
+        listed.stdout,
+        re.M,
     )
     shown = run("rollback", "1", "--diff")
     assert "-one\n+broken\n" in shown.stdout and "2 files changed since checkpoint" in shown.stdout
@@ -86,7 +88,8 @@ def test_rollback_lists_shows_does_and_undoes(run, project):
     assert re.search(r"^  1  [0-9a-v]{12} ", run("rollback").stdout, re.M), "it is still number 1"
     undone = run("undo", operation)
     assert undone.returncode == 0, undone.stderr
-    assert re.match(rf"Taking back the rollback of \d+ s ago \({operation}\) in {project}\n", undone.stdout)
+    told = rf"Taking back the rollback of \d+ (s|min) ago \({operation}\) in {project}\n"
+    assert re.match(told, undone.stdout)
     assert read(project, "src", "main.py") == "broken\n" and read(project, "made.txt") == "made\n"
 
 

@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from support.commands.waiting import PATIENT
 from support.home.homes import database_rows, differences, make_hermes_home, tree_facts
 
 ROOT = (".",)
@@ -77,14 +78,13 @@ def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
     assert differences(before, tree_facts(hermes_home, skip=ROOT, databases="bytes")) == []
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("option", ["--into", "--home"])
 def test_nothing_is_restored_into_the_root_of_the_filesystem(
     tmp_path, hermes_home, safekept, safekept_process, option
 ):
     archive = str(tmp_path / "iris.zip")
     assert safekept("backup", "--home", hermes_home, "-o", archive).returncode == 0
-    done = safekept_process("import", archive, option, "/", "--force", timeout=20)
+    done = safekept_process("import", archive, option, "/", "--force", timeout=PATIENT)
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: unsafe-target\n"), done.stderr
     assert "`/` is the root of the filesystem" in done.stderr

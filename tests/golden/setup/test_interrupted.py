@@ -10,7 +10,9 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -278,7 +280,11 @@ def test_a_passphrase_that_is_made_is_shown_only_once_it_opens_the_vault(tmp_pat
         assert not MADE.search(terminal.seen), terminal.seen
         assert terminal.interrupt() == 130
     assert "nothing was set up, and no answer was kept" in terminal.seen
-    with Terminal(*words, environment=environment) as terminal:
+    # So that the snapshot waits, and is not over before Ctrl-C comes.
+    locked = sqlite3.connect(os.path.join(machine.home, "state.db"), isolation_level=None)
+    locked.execute("pragma locking_mode=exclusive")
+    locked.execute("begin exclusive")
+    with closing(locked), Terminal(*words, environment=environment) as terminal:
         terminal.until("Passphrase (not shown)")
         terminal.until_hidden()
         terminal.type("\n")

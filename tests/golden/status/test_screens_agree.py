@@ -137,7 +137,7 @@ def test_screens_speak_of_a_damaged_snapshot_with_one_voice(here, home, say):
     shown = " ".join(say("status").out.split())
     assert "manual, INCOMPLETE, a database is DAMAGED, " in shown.partition(f"({newest})")[0]
     assert "databases sound" not in shown
-    assert re.search(rf"the last verified one: \d+ s ago \({sound}\)", shown)
+    assert re.search(rf"the last verified one: \d+ (s|min) ago \({sound}\)", shown)
     assert "Damaged state.db: state.db should be a database" in shown
     assert "Not kept state.db" not in shown
     assert "Stored as it is, and damaged" in say("snapshot").out

@@ -427,7 +427,7 @@ class LiveWriter:
             data = file.read(16)
         return int(struct.unpack("<qd", data)[0]) if len(data) == 16 else 0
 
-    def wait_for(self, turns: int, seconds: float = 30.0) -> None:
+    def wait_for(self, turns: int, seconds: float = 100.0) -> None:
         """Return once that many more turns than now (or than none, at the start) are committed."""
         goal = self.committed() + turns
         deadline = time.monotonic() + seconds

@@ -24,17 +24,19 @@ from safekept.checkpoints.upkeep.retention import Limits
 from safekept.core.errors import SafekeptError
 
 KEPT = 30
+#: What a taker that lives takes in any case, however slow the machine is.
+FEWEST = 5
 
 
 def taker(store: str, project: str, seed: int, seconds: float, log: str) -> None:
     chance = random.Random(seed)
     until = time.monotonic() + seconds
     mine = os.path.join(project, f"worker-{seed}.txt")
-    if seed % 3 == 0:
-        threading.Timer(seconds * chance.random(), os.kill, (os.getpid(), signal.SIGKILL)).start()
     number = 0
-    with open(log, "a", encoding="utf-8") as lines:
-        while time.monotonic() < until:
+    with open(log, "ab", buffering=0) as lines:  # a line is written at one stroke, or not at all
+        if seed % 3 == 0:
+            threading.Timer(seconds * chance.random(), os.kill, (os.getpid(), signal.SIGKILL)).start()
+        while time.monotonic() < until or number < FEWEST:
             number += 1
             text = f"{seed} {number} {chance.random()}\n" * chance.randint(1, 400)
             with open(mine, "w", encoding="utf-8") as file:
@@ -46,19 +48,18 @@ def taker(store: str, project: str, seed: int, seconds: float, log: str) -> None
                     opened, project, kind="manual", reason=text[:40], named=named, settings=settings
                 ).checkpoint
             if point is not None:
-                lines.write(json.dumps({"id": point.id, "file": os.path.basename(mine), "text": text}) + "\n")
-                lines.flush()
+                told = {"id": point.id, "file": os.path.basename(mine), "text": text}
+                lines.write(json.dumps(told).encode() + b"\n")
 
 
 def keeper(store: str, project: str, seed: int, seconds: float, log: str) -> None:
     until = time.monotonic() + seconds
     settings = MaintenanceSettings(Limits(max_snapshots=KEPT), grace_seconds=0, min_interval_seconds=0)
-    with open(log, "a", encoding="utf-8") as lines:
+    with open(log, "ab", buffering=0) as lines:
         while time.monotonic() < until:
             with contextlib.suppress(SafekeptError):
                 upkeep = run_maintenance(store, settings, thorough=seed % 2 == 0)
-                lines.write(json.dumps(upkeep.as_dict()) + "\n")
-                lines.flush()
+                lines.write(json.dumps(upkeep.as_dict()).encode() + b"\n")
             time.sleep(0.05)
 
 

@@ -114,7 +114,7 @@ def running_cron(directory: object) -> Iterator[None]:
     """A process that is called `cron`: by that a machine is asked whether it has one at work."""
     path = os.path.join(str(directory), "cron")
     shutil.copy("/bin/sleep", path)
-    process = subprocess.Popen([path, "600"])
+    process = subprocess.Popen([path, "86400"])  # longer than any module of tests
     try:
         yield
     finally:

@@ -13,7 +13,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -202,13 +201,6 @@ def _facts(full: str, facts: os.stat_result) -> tuple[object, ...]:
 def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     """The document of a command that was called with `--json`."""
     return dict(json.loads(done.stdout))
-
-
-def wait_for(path: str, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not os.path.exists(path):
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.02)
 
 
 def made_world(place: str) -> World:

@@ -30,6 +30,8 @@ CHECKPOINTS = "checkpoints"
 VERSION = 1
 #: Receipts are small and dated; the oldest go when there are more than this.
 KEPT = 200
+#: The id of an operation begins with so many characters of time, to the second; the rest of it is chance.
+_SECOND = len("20260101-000000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,12 @@ def read_receipts(context: UserContext) -> list[Receipt]:
     except OSError:
         return []
     found = []
-    for name in sorted(names, reverse=True):  # operation ids sort by time
+    for name in names:
         receipt = read_document(os.path.join(directory, name), _parse, None)
         if receipt is not None:
-            found.append(receipt)
-    return found
+            found.append((name[:_SECOND], receipt.started, receipt))
+    found.sort(key=lambda one: one[:2], reverse=True)
+    return [receipt for _, _, receipt in found]
 
 
 def _parse(fields: Mapping[str, Any]) -> Receipt:

@@ -26,9 +26,9 @@ def here(tmp_path):
     return throwaway(tmp_path)
 
 
-def receipt(operation, *, home="/h", subject=SNAPSHOT, ok=True):
+def receipt(operation, *, home="/h", subject=SNAPSHOT, ok=True, started=1_000.5):
     rows = (Row("store", PASSED, 3, "fine"), Row("files", PASSED if ok else FAILED, 2, "2 files"))
-    return Receipt(operation, subject, "abc", home, 1_000.5, 2.25, ok, rows, facts={"problems": {}})
+    return Receipt(operation, subject, "abc", home, started, 2.25, ok, rows, facts={"problems": {}})
 
 
 def test_a_receipt_comes_back_as_it_was_and_is_private(here):
@@ -37,6 +37,16 @@ def test_a_receipt_comes_back_as_it_was_and_is_private(here):
     assert read_receipts(here) == [one]
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert os.stat(receipts_directory(here)).st_mode & 0o777 == 0o700
+
+
+def test_of_two_drills_in_one_second_the_later_one_comes_first(here):
+    """What follows the second in the id of an operation is chance, and says nothing about time."""
+    save_receipt(here, receipt("20260101-000000-ffffff", started=1_000.25))
+    save_receipt(here, receipt("20260101-000000-aaaaaa", started=1_000.75, ok=False))
+    save_receipt(here, receipt("20260101-000000-cccccc", started=1_000.5))
+    save_receipt(here, receipt("20260101-000001-000000", started=1.0))  # the clock was put back
+    found = [one.operation[-6:] for one in read_receipts(here)]
+    assert found == ["000000", "aaaaaa", "cccccc", "ffffff"]
 
 
 def test_what_is_no_receipt_is_passed_over(here):

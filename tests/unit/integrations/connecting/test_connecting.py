@@ -22,11 +22,10 @@ from safekept.integrations.connecting.settings_file import SettingsChanged
 from support.hosts.connected import JSON_HOSTS, connect, disconnect, program_in, read, tree, write
 from support.users.contexts import throwaway
 
+PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 # Each example on disk costs a dozen syncs: a few of them by default, many in the storm.
-ON_DISK = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-IN_MEMORY = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+ON_DISK = settings(max_examples=3, deadline=None, suppress_health_check=PATIENT)
+IN_MEMORY = settings(max_examples=20, deadline=None, suppress_health_check=PATIENT)
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 plain = st.recursive(
