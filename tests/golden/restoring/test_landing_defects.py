@@ -23,6 +23,19 @@ def damage(path):
             file.write(b"\xa5" * 4096)
 
 
+def plan_tells_that_the_database_stays(safekept, archive, home):
+    """In the document and on the screen; and what would be replaced is what is counted in the question."""
+    document = json.loads(safekept("import", archive, "--home", home, "--dry-run", "--json").stdout)
+    plan = document["plan"]
+    assert plan["damaged"] == ["state.db"]
+    assert "state.db" not in [*plan["replace"], *plan["create"], *plan["same"]]
+    assert f"{len(plan['replace'])} existing files would be replaced" in document["needs_consent"]
+    shown = safekept("import", archive, "--home", home, "--dry-run").stdout
+    stays = "  Stays      1 file (damaged in what would be restored; --allow-damaged takes it)\n"
+    assert stays + "               state.db\n" in shown
+    assert "  Damaged    state.db: " in shown and "Missing    state.db" not in shown
+
+
 @pytest.mark.parametrize("form", ["zip", "tar.zst"])
 def test_a_database_recorded_as_damaged_keeps_the_sound_one_and_lands_the_rest(
     tmp_path, hermes_home, safekept, form
@@ -32,9 +45,11 @@ def test_a_database_recorded_as_damaged_keeps_the_sound_one_and_lands_the_rest(
     archive = str(tmp_path / f"other.{form}")
     assert safekept("backup", "--home", other, "-o", archive, "--format", form).returncode == 3
     rows = database_rows(os.path.join(hermes_home, "state.db"))
-    done = safekept("import", archive, "--home", hermes_home, "--force", "--json")
-    assert done.returncode in (0, 3), done.stderr
-    assert "the sound one of the home was kept" in done.stdout
+    plan_tells_that_the_database_stays(safekept, archive, hermes_home)
+    done = safekept("import", archive, "--home", hermes_home, "--force")
+    assert done.returncode == 3, done.stderr
+    stayed = "  Stayed     1 file (yours; what was stored of it is damaged)\n               state.db\n"
+    assert stayed in done.stdout
     assert database_rows(os.path.join(hermes_home, "state.db")) == rows
     for name in ("SOUL.md", "profiles/coder/SOUL.md"):
         with open(os.path.join(other, name)) as theirs, open(os.path.join(hermes_home, name)) as ours:
@@ -59,7 +74,11 @@ def test_a_database_recorded_as_damaged_lands_where_there_is_none(tmp_path, herm
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "is empty"), (bytes(95_000), "is 95,000 bytes of zeros"), (b"BoltDB" * 2000, "is not a database")],
+    [
+        (b"", "is empty (0 bytes)"),
+        (bytes(95_000), "is 95 KB of zero bytes"),
+        (b"BoltDB" * 2000, "is 12 KB of something else"),
+    ],
 )
 def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
     tmp_path, hermes_home, safekept, content, words
@@ -69,13 +88,34 @@ def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
         file.write(content)
     archive = str(tmp_path / "other.zip")
     assert safekept("backup", "--home", other, "-o", archive).returncode == 3
-    before = tree_facts(hermes_home, skip=ROOT, databases="bytes")
-    done = safekept("import", archive, "--home", hermes_home, "--force", "--json")
-    assert done.returncode == 1, done.stdout
-    error = json.loads(done.stdout)["error"]
-    assert error["code"] == "restore-not-proven"
-    assert f"`state.db`: the database is damaged: it {words}" in error["what"]
-    assert differences(before, tree_facts(hermes_home, skip=ROOT, databases="bytes")) == []
+    with open(os.path.join(hermes_home, "state.db"), "rb") as file:
+        before = file.read()
+    plan_tells_that_the_database_stays(safekept, archive, hermes_home)
+    done = safekept("import", archive, "--home", hermes_home, "--force")
+    assert done.returncode == 3, done.stdout
+    assert f"  Damaged    state.db: state.db should be a database and {words}\n" in done.stdout
+    assert "  Stayed     1 file (yours; what was stored of it is damaged)\n" in done.stdout
+    with open(os.path.join(hermes_home, "state.db"), "rb") as file:
+        assert file.read() == before
+    with open(os.path.join(other, "SOUL.md")) as theirs, open(os.path.join(hermes_home, "SOUL.md")) as ours:
+        assert ours.read() == theirs.read(), "the rest lands"
+
+
+def test_a_damaged_database_of_an_archive_replaces_a_sound_one_only_where_it_is_asked_for(
+    tmp_path, hermes_home, safekept
+):
+    other = make_hermes_home(str(tmp_path / "other" / ".hermes"), seed=2)
+    damage(os.path.join(other, "state.db"))
+    archive = str(tmp_path / "other.zip")
+    assert safekept("backup", "--home", other, "-o", archive).returncode == 3
+    words = ("import", archive, "--home", hermes_home, "--allow-damaged")
+    assert "state.db" in json.loads(safekept(*words, "--dry-run", "--json").stdout)["plan"]["replace"]
+    assert safekept(*words, "--force").returncode == 3
+    with (
+        open(os.path.join(other, "state.db"), "rb") as theirs,
+        open(os.path.join(hermes_home, "state.db"), "rb") as ours,
+    ):
+        assert ours.read() == theirs.read()
 
 
 @pytest.mark.parametrize("option", ["--into", "--home"])

@@ -28,7 +28,7 @@ from ..base.operations.homes import ImportFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.record import record, recording
 from ..base.recovery import recover_interrupted
-from ..base.scope import losses, spared
+from ..base.scope import damaged_in, losses, spared
 from ..hosts.connections_after_restore import staying_connected
 from ..undo.safety_snapshot import take_undo_point
 from .starting import Wrapper, make_wrappers, newly_made, starting_hints
@@ -211,6 +211,7 @@ def prepare_import(
             exact=request.exact,
             only=request.only,
             spare=spared(archive.head, place.layout),
+            damaged=() if request.allow_damaged else damaged_in(archive.head),
         )
         own = _own_files(source, request.own_files)
         plan.executable = [path for path in plan.executable if path not in own]

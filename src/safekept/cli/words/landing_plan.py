@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -43,6 +43,20 @@ def show_obstacles(console: Console, plan: LandingPlan) -> None:
         console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
     for sentence in plan.obstacles:
         console.fact("In the way", sentence)
+
+
+def show_losses(console: Console, lost: Sequence[tuple[str, str]], damaged: Collection[str]) -> None:
+    """What is missing in what is brought back, and what is damaged in it: path and reason."""
+    for path, reason in lost[:SHOWN]:
+        what = "Damaged" if path in damaged else "Missing"
+        console.fact(what, f"{path_text(path)}: {reason}" if path else reason)
+    if len(lost) > SHOWN:
+        console.line(f"               … and {len(lost) - SHOWN:,} more (all of them: --json)")
+
+
+def show_stayed(console: Console, plan: LandingPlan) -> None:
+    """After the deed: what of the home is as it was, because what would have come is damaged."""
+    show_paths(console, "Stayed", plan.damaged, "yours; what was stored of it is damaged")
 
 
 def show_paths(console: Console, label: str, paths: list[str], note: str = "") -> None:

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from safekept.actions.base.scope import damaged_in
 from safekept.actions.restoring.import_ import Imported, ImportRequest, PreparedImport, prepare_import
 from safekept.archive.errors import ArchiveUnknown
 from safekept.core.entries import Outcome
@@ -16,7 +17,15 @@ from ...console import Console, path_text, time_text
 from ...options import common_options, start
 from ...sealing import identity_options
 from ...words.grace import kept_text
-from ...words.landing_plan import SHOWN, ask_consent, show_changes, show_obstacles, show_paths
+from ...words.landing_plan import (
+    SHOWN,
+    ask_consent,
+    show_changes,
+    show_losses,
+    show_obstacles,
+    show_paths,
+    show_stayed,
+)
 from ...words.remarks import census_lines
 
 
@@ -181,8 +190,7 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     census = head.get("census") if head else None
     for line in census_lines(census if isinstance(census, dict) else {}):
         console.fact("Holds", line)
-    for path, reason in prepared.losses[:SHOWN]:
-        console.fact("Missing", f"{path_text(path)}: {reason}")
+    show_losses(console, prepared.losses, damaged_in(head))
     for remark in prepared.source.remarks[:SHOWN]:
         console.fact("Left out", f"{path_text(remark.path)}: {remark.reason}")
     show_changes(console, plan)
@@ -220,8 +228,8 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     console.fact("Time", time_text(landed.seconds))
     if imported.undo_point:
         console.fact("Before", f"kept as snapshot {imported.undo_point[:8]}")
-    for path, reason in prepared.losses[:SHOWN]:
-        console.fact("Missing", f"{path_text(path)}: {reason}")
+    show_losses(console, prepared.losses, damaged_in(prepared.archive.head))
+    show_stayed(console, prepared.plan)
     for remark in landed.remarks[:SHOWN]:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for wrapper in imported.wrappers:

@@ -29,8 +29,10 @@ from ....words.landing_plan import (
     ask_consent,
     show_changes,
     show_doubt,
+    show_losses,
     show_obstacles,
     show_passed_over,
+    show_stayed,
 )
 from ....words.remarks import census_lines
 from ....words.snapshots import age_text, named_home
@@ -199,7 +201,7 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
         console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
     if prepared.request.exact and prepared.removal_scope:
         console.fact("Only for", path_text(prepared.removal_scope))
-    _show_losses(console, prepared)
+    show_losses(console, prepared.losses, damaged_in(prepared.manifest))
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
     show_changes(console, plan)
@@ -217,18 +219,6 @@ def _show_newer(console: Console, prepared: PreparedRestore) -> None:
     words = ["snapshot", "restore", newer, *prepared.plan.only, *named_home(request.home, request.layout)]
     again = console.command(*words, *into)
     console.line(f"Newer state files are in the quick snapshot {newer}: `{again}`")
-
-
-def _show_losses(
-    console: Console, prepared: PreparedRestore, lost: list[tuple[str, str]] | None = None
-) -> None:
-    lost = prepared.losses if lost is None else lost
-    damaged = set(damaged_in(prepared.manifest))
-    for path, reason in lost[:SHOWN]:
-        what = "Damaged" if path in damaged else "Missing"
-        console.fact(what, f"{path_text(path)}: {reason}" if path else reason)
-    if len(lost) > SHOWN:
-        console.line(f"               … and {len(lost) - SHOWN:,} more (all of them: --json)")
 
 
 def _show_result(console: Console, prepared: PreparedRestore, restored: Restored) -> int:
@@ -260,7 +250,8 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
     console.fact("Time", time_text(landed.seconds))
     if restored.undo_point:
         console.fact("Before", f"kept as snapshot {restored.undo_point[:8]}")
-    _show_losses(console, prepared, restored.lost)
+    show_losses(console, restored.lost, damaged_in(prepared.manifest))
+    show_stayed(console, prepared.plan)
     for remark in landed.remarks[:SHOWN]:
         if remark.outcome is not Outcome.UNREADABLE:
             console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
