@@ -371,3 +371,49 @@ def test_no_page_is_an_orphan():
         for target in re.findall(r"\]\(([^)\s#]+)", read(name)):
             linked.add(os.path.normpath(os.path.join(os.path.dirname(name), target)))
     assert [name for name in markdown_files() if name.startswith("docs/") and name not in linked] == []
+
+
+def files_of_ours() -> list[str]:
+    """Every file of the checkout that a page or a comment could name, with a slash before it."""
+    found = []
+    for top in ("src/safekept", "tests", "workshop", "benchmarks"):
+        for directory, _, names in os.walk(os.path.join(CHECKOUT, top)):
+            found += [os.path.join(directory, name)[len(CHECKOUT) :] for name in names]
+    return found
+
+
+def test_every_file_that_the_map_names_is_there():
+    """A newcomer goes by it; `NAME` stands for what they add."""
+    text = read("docs", "design", "map.md")
+    named = {one for one in re.findall(r"`([\w/.]+(?:\.py|/))`", text) if "NAME" not in one}
+    assert len(named) > 30
+    known = files_of_ours()
+    missing = [
+        one
+        for one in named
+        if not any(path.endswith(f"/{one}") for path in known)
+        and not any(f"/{one}" in path for path in known if one.endswith("/"))
+    ]
+    assert missing == []
+
+
+#: Files of examples, and one of Hermes's own.
+NOT_OURS = {
+    "not_there_yet.py",
+    "a/parser.py",
+    "b/parser.py",
+    "new.py",
+    "a.py",
+    "plots.py",
+    "agent/shell_hooks.py",
+}
+
+
+def test_every_module_that_a_comment_names_is_there():
+    known, missing = files_of_ours(), []
+    for path in known:
+        if path.startswith("/src/safekept/") and path.endswith(".py"):
+            words = re.findall(r"(?<![\w/.*<])([a-z_]+(?:/[a-z_]+)*\.py)\b", read(path[1:]))
+            ours = [one for one in words if one not in NOT_OURS]
+            missing += [f"{path}: {one}" for one in ours if not any(k.endswith(f"/{one}") for k in known)]
+    assert missing == []

@@ -51,6 +51,16 @@ class Repair:
         }
 
 
+#: What a person may mean to leave as it is: how such a name begins, before its colon. A finding with another
+#: one could be declined by nobody.
+DECLINABLE = frozenset(
+    {
+        *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
+        *("clock", "journal-torn", "essential-missing", "updates-not-guarded"),
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something to do something about."""

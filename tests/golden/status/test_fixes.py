@@ -134,6 +134,23 @@ def test_whoever_does_what_is_printed_has_nothing_left_to_do(world, tmp_path, mo
     assert wanted <= seen
 
 
+@pytest.mark.parametrize(
+    "world", ["nothing yet", "used for a while", "partly connected", "update wrapper replaced"]
+)
+def test_whatever_a_person_may_mean_to_leave_is_left_by_the_name_that_is_printed(
+    world, tmp_path, monkeypatch
+):
+    make, _ = WORLDS[world]
+    with_crontab(tmp_path, monkeypatch)
+    say = spoken(monkeypatch, make(tmp_path).user)
+    names = [one["declinable"] for one in all_findings(say) if one["declinable"]]
+    assert names
+    for name in names:
+        said = say("status", "--acknowledge", name)
+        assert (said.code, said.out) == (0, f"Left as it is, and not counted any more: {name}\n"), said.err
+    assert [one["declinable"] for one in all_findings(say) if one["declinable"]] == []
+
+
 def first_command(finding: dict) -> list[str]:
     """The command that stands first among those of ours and those of every shell.
 

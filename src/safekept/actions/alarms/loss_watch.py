@@ -3,7 +3,7 @@
 The last known count of each class is what it is compared with, so a snapshot in which a database could not
 be read hides nothing. The generation that still has what is lost is pinned before retention can let it go.
 Snapshots that were taken only to undo something are no generations: they neither raise nor excuse a loss.
-What counts as a loss: home/health/losses.py. What a guarded command lost is another matter: guard/check.py.
+What counts as a loss: home/health/home_loss.py. What a guarded command lost: guard/check.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is around safekept: the clock, the schedule, the disk, the programs that the settings need."""
+"""What is around safekept: the clock, the disk, the programs that the settings need."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from ..status.vault_status import OPEN
 from ..vault.opening import open_vault
 from .case import Case
 
-_HOUR, _DAY = 3600.0, 86400.0
+_DAY = 86400.0
 #: A clock may be wrong by so much without anybody being misled.
 _SKEW = 300.0
 #: The host looks in every hour; three times missed is not by chance.
-_MISSED = 3 * _HOUR
 #: Forgotten snapshots that nobody reclaimed for so long after their grace.
 _UNPRUNED = 30 * _DAY
 

@@ -111,7 +111,7 @@ class Worker:
         self._child = child_of(owner, _SERVER)
 
     def do(self, function: str, *arguments: object, **named: object) -> Any:
-        """One of the functions in `plain.py`."""
+        """One of the functions that `server.py` lists."""
         return self._child.ask("do", function, list(arguments), named)[0]
 
     def scan(

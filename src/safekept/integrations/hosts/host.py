@@ -131,7 +131,7 @@ class Host:
     mute: frozenset[str] = frozenset()
     #: refine(call, event): what only this host knows.
     refine: Callable[[Call, Event], Call] = lambda call, event: call
-    #: told(answer, event, text): the same with words for the model; None: its contract has no way.
+    #: add_context(answer, event, text): the same with words for the model; None: its contract has no way.
     add_context: Callable[[Answer, str, str], Answer] | None = None
 
     def knows(self, event: Event) -> bool:

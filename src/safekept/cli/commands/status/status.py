@@ -9,6 +9,7 @@ import click
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
+from safekept.core.finding import DECLINABLE
 from safekept.core.next_step import NextStep
 from safekept.settings import Settings
 
@@ -18,13 +19,6 @@ from ...options import common_options, start
 if TYPE_CHECKING:
     from safekept.actions.status.status import Status
 
-#: What a person may mean to leave as it is, beside alarms; the doctor prints the whole name.
-DECLINABLE = frozenset(
-    {
-        *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
-        *("clock", "journal-torn", "essential-missing"),
-    }
-)
 #: What `--acknowledge` means without an id.
 _ALL = "all"
 
