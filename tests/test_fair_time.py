@@ -48,3 +48,19 @@ def test_what_was_not_let_is_given_the_time_back():
         for each in (rival, process):
             each.kill()
             each.communicate()
+
+
+def test_what_a_child_that_has_ended_was_not_let_is_given_back_too():
+    """A command is a handful of programs, one after the other; each of them waits for its turn."""
+    one = min(os.sched_getaffinity(0))
+    work = f"import os, time; os.sched_setaffinity(0, [{one}])\nwhile time.process_time() < {{}}: pass"
+    child = [sys.executable, "-I", "-S", "-c", work.format(0.3)]
+    rivals = [started(work.format(60)) for _ in range(3)]
+    process = started(f"import subprocess\nfor _ in range(3): subprocess.run({child!r})")
+    try:
+        communicate(process, b"", 2.4)
+        assert process.returncode == 0
+    finally:
+        for each in (*rivals, process):
+            each.kill()
+            each.communicate()

@@ -17,6 +17,7 @@ from safekept.core.objects import Options, open_objects
 from safekept.core.objects.base import NotThere
 from safekept.core.objects.sftp import channel
 from safekept.core.objects.sftp import transfer as listing
+from support.commands.waiting import PATIENT
 from support.places import CHECKOUT
 
 KINDS = [
@@ -57,7 +58,7 @@ def place(path, kind, seconds=2.0):
     return open_objects("sftp://server.example/there", environment=environment, options=options)
 
 
-def call(work, seconds=20.0):
+def call(work, seconds=PATIENT):
     """What it raised, or None; it must end in time."""
     began = time.monotonic()
     try:
@@ -97,7 +98,8 @@ def test_a_server_without_end_is_given_up_in_time(kind, path):
     ],
 )
 def test_a_listing_that_never_ends_is_an_error_with_words(kind, words, path):
-    with contextlib.closing(place(path, kind)) as objects:
+    # Only who says nothing that counts is given up for it; the others have time to start on a busy machine.
+    with contextlib.closing(place(path, kind, seconds=2.0 if kind == "chatter" else 60.0)) as objects:
         error = call(lambda: list(objects.list("")))
     assert isinstance(error, SafekeptError), error
     assert re.search(words, error.what), error.what
@@ -112,8 +114,9 @@ def test_a_listing_that_never_ends_is_an_error_with_words(kind, words, path):
     ],
 )
 def test_a_file_that_never_ends_is_an_error_with_words(kind, words, path, monkeypatch):
-    monkeypatch.setattr(channel, "_PATIENCE", 2)
-    with contextlib.closing(place(path, kind, seconds=0.5 if kind == "trickle" else 2.0)) as objects:
+    if kind == "trickle":
+        monkeypatch.setattr(channel, "_PATIENCE", 0.025)  # a second and a half for one answer
+    with contextlib.closing(place(path, kind, seconds=60.0)) as objects:
         error = call(lambda: objects.read("config"))
     assert isinstance(error, SafekeptError), error
     assert words in error.what

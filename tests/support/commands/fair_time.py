@@ -12,6 +12,9 @@ import os
 import subprocess
 import time
 
+#: Seconds between two looks.
+_LOOK = 0.25
+
 
 def kept_waiting(process: int) -> float:
     """Seconds in which threads of a process were ready and did not get a processor; 0 where unknown."""
@@ -45,16 +48,21 @@ def session(leader: int) -> list[int]:
 
 
 def communicate(process: subprocess.Popen[bytes], data: bytes, seconds: float) -> tuple[bytes, bytes]:
-    """`process.communicate` with a fair deadline. The process must lead a session of its own."""
+    """`process.communicate` with a fair deadline. The process must lead a session of its own.
+
+    It is looked at again and again: what a process waited is forgotten by the kernel when it ends.
+    """
     began = time.monotonic()
     first: bytes | None = data
     left = seconds
+    waited: dict[int, float] = {}
     while True:
         try:
-            return process.communicate(first, timeout=left)
+            return process.communicate(first, timeout=min(left, _LOOK))
         except subprocess.TimeoutExpired:
             first = None
-            waited = sum(kept_waiting(one) for one in session(process.pid))
-            left = seconds - (time.monotonic() - began - waited)
+            for one in session(process.pid):
+                waited[one] = max(waited.get(one, 0.0), kept_waiting(one))
+            left = seconds - (time.monotonic() - began - sum(waited.values()))
             if left < 0.05:
                 raise

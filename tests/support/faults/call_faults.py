@@ -35,6 +35,8 @@ CALLS = (
 )
 #: Those of them that the C library of this machine knows; strace refuses a name that the kernel has not.
 NAMES = ",".join(CALLS).split(",")
+#: Seconds for a command that is traced; on a busy machine it takes its time.
+LONGEST = 200.0
 ERRORS = ("EIO", "ENOSPC", "EROFS", "EMFILE", "EPERM", "EINTR")
 
 READING = re.compile(r"open|read|pread|getdents|stat|lstat|fstat|newfstat")
@@ -121,11 +123,11 @@ def trace(
         start_new_session=True,
     ) as process:
         try:
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=LONGEST)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            raise Hung(f"`safekept {' '.join(words)}` did not end in 90 s") from None
+            raise Hung(f"`safekept {' '.join(words)}` did not end in {LONGEST:.0f} s") from None
     said = Said(process.returncode, out, err)
     return said, list(_calls(traces))
 

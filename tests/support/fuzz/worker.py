@@ -20,6 +20,8 @@ import traceback
 from support.commands.fair_time import kept_waiting
 
 LONGEST, MEGABYTES = 10.0, 300
+#: Inputs that are tried in any case, however slow the machine is.
+FEWEST = 3
 
 WRITES = {
     "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate",
@@ -82,7 +84,7 @@ def main(name: str, seed: int, seconds: float, directory: str) -> dict[str, obje
     end = time.monotonic() + seconds
     counts = {"inputs": 0, "refused": 0, "accepted": 0}
     number = 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or number < FEWEST:
         data = target.make(random.Random(f"{name} {seed} {number}"))
         number += 1
         with open(current, "wb") as file:

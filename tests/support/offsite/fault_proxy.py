@@ -134,11 +134,16 @@ def each(fault: Fault, *, method: str = "", name: str = "", times: int = 1 << 30
     return rule
 
 
+def let_through(request: Request) -> Fault | None:
+    """Nothing goes wrong."""
+    return None
+
+
 class FaultProxy:
     """An HTTP proxy before `backend` (`127.0.0.1:PORT`); use it as a context manager."""
 
     def __init__(self, port: int) -> None:
-        self.rule: Rule = lambda request: None
+        self.rule: Rule = let_through
         self.requests: list[Request] = []
         self._backend = port
         self._append_only = False
@@ -201,7 +206,7 @@ class FaultProxy:
     def reset(self) -> None:
         """Let everything through, and count from 1 again."""
         with self._lock:
-            self.rule = lambda request: None
+            self.rule = let_through
             self.requests.clear()
 
     # ── one connection ─────────────────────────────────────────────────────────────────────────────

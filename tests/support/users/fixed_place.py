@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from support.commands.waiting import PATIENT
 from support.home.homes import database_rows, is_sqlite, tree_facts
 
 PLACE = "/srv"
@@ -155,8 +156,10 @@ class FixedPlace:
     def _wait_until_quiet(self, user: str) -> None:
         """The mark after a turn is made by a process that nobody waits for; here somebody does."""
         wanted = f"HOME={user}".encode()
-        deadline = time.monotonic() + 60
-        while _somebody_has(wanted, self.directory):
+        deadline = time.monotonic() + PATIENT
+        quiet = 0
+        while quiet < 2:  # a program that is just being started has no environment to be known by
+            quiet = 0 if _somebody_has(wanted, self.directory) else quiet + 1
             assert time.monotonic() < deadline, "a process that safekept started does not end"
             time.sleep(0.02)
 
