@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from safekept.core.events import Listener, silent
 from safekept.core.files import NoRoom, free_bytes
@@ -16,6 +17,7 @@ from safekept.vault.storage import DIRECTORIES, FileKind
 
 from ..base.context import UserContext
 from ..offsite.pull import PullRequest, pull
+from ..vault.keys.keys import GENERATED, listed_keys
 from ..vault.keys.kit_record import acknowledge_kit, of_page
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import remember_vault, storage_of
@@ -88,5 +90,8 @@ def bring_vault(
         own_key(repository, context.places.vault_key_file)
         remember_vault(context, repository.id)
         if kit is not None:
-            acknowledge_kit(context, repository, listener, seen=of_page(kit, repository.id))
+            opened = next((one for one in listed_keys(repository) if one.current), None)
+            held = opened.id if opened is not None and opened.kind == GENERATED else ""
+            seen = replace(of_page(kit, repository.id), key=held)
+            acknowledge_kit(context, repository, listener, seen=seen)
     return context.places.vault

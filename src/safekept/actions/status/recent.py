@@ -20,7 +20,7 @@ STORED = ("done", "incomplete")
 ENDED_BADLY = ("failed", "interrupted")
 #: Snapshots of these kinds hold what a home was, not what it is.
 OF_THE_PAST = frozenset({"pre-import", "pre-restore", "pre-change", "adopted"})
-_VERBS = ("snapshot", "backup", "push", "vault-check", "vault-repair", "vault-kit")
+_VERBS = ("snapshot", "backup", "push", "vault-check", "vault-repair", "vault-kit", "rebuild", "vault-join")
 _WORDS = tuple(f'"{verb}"'.encode() for verb in _VERBS)
 _SNAPSHOT = b'"snapshot"'
 #: Seconds that two clocks may be apart without a word.
@@ -39,6 +39,8 @@ class Recent:
     push_failures: dict[str, Record] = field(default_factory=dict)  # after the last that arrived
     check: Record | None = None  # of this vault: the last check, or the repair after it
     kit: Record | None = None
+    rebuilt: float = 0.0  # when this machine was rebuilt, for the first time that is known; 0: never
+    joined: bool = False  # its vault is that of several hosts
     settled: list[bytes] = field(default_factory=list)  # homes of which nothing older matters, as written
     newest: float = 0.0  # when anything was last written
     unreadable: int = 0  # lines that are torn or foreign, among those looked at
@@ -94,6 +96,10 @@ def _take(found: Recent, ahead: Recent, line: bytes, vault: str, latest: float) 
             found.check = entry
     elif entry.verb == "vault-kit" and entry.facts.get("vault") == vault:
         found.kit = found.kit or entry
+    elif entry.verb == "rebuild" and entry.state in STORED:
+        found.rebuilt = entry.time
+    elif entry.verb == "vault-join":
+        found.joined = True
 
 
 def _known(found: Recent, line: bytes) -> bool:

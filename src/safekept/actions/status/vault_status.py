@@ -33,7 +33,8 @@ from ..vault.keys.keys import (
     recovery_access,
     recovery_access_from_outside,
 )
-from ..vault.keys.kit_record import KitStatus, kit_status, written_kit
+from ..vault.keys.kit_record import KitStatus, kit_status, stored_kit, written_kit
+from ..vault.keys.old_machines import keys_of_old_machines
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import known_vault
 from .growth import Growth, growth_of
@@ -80,6 +81,7 @@ class VaultStatus:
     damaged: Mapping[str, str] = field(default_factory=dict)  # snapshot files that cannot be read
     locks: tuple[str, ...] = ()  # who works on it alone, or left a lock behind
     keys: tuple[ListedKey, ...] = ()
+    old_keys: tuple[ListedKey, ...] = ()  # of machines that this one was rebuilt from, and not needed
     key_file: str = ""  # the file of the key on this host; empty where a passphrase opens it
     check: LastCheck | None = None
     kit: float = 0.0  # when the kit was last written; 0: never
@@ -126,6 +128,7 @@ class VaultStatus:
             "last_check": self.check.as_dict() if self.check else None,
             "locks": list(self.locks),
             "keys": [key.as_dict() for key in self.keys],
+            "old_keys": [key.as_dict() for key in self.old_keys],
             "key_file": self.key_file or None,
             "second_way": self.recovery_access or None,
             "kit_written": iso_time(self.kit),
@@ -234,6 +237,7 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         damaged=damaged,
         locks=_locks(repository),
         keys=keys,
+        old_keys=old_keys(context, repository.id, keys, recent),
         key_file=key_file if key_file and os.path.isfile(key_file) else "",
         check=_check(recent),
         kit=_kit(recent),
@@ -268,6 +272,16 @@ def _check(recent: Recent) -> LastCheck | None:
         float(read) if isinstance(read, int | float) else 0.0,
         len(damage) if isinstance(damage, list) else 0,
     )
+
+
+def old_keys(
+    context: UserContext, vault: str, keys: Sequence[ListedKey], recent: Recent
+) -> tuple[ListedKey, ...]:
+    """Keys of machines that this one was rebuilt from; where several hosts share a vault, none is that."""
+    with contextlib.suppress(OSError):  # where nobody can tell what a kit holds, every key may be needed
+        rebuilt = 0.0 if recent.joined else recent.rebuilt
+        return keys_of_old_machines(keys, rebuilt, stored_kit(context, vault))
+    return ()
 
 
 def _kit(recent: Recent) -> float:

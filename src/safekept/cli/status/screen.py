@@ -21,6 +21,7 @@ from safekept.core.next_step import NextStep, Step
 from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
+from ..words.keys import revoke_step
 from ..words.remarks import in_full_lines, left_out_bytes
 from .growth import sparkline
 
@@ -245,6 +246,8 @@ def _show_vault(screen: Screen, status: Status) -> None:
         checked = f"{'sound' if check.sound else 'DAMAGED'}, checked {_ago(check.time, now)}{read}"
     screen.fact("Health", checked)
     screen.fact("Key", _key(screen, status))
+    if vault.old_keys:
+        screen.fact("", revoke_step(vault.old_keys))
     open_archives = sum(1 for home in status.homes if home.archive and home.archive.readable_here)
     if open_archives:
         screen.fact(
@@ -257,7 +260,11 @@ def _show_vault(screen: Screen, status: Status) -> None:
 def _key(screen: Screen, status: Status) -> str:
     vault = status.vault
     where = screen.path(vault.key_file) if vault.key_file else "a passphrase"
-    spare = [f"{key.kind} {key.id[:8]}" for key in vault.keys if key.kind and not key.current]
+    spare = [
+        f"{key.kind} {key.id[:8]}"
+        for key in vault.keys
+        if key.kind and not key.current and key not in vault.old_keys
+    ]
     if vault.kits.stored:
         spare.append("a kit that is stored elsewhere")
     elif vault.kit:

@@ -6,7 +6,7 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .blobs import BlobKind
-    from .go_text import format_time, quote, unquote
+    from .go_text import format_time, parse_time, quote, unquote
     from .snapshot import Snapshot
     from .tree import Node
 
@@ -14,7 +14,7 @@ __getattr__ = doors(
     __name__,
     {
         "blobs": "BlobKind",
-        "go_text": "format_time quote unquote",
+        "go_text": "format_time parse_time quote unquote",
         "snapshot": "Snapshot",
         "tree": "Node",
     },

@@ -7,6 +7,8 @@ import os
 import click
 
 from safekept.actions.base.context import UserContext
+from safekept.actions.status.recent import recent
+from safekept.actions.status.vault_status import old_keys
 from safekept.actions.vault.keys.keys import (
     add_passphrase,
     export_key,
@@ -24,6 +26,7 @@ from safekept.core.next_step import NextStep
 from ...console import Console, count_text, path_text
 from ...groups import LazyGroup
 from ...options import context_from, source_options, start
+from ...words.keys import revoke_step
 from ...words.kit import kit_document, show_kit
 from .options import json_option, new_passphrase, passphrase_options
 
@@ -36,13 +39,17 @@ def list_command(as_json: bool) -> int:
     _, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:
         found = listed_keys(repository)
-    console.document({"vault": context.places.reads_from, "keys": [key.as_dict() for key in found]})
+        old = old_keys(context, repository.id, found, recent(context))
+    document = {"vault": context.places.reads_from, "keys": [key.as_dict() for key in found]}
+    console.document({**document, "old_keys": [key.as_dict() for key in old]})
     console.heading(f"{count_text(len(found), 'key')} of the vault {path_text(context.places.reads_from)}")
     for key in found:
         mark = "*" if key.current else " "
         text = key.reason or f"{key.kind:<20}  {key.created[:16].replace('T', ' ')}  {key.person}"
         console.line(f"{mark} {key.id[:8]}  {path_text(text)}")
     console.line("* opened the vault just now")
+    if old:
+        console.line(revoke_step(old))
     if not any(key.kind != "generated key" for key in found if not key.reason):
         console.line(
             NextStep(
