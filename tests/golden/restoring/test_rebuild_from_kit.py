@@ -14,6 +14,7 @@ from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.opening import open_vault
+from safekept.cli.console import Console
 from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.keys import Secret
 from support.commands.in_process import spoken
@@ -160,6 +161,70 @@ def test_of_several_vaults_in_a_place_the_key_decides(lost, settled_anew, tmp_pa
             assert file.read().endswith("the newest thing\n")
     own = say("rebuild", place, "--dry-run", "--json")
     assert own.code == 0, own.err  # without a key that was named it is the one of this machine
+
+
+@pytest.fixture
+def two_vaults(lost, settled_anew, tmp_path, monkeypatch):
+    """The new machine pushed its own vault to the place where a copy of the old one lies; that place."""
+    usb = DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True)
+    assert push(settled_anew.context.changed(destinations=(usb,)), PushRequest("usb")).complete
+    return str(tmp_path / "usb")
+
+
+@pytest.fixture
+def typing(monkeypatch):
+    """A person at a terminal, who says yes and types these when asked for a key or passphrase."""
+    left = []
+    monkeypatch.setattr(Console, "can_ask", lambda _: True)
+    monkeypatch.setattr(Console, "ask", lambda *_, **__: True)
+    monkeypatch.setattr("safekept.cli.questions.prompt", lambda *_, **__: left.pop(0))
+    return left
+
+
+def test_of_several_vaults_the_typed_passphrase_decides_and_not_the_key_of_this_machine(
+    two_vaults, settled_anew, monkeypatch, typing
+):
+    say = spoken(monkeypatch, settled_anew.user)
+    typing += ["not this one", PASSPHRASE]
+    done = say("rebuild", two_vaults, "--home-only")
+    assert done.code == 0, done.err
+    assert typing == [], "it was asked for, and once more after a slip"
+    with open(os.path.join(settled_anew.home, "memories", "MEMORY.md"), encoding="utf-8") as file:
+        assert file.read().endswith("the newest thing\n")
+    told = " ".join(done.err.split())
+    own = settled_anew.context.places.vault_key_file
+    with open_vault(settled_anew.context) as repository:
+        mine = os.path.join(two_vaults, repository.id[:16])
+    assert f"Left alone: `{mine}`, which the key of this machine opens." in told
+    assert f"To rebuild from it, add `--key-file {own}`" in told
+
+
+def test_the_key_of_this_machine_still_opens_its_own_where_it_is_named_or_nothing_else_lies_there(
+    two_vaults, settled_anew, monkeypatch, typing
+):
+    say = spoken(monkeypatch, settled_anew.user)
+    own = settled_anew.context.places.vault_key_file
+    named = say("rebuild", two_vaults, "--key-file", own, "--home-only", "--dry-run")
+    assert named.code == 0, named.err  # and nobody was asked: nothing was there to be typed
+    with open_vault(settled_anew.context) as repository:
+        mine = repository.id[:16]
+    alone = say("rebuild", os.path.join(two_vaults, mine), "--home-only", "--dry-run")
+    assert alone.code == 0, alone.err
+    for shown in (named, alone):
+        assert mine in shown.out
+
+
+def test_a_passphrase_that_opens_nothing_is_an_error_although_this_machines_key_would(
+    two_vaults, settled_anew, tmp_path, monkeypatch
+):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("not this one\n")
+    say = spoken(monkeypatch, settled_anew.user)
+    refused = say("rebuild", two_vaults, "--passphrase-file", str(wrong), "--home-only", "--yes")
+    assert refused.code == 12, refused.out
+    assert "no key that was given opens one of them" in " ".join(refused.err.split())
+    with open(os.path.join(settled_anew.home, "memories", "MEMORY.md"), encoding="utf-8") as file:
+        assert file.read().endswith("of the new machine\n")
 
 
 @pytest.fixture

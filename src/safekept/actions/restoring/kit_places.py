@@ -22,7 +22,9 @@ from ..offsite.homes_in_vault import HomeInVault, homes_in_vault
 from ..offsite.place import find_destination, open_destination
 from ..snapshots.listing import Listed
 from ..vault.keys.key_file import KeyMissing
-from .rebuild_source import AnotherVault, NothingToRebuild, RebuildRequest, opened_vaults, vaults_at
+from .rebuild_opening import opened_vaults
+from .rebuild_request import AnotherVault, NothingToRebuild, RebuildRequest
+from .rebuild_source import vaults_at
 
 
 @dataclass(frozen=True, slots=True)

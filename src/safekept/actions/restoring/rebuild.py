@@ -37,7 +37,8 @@ from ..drill.place import SPARE
 from ..drill.receipts import ARCHIVE, FAILED, SNAPSHOT, Receipt
 from ..drill.subject import Subject, needed_bytes
 from .rebuild_build import Built, build, restore_times_after_checks
-from .rebuild_source import Origin, RebuildRequest, open_origin
+from .rebuild_request import RebuildRequest
+from .rebuild_source import Origin, open_origin
 from .rebuild_target import RebuildTarget, building, inspect_target, no_room, put_in_place, refuse_held
 from .starting import Wrapper, make_wrappers, newly_made, starting_hints
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -18,8 +17,6 @@ from safekept.core.files import NoRoom
 from safekept.core.next_step import NextStep
 from safekept.core.objects.base import ObjectStore
 from safekept.core.objects.errors import PlaceMissing
-from safekept.vault.errors import NoSuchVault, WrongKey
-from safekept.vault.repo import Repository, Secret
 from safekept.vault.snapshots import pick
 
 from ..base.context import UserContext
@@ -32,42 +29,9 @@ from ..offsite.place import NoSuchDestination, find_destination, open_destinatio
 from ..snapshots.listing import Listed, Listing
 from ..snapshots.soundness import Doubt, reasons_against, sound_ones
 from ..snapshots.stored_home import reading
-from ..vault.keys.key_file import KeyMissing
-from ..vault.opening import open_vault, try_again
 from ..vault.place import is_remote, vaults_in
-
-# What a person asks of a rebuild.
-
-
-@dataclass(frozen=True, slots=True)
-class RebuildRequest:
-    """From where, to where, and which of several."""
-
-    place: str  # a destination by its name or URL, a vault by its path or URL, or the path of an archive
-    home: str = ""  # where it is to go; empty: the agent's own place
-    layout: str = ""
-    snapshot: str = ""  # an id or the start of one; empty: the newest of the whole home
-    host: str = ""  # whose, where several hosts are there
-    of: str = ""  # which home of that host, by the path that it had
-    archive: str = ""  # a name or `latest`: an archive of the destination, and not its vault
-    allow_damaged: bool = False  # put it in place although a check failed
-    deadline: float = 30.0
-    named: str = ""  # what a person named to get there: a kit
-    vault_id: str = ""  # of the vault that a kit is for: no other is meant
-    key_given: bool = False  # a key or passphrase was named for this: it comes before the key of this machine
-
-
-_UNCHANGED = "Nothing was changed"
-
-
-class NothingToRebuild(SafekeptError):
-    code, exit_code = "nothing-to-rebuild", 10
-
-
-class AnotherVault(SafekeptError):
-    """Only vaults lie there that are not the kit's."""
-
-    code, exit_code = "vault-not-of-kit", 10
+from .rebuild_opening import opened_vaults
+from .rebuild_request import UNCHANGED, RebuildRequest, nothing_at
 
 
 @dataclass(slots=True)
@@ -108,7 +72,7 @@ def open_origin(context: UserContext, request: RebuildRequest, listener: Listene
                 yield origin
             return
         if os.path.isabs(word) and not os.path.isdir(word):
-            raise _nothing(word, f"There is nothing at `{word}`")
+            raise nothing_at(word, f"There is nothing at `{word}`")
     with _at_place(context, request, listener) as origin:
         yield origin
 
@@ -127,10 +91,10 @@ def _at_place(context: UserContext, request: RebuildRequest, listener: Listener)
         try:
             archives = list_archives(objects, request.host)
         except PlaceMissing as error:
-            raise _nothing(objects.location, error.what) from error
+            raise nothing_at(objects.location, error.what) from error
         if not archives and not request.archive:
             whose = f" of `{request.host}`" if request.host else ""
-            raise _nothing(objects.location, f"`{objects.location}` holds no vault and no archives{whose}")
+            raise nothing_at(objects.location, f"`{objects.location}` holds no vault and no archives{whose}")
         chosen = choose(archives, request.archive or "latest", request.host)
         with (
             _scratch(context, chosen) as scratch,
@@ -190,7 +154,7 @@ def _scratch(context: UserContext, archive: StoredArchive) -> Iterator[str]:
         except NoRoom as error:
             raise NoRoom(
                 f"There is no room to fetch `{archive.name}`, which has {archive.size:,} bytes",
-                kept=_UNCHANGED,
+                kept=UNCHANGED,
                 next_steps=(
                     "Make room in `/var/tmp` or `/tmp`, or name a disk with room: set `TMPDIR`",
                     NextStep("rebuild", ("FILE",), before="Or fetch it yourself and rebuild from the file:"),
@@ -206,7 +170,7 @@ def _archive(
 ) -> Iterator[Origin]:
     with open_archived(context, path, request.layout, (), listener) as subject:
         if not any(True for _ in subject.entries):
-            raise _nothing(path, f"`{path}` is an archive that holds nothing")
+            raise nothing_at(path, f"`{path}` is an archive that holds nothing")
         head = subject.manifest or {}
         yield Origin(subject, "archive", path, str(head.get("host", "")), subject.home)
 
@@ -226,7 +190,7 @@ def _snapshot(
         if not homes:
             vault = next(iter(opened))
             refuse_unreadable(Listing("", damaged=damaged[vault]), "latest")
-            raise _nothing(request.place, f"The vault at `{vault}` holds no snapshots")
+            raise nothing_at(request.place, f"The vault at `{vault}` holds no snapshots")
         kept, chosen = _choose(context, request, homes)
         repository = opened[kept.vault]
         listing = Listing(kept.home, shown=kept.snapshots, damaged=damaged[kept.vault])
@@ -272,105 +236,3 @@ def _choose(
         homes, request.place, host=request.host, layout=request.layout, of=request.of, target=target
     )
     return kept, kept.newest_whole
-
-
-def opened_vaults(
-    context: UserContext,
-    request: RebuildRequest,
-    vaults: list[str],
-    held: contextlib.ExitStack,
-    listener: Listener,
-) -> dict[str, Repository]:
-    """The same with a passphrase that a person may mistype: each try is for every vault."""
-    for left in range(context.caller.secret_tries - 1, -1, -1):
-        once = context.changed(vault_secret=_asked_once(context), secret_tries=1)
-        try:
-            return _opened(once, request, vaults, held, listener)
-        except WrongKey:
-            if not left:
-                raise
-            listener(try_again(left))
-    raise AssertionError("asked at least once")
-
-
-def _asked_once(context: UserContext) -> Callable[[], Secret] | None:
-    """A person is asked once, however many vaults are tried."""
-    return lru_cache(maxsize=1)(context.caller.vault_secret) if context.caller.vault_secret else None
-
-
-def _opened(
-    context: UserContext,
-    request: RebuildRequest,
-    vaults: list[str],
-    held: contextlib.ExitStack,
-    listener: Listener,
-) -> dict[str, Repository]:
-    """The vaults that the key opens; WrongKey or KeyMissing, in the words of a rebuild, if none."""
-    found: dict[str, Repository] = {}
-    refused: WrongKey | KeyMissing | None = None
-    others: list[str] = []
-    for one in _ways(context, request):
-        for vault in vaults:
-            try:
-                repository = open_vault(one.changed(source_vault=vault), listener=listener)
-            except (WrongKey, KeyMissing) as error:
-                if refused is None or not one.places.vault_key_file:  # what was typed or named
-                    refused = error
-            except NoSuchVault:
-                continue  # a push that has not come to its `config` yet
-            else:
-                if request.vault_id in ("", repository.id):
-                    found[vault] = held.enter_context(repository)
-                else:
-                    repository.close()
-                    others.append(vault)
-        if found:
-            return found
-    if others and len(set(others)) == len(vaults):
-        raise AnotherVault(
-            f"`{request.place}` holds another vault than the one of the kit; it was left alone",
-            kept=_UNCHANGED,
-            next_steps=("Name the place where a copy of the vault lies that the kit is for",),
-            place=request.place,
-        )
-    if refused is None:
-        raise _nothing(request.place, f"`{request.place}` holds no whole vault")
-    if len(vaults) > 1:
-        refused.args = (
-            f"`{request.place}` holds {len(vaults)} vaults, and no key that was given opens one of them",
-        )
-        refused.what = refused.args[0]
-    refused.kept = _UNCHANGED
-    refused.next_steps = (
-        NextStep(
-            "rebuild",
-            (request.place, "--key-file", "FILE"),
-            before="Name your kit, or a new file with the key from it as one line:",
-        ),
-        "Or use the recovery passphrase: run the command at a terminal and it will ask for it, or name a "
-        "file with `--passphrase-file PATH`",
-    )
-    raise refused
-
-
-def _ways(context: UserContext, request: RebuildRequest) -> list[UserContext]:
-    """The keys, in the order in which they count; what one of them opens is meant, and no other vault is.
-
-    The key of this machine opens its own vault, too, which may lie in the same place.
-    """
-    if context.caller.vault_secret is None:
-        return [context]
-    here, given = context.changed(vault_secret=None), context.changed(vault_key_file="")
-    return [given, here] if request.key_given else [here, given]
-
-
-def _nothing(place: str, what: str) -> NothingToRebuild:
-    return NothingToRebuild(
-        what,
-        kept=_UNCHANGED,
-        next_steps=(
-            "See that the place is the right one, and that the disk behind it is mounted",
-            "It is what you once set up as a destination; your kit names it, too",
-        ),
-        place=place,
-    )

@@ -83,7 +83,8 @@ def command(
     listed.
     """
     from safekept.actions.offsite.homes_in_vault import SeveralHomes
-    from safekept.actions.restoring.rebuild_source import RebuildRequest, homes_of_one_machine
+    from safekept.actions.restoring.rebuild_request import RebuildRequest
+    from safekept.actions.restoring.rebuild_source import homes_of_one_machine
 
     if archive and snapshot:
         raise click.UsageError("--archive and --snapshot cannot both be given.")
@@ -108,6 +109,7 @@ def command(
         deadline=settings.number("database.deadline"),
         vault_id=page.vault_id if page is not None else "",
         key_given=bool(page is not None and page.key) or given_passphrase(settings) is not None,
+        asks=page is None and not key_file and context.caller.secret_tries > 1,
     )
     again = words_of(replace(request, place=given if kit is not None else request.place))
     again += ["--key-file", os.path.abspath(os.path.expanduser(key_file))] if key_file else []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.restoring.kit_places import KitPlace
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
-    from safekept.actions.restoring.rebuild_source import RebuildRequest
+    from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
     from safekept.actions.snapshots.soundness import Doubt
     from safekept.actions.vault.keys.kit import ReadKit
@@ -92,6 +92,8 @@ class RebuildWork:
         from .protect_again import then
 
         console = self.console
+        if self._typed:  # what opened it is what opens it again, and not the key of this machine
+            request = replace(request, key_given=True, asks=False)
         earlier = read_unfinished(self._context)
         with prepare_rebuild(self._opening, request, console.listener(), earlier) as prepared:
             console.finish()

@@ -1,0 +1,50 @@
+"""What a person asks of a rebuild, and the refusals where nothing is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from safekept.core.errors import SafekeptError
+
+UNCHANGED = "Nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildRequest:
+    """From where, to where, and which of several."""
+
+    place: str  # a destination by its name or URL, a vault by its path or URL, or the path of an archive
+    home: str = ""  # where it is to go; empty: the agent's own place
+    layout: str = ""
+    snapshot: str = ""  # an id or the start of one; empty: the newest of the whole home
+    host: str = ""  # whose, where several hosts are there
+    of: str = ""  # which home of that host, by the path that it had
+    archive: str = ""  # a name or `latest`: an archive of the destination, and not its vault
+    allow_damaged: bool = False  # put it in place although a check failed
+    deadline: float = 30.0
+    named: str = ""  # what a person named to get there: a kit
+    vault_id: str = ""  # of the vault that a kit is for: no other is meant
+    key_given: bool = False  # a key or passphrase was named or typed for this: the key of this machine is not
+    asks: bool = False  # a person can be asked for a passphrase, and named no key
+
+
+class NothingToRebuild(SafekeptError):
+    code, exit_code = "nothing-to-rebuild", 10
+
+
+class AnotherVault(SafekeptError):
+    """Only vaults lie there that are not the kit's."""
+
+    code, exit_code = "vault-not-of-kit", 10
+
+
+def nothing_at(place: str, what: str) -> NothingToRebuild:
+    return NothingToRebuild(
+        what,
+        kept=UNCHANGED,
+        next_steps=(
+            "See that the place is the right one, and that the disk behind it is mounted",
+            "It is what you once set up as a destination; your kit names it, too",
+        ),
+        place=place,
+    )
