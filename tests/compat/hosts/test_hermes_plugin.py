@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from support.commands.waiting import PATIENT
 from support.hosts.real_hermes import HermesProcess, User, hermes_process, put, read
 
 pytestmark = pytest.mark.real
@@ -309,21 +307,6 @@ def at_work(agent: HermesProcess, user: User) -> User:
     return user
 
 
-def home_point(user: User, reason: str) -> str:
-    """The newest home point with a reason that begins so, from the project's own timeline.
-
-    It stands there once the project has a point of the same session, which a call may leave to be noted
-    after its answer: on a busy machine that takes a moment.
-    """
-    deadline = time.monotonic() + PATIENT
-    while True:
-        rows = user.ask("rollback")["home_points"]
-        if found := [row["id"] for row in rows if row["reason"].startswith(reason)]:
-            return found[0]
-        assert time.monotonic() < deadline, rows
-        time.sleep(0.2)
-
-
 def test_a_skill_that_was_changed_comes_back_by_the_same_timeline(agent, at_work):
     user = at_work
     name = "kept-skill"
@@ -331,7 +314,7 @@ def test_a_skill_that_was_changed_comes_back_by_the_same_timeline(agent, at_work
     put(f"{user.home}/skills/{name}/references/more.md", "more")
     edit = {"action": "edit", "name": name, "content": SKILL.format(name, "second")}
     assert agent.tool("skill_manage", edit)["success"] is True
-    point = home_point(user, "before skill_manage")
+    point = user.home_point("before skill_manage")
     rolled_back(user, point)
     assert read(f"{user.home}/skills/{name}/SKILL.md") == SKILL.format(name, "first").encode()
 
@@ -343,7 +326,7 @@ def test_a_skill_that_was_deleted_comes_back_whole(agent, at_work):
     put(f"{user.home}/skills/some-category/{name}/scripts/run.py", "print(1)\n", 0o755)
     assert agent.tool("skill_manage", {"action": "delete", "name": name})["success"] is True
     assert read(f"{user.home}/skills/some-category/{name}/SKILL.md") is None
-    rolled_back(user, home_point(user, "before skill_manage"))
+    rolled_back(user, user.home_point("before skill_manage"))
     assert read(f"{user.home}/skills/some-category/{name}/SKILL.md") == SKILL.format(name, "text").encode()
     script = f"{user.home}/skills/some-category/{name}/scripts/run.py"
     assert read(script) == b"print(1)\n" and os.stat(script).st_mode & 0o777 == 0o755
@@ -353,7 +336,7 @@ def test_a_skill_that_was_made_is_gone_again(agent, at_work):
     user = at_work
     made = {"action": "create", "name": "made-skill", "content": SKILL.format("made-skill", "text")}
     assert agent.tool("skill_manage", made)["success"] is True
-    rolled_back(user, home_point(user, "before skill_manage"))
+    rolled_back(user, user.home_point("before skill_manage"))
     assert not os.path.exists(f"{user.home}/skills/made-skill/SKILL.md")
 
 
@@ -364,7 +347,7 @@ def test_a_cron_job_that_was_removed_comes_back(agent, at_work):
     assert made["success"] and before
     assert agent.tool("cronjob", {"action": "remove", "job_id": made["job_id"]})["success"]
     assert read(f"{user.home}/cron/jobs.json") != before
-    rolled_back(user, home_point(user, "before cronjob"))
+    rolled_back(user, user.home_point("before cronjob"))
     assert read(f"{user.home}/cron/jobs.json") == before
 
 
@@ -373,7 +356,7 @@ def test_a_file_written_into_the_home_is_kept_in_its_point(agent, at_work):
     put(f"{user.home}/memories/NOTES.md", "what I know")
     agent.tool("write_file", {"path": f"{user.home}/memories/NOTES.md", "content": "nothing"})
     assert read(f"{user.home}/memories/NOTES.md") == b"nothing"
-    rolled_back(user, home_point(user, "before write_file"))
+    rolled_back(user, user.home_point("before write_file"))
     assert read(f"{user.home}/memories/NOTES.md") == b"what I know"
 
 
@@ -381,7 +364,7 @@ def test_a_command_that_names_the_home_is_preceded_by_a_point_of_it(agent, user)
     put(f"{user.home}/SOUL.md", "who I am")
     agent.tool("terminal", {"command": f"rm {user.home}/SOUL.md"})
     assert read(f"{user.home}/SOUL.md") is None
-    rolled_back(user, home_point(user, "before terminal: rm "))
+    rolled_back(user, user.home_point("before terminal: rm "))
     assert read(f"{user.home}/SOUL.md") == b"who I am"
 
 

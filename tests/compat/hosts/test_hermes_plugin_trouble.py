@@ -81,7 +81,7 @@ def test_a_helper_that_was_killed_is_started_again_and_no_call_is_lost(agent, us
 
 def test_a_helper_that_hangs_costs_a_moment_and_no_call_is_lost(agent, user):
     write(agent, "0")
-    pid = user.helper_pid()
+    pid = user.running_helper()
     os.kill(pid, signal.SIGSTOP)
     try:
         write(agent, "1")
@@ -94,7 +94,7 @@ def test_a_helper_that_hangs_costs_a_moment_and_no_call_is_lost(agent, user):
 def test_a_data_directory_that_is_deleted_in_mid_turn_is_made_anew(agent, user):
     write(agent, "0")
     user.stop_helper()
-    shutil.rmtree(user.data)
+    user.remove_data()
     write(agent, "1")
     write(agent, "2")
     assert user.safekept("rollback", "1").code == 0
@@ -103,7 +103,7 @@ def test_a_data_directory_that_is_deleted_in_mid_turn_is_made_anew(agent, user):
 
 def test_a_data_directory_deleted_under_a_running_helper_stops_no_tool(agent, user):
     write(agent, "0")
-    shutil.rmtree(user.data)
+    user.remove_data()
     for number in range(3):
         write(agent, f"{number}")
     assert kept(user) >= 1
@@ -111,7 +111,7 @@ def test_a_data_directory_deleted_under_a_running_helper_stops_no_tool(agent, us
 
 def test_a_place_that_cannot_be_written_is_said_and_stops_no_tool(agent, user):
     user.stop_helper()
-    shutil.rmtree(user.data)
+    user.remove_data()
     put(user.data, "a file where a directory should be")
     try:
         begin(agent, "unwritable")
@@ -141,7 +141,7 @@ GONE = "safekept: not protecting: safekept is not installed here (`/nowhere/bin/
 def test_on_a_machine_without_safekept_it_is_said_once_a_session_and_nothing_breaks(agent, user):
     """The plugin travels with the home; the program does not."""
     user.stop_helper()
-    shutil.rmtree(user.data, ignore_errors=True)
+    user.remove_data()
     connected(agent, "/nowhere/bin/safekept")
     assert agent("loaded") == {"safekept": [True, None]}
     for session in ("first", "second"):

@@ -126,9 +126,7 @@ def test_a_memory_that_was_changed_comes_back_by_the_same_timeline(agent, model,
     )
     agent("turn", "remember that", session="memory")
     assert b"coffee" in (read(f"{user.home}/memories/MEMORY.md") or b"")
-    rows = user.ask("rollback")["home_points"]
-    point = next(row["id"] for row in rows if row["reason"] == "before memory")
-    assert user.safekept("rollback", point).code == 0
+    assert user.safekept("rollback", user.home_point("before memory")).code == 0
     assert read(f"{user.home}/memories/MEMORY.md") == b"The user likes tea.\n"
 
 

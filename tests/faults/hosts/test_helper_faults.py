@@ -240,6 +240,7 @@ def test_an_agent_that_deletes_the_store_is_protected_from_its_next_call_on(user
     with helper_thread(user):
         call = Call("before", "codex", "Bash", shell=True, directory=project, session="s", turn="t")
         assert user.call(call)["checkpoints"]
+        user.settled()  # nobody puts anything there while it goes
         shutil.rmtree(os.path.join(user.data, "checkpoints"))
         write(project, "second\n")
         outcome = user.call(call)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from safekept.integrations.connecting.program import Program
 from safekept.integrations.helper import client
 from safekept.integrations.hermes.install import host_files
 from support.commands.in_process import Said
-from support.commands.waiting import PATIENT
+from support.commands.waiting import PATIENT, wait_until
 
 DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hermes_driver.py")
 SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
@@ -97,6 +98,34 @@ class User:
         """0: there is none."""
         answer = self._asked("status")
         return int(answer[0]["pid"]) if answer else 0
+
+    def running_helper(self) -> int:
+        """Its process, once there is one: a call that it came too late for was made without it."""
+        wait_until(self.helper_pid, "the helper")
+        return self.helper_pid()
+
+    def home_point(self, reason: str) -> str:
+        """The newest home point with a reason that begins so, from the project's own timeline.
+
+        It stands there once the project has a point of the same session, which a call may leave to be noted
+        after its answer: on a busy machine that takes a moment.
+        """
+        found: list[str] = []
+
+        def noted() -> bool:
+            rows = self.ask("rollback")["home_points"]
+            found[:] = [row["id"] for row in rows if row["reason"].startswith(reason)]
+            return bool(found)
+
+        wait_until(noted, f"a home point {reason!r}")
+        return found[0]
+
+    def remove_data(self) -> None:
+        """Everything of safekept's goes, also what a helper that works on may put there meanwhile."""
+        aside = f"{self.data}-removed-{time.time_ns()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.data, aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
     def settled(self) -> None:
         """Waits until the helper has done what it does later."""
