@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from safekept.core.archive_names import FORMATS, format_of
+
 from .apart import in_its_own_process
 from .landing import missing_of, need_consent, plan_of, selection
 from .user import PathLike, current_user, one_of, text, words
@@ -40,9 +42,8 @@ def backup(
 
     user = current_user()
     settings, path = user.settings, text(output)
-    plain = path.removesuffix(".age").removesuffix(".gpg")
-    form = format or next((one for one in ("tar.zst", "zip") if plain.endswith(f".{one}")), "")
-    one_of("format", form or "zip", ("zip", "tar.zst"))
+    form = format or format_of(path)
+    one_of("format", form or FORMATS[0], FORMATS)
     request = BackupRequest(
         place=user.context.locate(text(home), layout),
         output=path if output is not None else settings.text("backup.output"),

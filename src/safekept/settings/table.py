@@ -205,8 +205,11 @@ def checked(name: str, value: object, where: str) -> object:
         )
     if isinstance(value, int | float) and value < 0:
         raise bad(f"{where} sets `{name}` to {value!r}, which is below zero", setting.meaning)
-    if name == "backup.format" and value not in ("zip", "tar.zst"):
-        raise bad(f"{where} sets `{name}` to {value!r}", "Use `zip` or `tar.zst`")
+    if name == "backup.format":
+        from safekept.core.archive_names import FORMATS
+
+        if value not in FORMATS:
+            raise bad(f"{where} sets `{name}` to {value!r}", "Use `zip` or `tar.zst`")
     if name == "databases" and value not in ("lean", "full"):
         raise bad(f"{where} sets `{name}` to {value!r}", "Use `lean` or `full`")
     if name == "updates.pre_update_backup" and value not in ("", "quick", "full", "off"):

@@ -6,7 +6,8 @@ import os
 import time
 from functools import cached_property
 
-from safekept.archive.sealing import Seal, unsealed_name
+from safekept.archive.sealing import Seal
+from safekept.core.archive_names import FORMATS, unsealed_name
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.owner import OutputOfAnother, foreign_owner
@@ -51,9 +52,6 @@ class OwnArchives:
         return found
 
 
-SUFFIXES = {"zip": ".zip", "tar.zst": ".tar.zst"}
-
-
 class OutputTaken(SafekeptError):
     code = "output-taken"
 
@@ -68,7 +66,7 @@ def output_path(
     now: float = 0.0,
 ) -> str:
     """Where the archive goes. Never over a file that is not an archive of ours. `now` 0: by the clock."""
-    suffix = SUFFIXES[form] + (seal.suffix if seal is not None else "")
+    suffix = f".{form}" + (seal.suffix if seal is not None else "")
     stamp = time.strftime("%Y-%m-%d-%H%M%S", time.localtime(now or None))
     name = f"{place.layout.archive_prefix}-{stamp}{suffix}"
     output = os.path.expanduser(named) if named else context.places.user_home
@@ -77,7 +75,7 @@ def output_path(
         return os.path.join(os.path.abspath(output), name)
     output = os.path.abspath(output)
     if not output.endswith(suffix):
-        output = unsealed_name(output).removesuffix(SUFFIXES[form]) + suffix
+        output = unsealed_name(output).removesuffix(f".{form}") + suffix
     if os.path.lexists(output) and not (os.path.isfile(output) and known(output)):
         raise OutputTaken(
             f"`{output}` exists and is not an archive that safekept made",
@@ -110,7 +108,7 @@ def names_a_file(output: str) -> bool:
 def beside(path: str, addition: str) -> str:
     """`a.tar.zst.age` -> `a-incomplete.tar.zst.age`."""
     inner = unsealed_name(path)
-    for suffix in SUFFIXES.values():
+    for suffix in (f".{form}" for form in FORMATS):
         if inner.endswith(suffix):
             return inner.removesuffix(suffix) + addition + suffix + path.removeprefix(inner)
     return path + addition

@@ -15,7 +15,7 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 
-from safekept.archive.sealing import SUFFIXES
+from safekept.core.archive_names import OWN_ENDINGS
 from safekept.core.files import fsync_directory
 from safekept.core.trash import empty_trash, limit_trash, room_to_keep, throw_away
 
@@ -23,7 +23,6 @@ from ..base.context import HomeRef
 from .output import OwnArchives
 
 #: How the names of archives end, sealed or not.
-_ENDINGS = tuple(form + seal for form in (".zip", ".tar.zst") for seal in ("", *SUFFIXES.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def plan_rotation(
     ours: list[tuple[bool, str, int, str]] = []
     with os.scandir(directory) as listing:
         for item in listing:
-            if not item.name.endswith(_ENDINGS) or not item.is_file(follow_symlinks=False):
+            if not item.name.endswith(OWN_ENDINGS) or not item.is_file(follow_symlinks=False):
                 continue
             head = known.head(item.path)
             if head and _comparable(head, place, scope, to):

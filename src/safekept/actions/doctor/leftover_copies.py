@@ -6,6 +6,7 @@ import fnmatch
 import os
 from collections.abc import Iterator
 
+from safekept.core.archive_names import READ_ENDINGS
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOTE, Finding
 from safekept.core.next_step import Step
@@ -23,7 +24,6 @@ from .case import Case
 _LEAST = 1 << 20
 #: Files that repairs, updates and people leave beside what they were made from.
 _COPIES = ("*.malformed-backup*", "*.corrupt*", "*.bak", "*.bak-*", "*.backup", "*.orig", "*.old", "*~")
-_ZIPS = ("*.zip", "*.tar.gz", "*.tgz", "*.tar.zst")
 _SHOWN = 4
 _FIRST = "Have them in a snapshot first, from which they can be brought back:"
 
@@ -110,7 +110,8 @@ def _loose(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
 
 
 def _is_copy(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in (*_COPIES, *_ZIPS))
+    name = name.lower()
+    return name.endswith(READ_ENDINGS) or any(fnmatch.fnmatchcase(name, pattern) for pattern in _COPIES)
 
 
 def _places(home: str, layout: Layout) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from safekept.core.archive_names import READ_ENDINGS, SEALED_ENDINGS
 from safekept.core.entries import Entry, Kind, Outcome, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from ..snapshots.listing import Listed, Listing
 
-ARCHIVE_ENDINGS = (".zip", ".tar.zst", ".tar.gz", ".tar", ".tgz", ".age", ".gpg", ".asc")
+ARCHIVE_ENDINGS = (*READ_ENDINGS, *SEALED_ENDINGS)
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
+from safekept.core.archive_names import is_archive_name
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.objects.base import valid_name
 
 #: What an archive in the clear starts with: zip, zstd.
 _CLEAR = (b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
-SUFFIX = re.compile(r"\.(?:zip|tar\.zst|tar\.gz|tgz|tar)(?:\.(?:age|gpg|pgp|asc))?$")
 #: What sealed files start with: age, age in letters, OpenPGP in letters.
 _SEALED = (b"age-encryption.org/v1\n", b"-----BEGIN AGE ENCRYPTED FILE-----", b"-----BEGIN PGP MESSAGE-----")
 #: OpenPGP packets that begin an encrypted message: a session key for a public key, or for a passphrase.
@@ -51,7 +51,7 @@ def refuse_unfit(path: str, *, unsealed: bool = False) -> None:
             kept="Nothing was sent",
             next_steps=("Name an archive that you may read",),
         ) from error
-    if not valid_name(os.path.basename(path)) or not (sealed or (clear and SUFFIX.search(path))):
+    if not valid_name(os.path.basename(path)) or not (sealed or (clear and is_archive_name(path))):
         raise NotAnArchiveFile(
             f"`{path}` is not an archive that safekept sends",
             kept="Nothing was sent",
@@ -100,7 +100,7 @@ def _archives_in(directory: str) -> Iterator[str]:
     try:
         with os.scandir(directory) as listing:
             for item in sorted(listing, key=lambda item: item.name):
-                if SUFFIX.search(item.name) and item.is_file(follow_symlinks=False) and item.stat().st_size:
+                if is_archive_name(item.name) and item.is_file(follow_symlinks=False) and item.stat().st_size:
                     yield item.path
     except OSError:
         return  # a directory that is not there holds no archives

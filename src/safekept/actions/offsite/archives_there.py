@@ -15,13 +15,14 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from safekept.core.archive_names import is_archive_name
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_file, free_bytes, write_all
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.owner import held_output
 
-from .archive_fitness import SUFFIX, when
+from .archive_fitness import when
 
 DIRECTORY = "archives"
 _CHECKSUM = ".sha256"
@@ -84,7 +85,7 @@ def list_archives(objects: ObjectStore, host: str = "") -> list[StoredArchive]:
     archives = []
     for place, (size, modified) in found.items():
         parts = place.split("/")
-        if len(parts) == 3 and not place.endswith(_CHECKSUM) and SUFFIX.search(place):
+        if len(parts) == 3 and not place.endswith(_CHECKSUM) and is_archive_name(place):
             archives.append(StoredArchive(parts[1], parts[2], size, modified, place + _CHECKSUM in found))
     return sorted(archives, key=lambda one: (one.host, when(one.name), one.name))
 

@@ -13,13 +13,13 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .age.file import sealed_bytes
     from .age.keys import AgeIdentity, Passphrase
-    from .seal import SUFFIXES, Identity, Seal, make_seal, needs_key_file, unsealed_name
+    from .seal import Identity, Seal, make_seal, needs_key_file
 
 __getattr__ = doors(
     __name__,
     {
         "age.file": "sealed_bytes",
         "age.keys": "AgeIdentity Passphrase",
-        "seal": "Identity SUFFIXES Seal make_seal needs_key_file unsealed_name",
+        "seal": "Identity Seal make_seal needs_key_file",
     },
 )

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from safekept.core.archive_names import SEALS
+
 from ..container.handle import Handle, open_handle
 from ..container.limits import Limits
 from ..container.output import Target
@@ -138,21 +140,17 @@ def _unreadable(path: str, why: str) -> RecipientsUnreadable:
     )
 
 
-#: What a sealed name ends in, behind `.zip` or `.tar.zst`.
-SUFFIXES = {"age": ".age", "gpg": ".gpg"}
 _AGE = (b"age-encryption.org/", b"-----BEGIN AGE ENCRYPTED FILE-----")
 _GLANCE, _HEAD = 64, 4096
 
 __all__ = [
     "NOBODY",
-    "SUFFIXES",
     "Ask",
     "Identity",
     "Seal",
     "make_seal",
     "open_sealed",
     "sealed_kind",
-    "unsealed_name",
 ]
 
 
@@ -166,7 +164,7 @@ class Seal:
 
     @property
     def suffix(self) -> str:
-        return SUFFIXES[self.kind]
+        return SEALS[self.kind]
 
     def as_dict(self) -> dict[str, object]:
         return {"kind": self.kind, "to": list(self.to)}
@@ -244,11 +242,3 @@ def open_sealed(handle: Handle, kind: str, identity: Identity, limits: Limits) -
     if find_gpg(identity.environment) is None:
         raise gpg_missing(NOTHING_CHANGED)
     return open_gpg(handle, identity, limits)
-
-
-def unsealed_name(name: str) -> str:
-    """`a.tar.zst.age` -> `a.tar.zst`; other names as they are."""
-    for suffix in SUFFIXES.values():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return name

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 
+from safekept.core.archive_names import OWN_ENDINGS
 from safekept.core.entries import DatabaseFacts, Entry, Kind, Outcome
 
 from ..layout.rules import Count
@@ -26,10 +27,9 @@ from .selection import KEPT_HERE, Verdict
 _NAME = attrgetter("name")
 #: How the names of databases mostly end. Others are known by their first bytes when they are read.
 _DATABASE_ENDS = (".db", ".sqlite", ".sqlite3")
-_ARCHIVE_ENDS = (".zip", ".tar.zst", ".zip.age", ".tar.zst.age", ".zip.gpg", ".tar.zst.gpg")
 _OLDER_ARCHIVE = "an older archive that safekept made"
 #: The last three characters of names that deserve a second look: databases, sidecars, archives.
-_TELLING_ENDS = frozenset(end[-3:] for end in (*SUFFIXES, *_DATABASE_ENDS, *_ARCHIVE_ENDS))
+_TELLING_ENDS = frozenset(end[-3:] for end in (*SUFFIXES, *_DATABASE_ENDS, *OWN_ENDINGS))
 _CLUSTER = "PG_VERSION"
 _SPECIAL = {
     stat.S_IFSOCK: "a socket",
@@ -205,7 +205,7 @@ class DirectoryScan:
 
     def _is_own_archive(self, path: str, verdict: Verdict) -> bool:
         return (
-            path.endswith(_ARCHIVE_ENDS)
+            path.endswith(OWN_ENDINGS)
             and verdict.selected
             and not verdict.standing.included
             and self.own_archive(self.report.full(path))

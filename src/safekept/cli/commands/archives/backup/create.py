@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safekept.actions.archives.backup import BackupRequest, BackupResult, Preview, backup, preview_backup
+from safekept.core.archive_names import FORMATS, format_of, unsealed_name
 from safekept.home.scan import Selection
 
 from ....console import Console, count_text, path_text, size_text, time_text
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["zip", "tar.zst"]),
+    type=click.Choice(FORMATS),
     help="zip (the default) is read by Hermes too; tar.zst is smaller and faster, and keeps links as links.",
 )
 @click.option(
@@ -180,14 +181,12 @@ def _quick_snapshot(
 
 def _form(output: str, form: str | None, *, sealed: bool) -> str | None:
     """The format that a file name already says; one that says another is a mistake."""
-    if output.endswith((".age", ".gpg")):
-        if not sealed:
-            raise click.UsageError("A file name that ends like a sealed one goes with --seal.")
-        output = output[:-4]
-    ending = next((known for known in ("tar.zst", "zip") if output.endswith(f".{known}")), None)
+    if not sealed and unsealed_name(output) != output:
+        raise click.UsageError("A file name that ends like a sealed one goes with --seal.")
+    ending = format_of(output)
     if form and ending and form != ending:
         raise click.UsageError(f"--format {form} and a file name that ends in .{ending} do not go together.")
-    return form or ending
+    return form or ending or None
 
 
 def _show_preview(console: Console, preview: Preview) -> int:
