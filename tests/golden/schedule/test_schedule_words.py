@@ -26,8 +26,6 @@ def user(tmp_path):
 
 @pytest.fixture
 def say(monkeypatch, user):
-    # The tests themselves are in a hurry.
-    monkeypatch.setattr("safekept.schedule.machine.lower_priority", lambda: None)
     return spoken(monkeypatch, user)
 
 

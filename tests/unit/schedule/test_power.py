@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from safekept.schedule.machine import look, on_battery
+from safekept.schedule.machine import NICE, look, on_battery
 
 
 def supply(root, name, **facts):
@@ -53,3 +55,13 @@ def test_the_network_is_metered_where_networkmanager_says_so(tmp_path, answer, e
 
 def test_without_networkmanager_nothing_is_metered(tmp_path):
     assert look(str(tmp_path / "none"), path=str(tmp_path)).metered is False
+
+
+def test_a_run_steps_back_for_whatever_else_the_machine_does():
+    code = (
+        "import os\nfrom safekept.schedule.machine import lower_priority\n"
+        "lower_priority(); lower_priority(); print(os.getpriority(os.PRIO_PROCESS, 0))"
+    )
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == f"{max(before, NICE)}\n", done.stderr
