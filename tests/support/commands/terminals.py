@@ -10,18 +10,16 @@ import select
 import signal
 import subprocess
 import termios
-import time
 from collections.abc import Mapping
 from typing import Self
+
+from support.commands.waiting import PATIENT, wait_until
 
 
 def wait_for_hidden_input(controller: int) -> None:
     """Until what is typed is not shown. A question for a passphrase is written before that, and what is
     typed in between is thrown away."""
-    deadline = time.monotonic() + 60
-    while termios.tcgetattr(controller)[3] & termios.ECHO:
-        assert time.monotonic() < deadline, "nobody asks for anything hidden"
-        time.sleep(0.01)
+    wait_until(lambda: not termios.tcgetattr(controller)[3] & termios.ECHO, "a question for something hidden")
 
 
 class Terminal:
@@ -59,7 +57,7 @@ class Terminal:
             self._master = -1
 
     def until(self, text: str) -> None:
-        """Read until this was seen; a minute of silence, or the end, is a failure."""
+        """Read until this was seen; a long silence, or the end, is a failure."""
         while text not in self.seen:
             assert self._read(), f"ended without {text!r}: {self.seen!r}"
 
@@ -74,24 +72,24 @@ class Terminal:
         """Ctrl-C at a question, and the exit code.
 
         Python loses one that comes in the very moment before it waits for a key, and takes note of it at
-        the next. Where nothing comes of it for ten seconds it is pressed once more, as a person would.
+        the next. Where nothing comes of it for half a minute it is pressed once more, as a person would.
         """
-        for _ in range(6):
+        for _ in range(5):
             self.type("\x03")
-            while select.select([self._master], [], [], 10)[0]:
+            while select.select([self._master], [], [], 30)[0]:
                 if not self._read():
-                    return self.process.wait(60)
+                    return self.process.wait(PATIENT)
         raise AssertionError(f"Ctrl-C does nothing after {self.seen!r}")
 
     def end(self) -> int:
         """Read to the end; the exit code, negative for a signal."""
         while self._read():
             pass
-        return self.process.wait(60)
+        return self.process.wait(PATIENT)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._master], [], [], 60)
-        assert ready, f"silent for a minute after {self.seen!r}"
+        ready, _, _ = select.select([self._master], [], [], PATIENT)
+        assert ready, f"silent for {PATIENT:.0f} s after {self.seen!r}"
         try:
             data = os.read(self._master, 4096)
         except OSError:  # the other side is closed

@@ -110,12 +110,12 @@ class Process:
     def end(self) -> None:
         self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(PATIENT)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, 9)
             self._process.wait()
-        self._reader.join(10)
+        self._reader.join(PATIENT)
         self._process.stderr.close()
 
 
@@ -229,7 +229,7 @@ class SshServer:
     def end(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._accepting.join(10)
+        self._accepting.join(PATIENT)
         for session in self._sessions:
             if session.poll() is None:
                 session.terminate()
