@@ -220,10 +220,45 @@ def test_setup_refuses_the_pieces_of_a_vault_before_it_saves_an_answer(bare, mon
 
 def test_a_machine_with_a_vault_of_its_own_is_told_what_a_rebuild_leaves_out(bare):
     machine, words = bare
-    assert machine.run("vault", "init").returncode == 0
-    done = machine.run(*words)
+    os.makedirs(machine.home)
+    with open(os.path.join(machine.home, "config.yaml"), "w", encoding="utf-8") as file:
+        file.write("model: of the new machine\n")
+    assert machine.run("snapshot", "--home", machine.home).returncode == 0
+    done = machine.run(*words, "--yes")
     assert done.returncode == 0, done.stderr
     assert "this machine has a vault of its own" in " ".join(done.stdout.split()), done.stdout
+
+
+def test_a_vault_that_never_held_anything_is_put_aside_for_the_one_with_the_history(bare):
+    machine, words = bare
+    assert machine.run("vault", "init").returncode == 0
+    vault = os.path.join(machine.user, ".local", "share", "safekept", "vault")
+    (own,) = os.listdir(os.path.join(vault, "keys"))
+    plan = " ".join(machine.run(*words, "--dry-run").stdout.split())
+    assert "the vault with its history comes here, the empty one that is here is put aside" in plan
+    assert "Room " in plan and "more for the vault" in plan
+    assert os.listdir(os.path.join(vault, "keys")) == [own], "a plan moves nothing"
+    done = machine.run(*words)
+    assert done.returncode == 0, done.stderr
+    told = " ".join(done.stdout.split())
+    assert "with its history; the empty one that was here is " in told, told
+    as_it_was = os.path.join(machine.place, "usb-as-it-was")
+    before = [
+        path for path in files_below(as_it_was) if os.path.basename(os.path.dirname(path)) == "snapshots"
+    ]
+    history = {os.path.basename(path) for path in before}
+    assert history and history <= set(os.listdir(os.path.join(vault, "snapshots"))), "the old machine's"
+    assert "04:10" in machine.run("schedule", "show").stdout
+    aside = [name for name in os.listdir(os.path.dirname(vault)) if name.startswith("vault.before-rebuild-")]
+    (kept,) = [os.path.join(os.path.dirname(vault), name) for name in aside]
+    assert os.listdir(os.path.join(kept, "keys")) == [own]
+    (key,) = [path for path in files_below(machine.user) if "vault.key.before-rebuild-" in path]
+    with open(key, encoding="utf-8") as file:
+        Repository.open(LocalStorage(kept), Secret(file.read().strip())).close()
+
+
+def files_below(top):
+    return [os.path.join(place, name) for place, _, names in os.walk(top) for name in names]
 
 
 # -- setup ---------------------------------------------------------------------------------

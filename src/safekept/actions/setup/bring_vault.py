@@ -1,6 +1,7 @@
 """The vault of a machine that is gone, on the one that was rebuilt: fetched whole, with a key of its own.
 
-So the history goes on where it ended, in the same vault and with the same copies elsewhere.
+So the history goes on where it ended, in the same vault and with the same copies elsewhere. A vault that was
+made here and never used is put aside for it; one that holds anything is never joined with another.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from ..vault.keys.kit_record import acknowledge_kit, of_page
 from ..vault.opening import open_vault, vault_exists
 from ..vault.place import remember_vault, storage_of
 from ..vault.shared_vault import own_key
+from .unused_vault import is_unused
 
 
 def may_bring(context: UserContext, place: str) -> bool:
-    """Whether this machine has no vault yet, or has that one; one that is here is never joined with another.
+    """Whether this machine has no vault yet, an empty one, or that one.
 
     It has that one where it was fetched before, and what follows was cut off.
     """
     if place == context.places.vault:
         return False
-    return not vault_exists(context) or _is_here(context, place)
+    return not vault_exists(context) or is_unused(context) or _is_here(context, place)
 
 
 def _is_here(context: UserContext, place: str) -> bool:
@@ -43,7 +45,7 @@ def _is_here(context: UserContext, place: str) -> bool:
 
 def bytes_to_bring(context: UserContext, place: str) -> int:
     """How much is fetched, by a look at the sizes there; what a pull that was cut off has fetched is here."""
-    if vault_exists(context):
+    if vault_exists(context) and not is_unused(context):
         return 0
     here, there = storage_of(context, context.places.vault, create=True), storage_of(context, place)
     with contextlib.closing(here), contextlib.closing(there):

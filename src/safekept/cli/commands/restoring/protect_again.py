@@ -1,7 +1,7 @@
 """After a rebuild: the new machine is protected as the old one was, by the record that its snapshots carry.
 
 The vault comes here with its whole history, the destinations go into the settings, agents call the safekept
-of this machine, and the schedule is installed. A machine that has a vault of its own is left as it is.
+of this machine, and the schedule is installed. A machine whose own vault holds anything is left as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from safekept.actions.offsite.elsewhere import directory_of, on_a_disk_of_this_m
 from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
+from safekept.actions.setup.unused_vault import is_unused, put_aside
 from safekept.actions.vault.keys.kit_page import VARIABLES
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.address import is_address
@@ -86,7 +87,8 @@ def then(console: Console, prepared: PreparedRebuild) -> MachineRecord:
         text = "nothing: this machine has a vault of its own, and is left with its history and schedule"
         console.fact("Then", text)
         return MachineRecord()
-    parts = ["the vault with its history comes here"]
+    aside = ", the empty one that is here is put aside" if is_unused(prepared.own) else ""
+    parts = [f"the vault with its history comes here{aside}"]
     if record.connected:
         parts.append(f"{', '.join(record.connected)} will call safekept again")
     if record.destinations:
@@ -118,7 +120,10 @@ def protect_again(
     """
     own = context_from(settings, can_ask=console.can_ask())
     began = time.monotonic()
+    aside = ""
     try:
+        if is_unused(own):
+            aside = f"; the empty one that was here is {put_aside(own)}"
         place = bring_vault(
             own, opening, prepared.origin.place, kit=kit.places if kit else None, listener=console.listener()
         )
@@ -129,7 +134,7 @@ def protect_again(
         console.fact("Next", begun.again)
         return Ended({"steps": [failed.as_dict()], "verdict": None}, 3)
     console.finish()
-    brought = SetupStep("vault", DONE, f"{place}, with its history", time.monotonic() - began)
+    brought = SetupStep("vault", DONE, f"{place}, with its history{aside}", time.monotonic() - began)
     begun.mark("history")
     begun.write(own)
     _save(settings, own, record)
