@@ -14,6 +14,9 @@ import pytest
 
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
+from safekept.cli.console import Console
+from safekept.cli.words.incomplete import show_missing
+from safekept.core.entries import Outcome, Remark
 from safekept.vault.repo.keys import Secret
 from support.commands.terminals import wait_for_hidden_input
 from support.home.homes import make_hermes_home
@@ -69,7 +72,64 @@ def test_something_damaged_is_exit_code_3_with_the_list(safekept, home):
     assert done.returncode == 3
     assert re.match(r"Snapshot [0-9a-f]{8} incomplete\n", done.stdout)
     assert "Stored as it is, and damaged: 1 file" in done.stdout and "    state.db: " in done.stdout
-    assert "What is in it can be restored with: `safekept snapshot restore " in done.stdout
+    assert "What else is in it can be restored with: `safekept snapshot restore " in done.stdout
+
+
+def test_an_incomplete_one_ends_with_what_is_missing_and_what_to_do_before_its_own_restore(safekept, home):
+    sound = answer(safekept("snapshot", "--json"))["id"][:8]
+    with open(os.path.join(home, "state.db"), "wb") as file:
+        file.write(b"no database at all\n" * 200)
+    done = safekept("snapshot")
+    assert done.returncode == 3
+    short = re.match(r"Snapshot ([0-9a-f]{8}) incomplete\n", done.stdout)[1]
+    back = f"`safekept snapshot restore {sound} state.db`"
+    assert done.stdout.endswith(
+        "Not whole in it: state.db\n"
+        f"    state.db is damaged. Bring the last sound one back: {back}\n"
+        "    Then take another: `safekept snapshot`\n"
+        f"What else is in it can be restored with: `safekept snapshot restore {short}`\n"
+    )
+    assert safekept("snapshot", "restore", sound, "state.db", "--yes").returncode == 0, "it runs as printed"
+    assert safekept("snapshot").returncode == 0, "and then one is complete"
+
+
+def test_where_no_snapshot_has_a_damaged_database_sound_that_is_said(safekept, home):
+    with open(os.path.join(home, "state.db"), "wb") as file:
+        file.write(b"no database at all\n" * 200)
+    done = safekept("snapshot")
+    none = "    state.db is damaged, and no snapshot is known to have it sound: "
+    assert none + "look for an older backup, and see `safekept doctor`\n" in done.stdout
+
+
+#: What became of a file, and the advice that names it.
+ADVICE = {
+    Outcome.UNREADABLE: "could not be read: see that you may read it, and that the disk is sound",
+    Outcome.LOCKED: (
+        "was locked all the time: stop the program that holds it, or wait longer (`database.deadline`)"
+    ),
+    Outcome.CHANGED: "changed while it was read: stop the program that writes it",
+    Outcome.OUTSIDE: (
+        "leads out of the home: move what lies there into the home, or keep a copy of it yourself"
+    ),
+}
+
+
+@pytest.mark.parametrize("outcome", ADVICE)
+def test_each_way_to_be_incomplete_has_its_advice(outcome, capsys):
+    remarks = [Remark("a.txt", outcome, "why"), Remark("b.txt", Outcome.EXCLUDED, "a rule")]
+    show_missing(Console(as_json=False), remarks, {}, [])
+    assert capsys.readouterr().out == (
+        f"Not whole in it: a.txt\n    a.txt {ADVICE[outcome]}\n    Then take another: `safekept snapshot`\n"
+    )
+
+
+def test_a_long_list_of_what_is_missing_is_cut_and_counted(capsys):
+    remarks = [Remark(f"{number}.txt", Outcome.UNREADABLE, "why") for number in range(5)]
+    show_missing(Console(as_json=False), remarks, {}, ["--home", "/srv/a home"])
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first == "Not whole in it: 0.txt, 1.txt, 2.txt and 2 more"
+    assert second.startswith("    0.txt and 4 more could not be read: ")
+    assert last == "    Then take another: `safekept snapshot --home '/srv/a home'`"
 
 
 def test_a_dry_run_makes_nothing(safekept, here, home):

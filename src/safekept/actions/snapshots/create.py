@@ -7,6 +7,7 @@ all of it listed) and *failed*. Only a complete snapshot lets older ones go.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -97,6 +98,7 @@ class SnapshotResult:
     complete: bool
     forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
     alarm: Alarm | None = None  # what fell since the snapshot before, beyond the ordinary
+    sound: Mapping[str, str] = field(default_factory=dict)  # damaged database: the snapshot that has it sound
     seen: FileStats = field(
         default_factory=FileStats, repr=False
     )  # every file, for whoever looks again later
@@ -146,6 +148,7 @@ def _create(
         kept = alarm is None or bool(alarm.pinned)
         if account.complete and request.retention and kept:
             forgotten = _let_go(request, repository, listener)
+        sound = _sound(repository, request.place, account.remarks)
     seconds = time.monotonic() - began
     databases = {path: one.as_dict() for path, one in account.databases.items()}
     work.snapshot = stored.snapshot.id  # a new one: no rewriting has given it another
@@ -174,6 +177,7 @@ def _create(
         account.complete,
         forgotten,
         alarm,
+        sound,
         FileStats(stored.records, {"": request.place.home, **source.external()}),
     )
 
@@ -283,6 +287,20 @@ def _store(
         listener=listener,
     )
     return stored, source
+
+
+def _sound(repository: Repository, place: HomeRef, remarks: list[Remark]) -> dict[str, str]:
+    """Who has each database sound that is damaged now; nothing is looked for where none is."""
+    damaged = [one.path for one in remarks if one.outcome is Outcome.DAMAGED]
+    if not damaged:
+        return {}
+    from .listing import list_home
+    from .soundness import sound_database
+
+    with contextlib.suppress(SafekeptError, OSError):  # the snapshot is stored; advice must not cost it
+        shown = list_home(repository, place.home, named=place.named).shown
+        return {path: sound_database(shown, path) for path in damaged}
+    return {}
 
 
 def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:

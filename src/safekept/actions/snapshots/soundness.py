@@ -73,6 +73,13 @@ def sound_ones(every: Sequence[Listed], alarms: Iterable[Alarm] = ()) -> Iterato
     yield from unchecked
 
 
+def sound_database(every: Iterable[Listed], path: str) -> str:
+    """The id of the newest snapshot that has this database checked and sound; "" where none has."""
+    from safekept.vault.care import SOUND, states_in_file
+
+    return next((one.id for one in every if states_in_file(one.snapshot).get(path) == SOUND), "")
+
+
 def reasons_against(
     chosen: Listed,
     every: Sequence[Listed],

@@ -23,7 +23,7 @@ from ..alarms.taken_out import taken_out
 from ..base.context import UserContext
 from ..drill.receipts import Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
-from ..snapshots.soundness import sound_ones
+from ..snapshots.soundness import sound_database, sound_ones
 from .changed_since import ChangedSince, changed_since
 from .coverage import Coverage, coverage_of
 from .growth import Growth, growth_of
@@ -219,7 +219,7 @@ def _now(
         DamagedDatabase(
             path,
             noise.get(path) or reasons.get(path, ""),
-            (stored_damaged.get(path) or _sound_in(shown, path))[:8],
+            (stored_damaged.get(path) or sound_database(shown, path))[:8],
             mended=path not in noise
             and os.path.isfile(os.path.join(home, path))
             and (path in sound or back(path) or "should be a database" in reasons.get(path, "")),
@@ -236,10 +236,6 @@ def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | 
     if listed is not None:
         return states_in_file(listed.snapshot)
     return coverage.databases or {} if coverage else {}
-
-
-def _sound_in(shown: Sequence[Listed], path: str) -> str:
-    return next((one.id for one in shown if states_in_file(one.snapshot).get(path) == SOUND), "")
 
 
 def _places_back(
@@ -278,7 +274,7 @@ def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Cover
     bad = [path for path, state in states_in_file(newest.snapshot).items() if state == DAMAGED]
     # One that is zeros, or something else by now, is no database any more and has no state as one.
     bad += [gap.path for gap in coverage.of(Outcome.DAMAGED) if gap.path not in bad] if coverage else []
-    return {path: _sound_in(shown, path) for path in bad}
+    return {path: sound_database(shown, path) for path in bad}
 
 
 def _manifest(view: VaultView, last: LastSnapshot | None) -> Mapping[str, object] | None:

@@ -15,6 +15,7 @@ from safekept.home.scan import Selection
 from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
 from ....words.grace import moment_text
+from ....words.incomplete import show_missing
 from ....words.remarks import census_lines, in_full_lines, left_out_bytes, show_remarks
 
 if TYPE_CHECKING:
@@ -186,7 +187,9 @@ def show_result(console: Console, result: SnapshotResult, named: list[str]) -> i
     show_remarks(console, result.remarks)
     show_alarm(console, result)
     restore = restore_command(console, result, named)
-    words = "Restore with" if result.complete else "What is in it can be restored with"
+    if not result.complete:
+        show_missing(console, result.remarks, result.sound, named)
+    words = "Restore with" if result.complete else "What else is in it can be restored with"
     console.line(f"{words}: `{restore}`")
     return 0 if result.complete else 3
 
