@@ -56,9 +56,11 @@ class Repair:
 DECLINABLE = frozenset(
     {
         *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
-        *("clock", "journal-torn", "essential-missing", "updates-not-guarded"),
+        *("clock", "journal-torn", "essential-missing", "updates-not-guarded", "lost-since"),
     }
 )
+#: What stands before the command by which a person says so: the same words on every screen.
+MEANT = "If it is meant to be so:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from safekept.vault.format import BlobKind
 from safekept.vault.repo import Repository, find_lost_packs
 from safekept.vault.tags import proven_at
 
+from ..alarms.meant import is_meant
 from ..alarms.taken_out import taken_out
 from ..base.scratch import scratch
 from ..drill.receipts import ARCHIVE, read_receipts
@@ -78,6 +79,7 @@ def _lost(
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
     since = home.whole.time if home.whole is not None else 0.0
     falls = [one for one in falls if not taken_out(case.context, home.home, layout, one, since)]
+    falls = [one for one in falls if not is_meant(case.context, home.home, one, since)]
     paths = [path for fall in falls for path in places_of(layout, fall)]
     if falls:
         yield lost_since(home.home, falls, home.now.snapshot, paths, home.named)

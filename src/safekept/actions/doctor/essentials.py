@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from safekept.core.finding import NOTE, Finding
+from safekept.core.finding import MEANT, NOTE, Finding
 from safekept.core.next_step import NextStep, Step
 
 from .case import Case
@@ -34,7 +34,7 @@ def look_at_essentials(case: Case) -> Iterator[Finding]:
 def _finding(case: Case, home: str, path: str) -> Finding:
     key, inside = f"essential-missing:{path}", os.path.relpath(path, home)
     steps: tuple[Step, ...] = (
-        NextStep("status", ("--acknowledge", key), before="If it is meant to be so:"),
+        NextStep("status", ("--acknowledge", key), before=MEANT),
         case.command("history", inside, home=home, before="Else see whether a snapshot has it:"),
     )
     text = f"{inside} in {home} is not there, and profiles that are used have one"

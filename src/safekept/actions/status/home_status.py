@@ -19,6 +19,7 @@ from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm
+from ..alarms.meant import is_meant
 from ..alarms.taken_out import taken_out
 from ..base.context import UserContext
 from ..drill.receipts import Receipt
@@ -211,7 +212,11 @@ def _now(
     states = _states(shown, whole or last, coverage)
     noise, falls = look_now(home, layout, {**states, **stored_damaged}, census, isolated=isolated)
     since = (whole or last).time
-    falls = tuple(one for one in falls if not taken_out(context, home, layout, one, since))
+    falls = tuple(
+        one
+        for one in falls
+        if not taken_out(context, home, layout, one, since) and not is_meant(context, home, one, since)
+    )
     reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
     back = restored_since(context, home, last.time) if stored_damaged else (lambda path: False)
     sound = sound_to_the_doctor(context, home, last.time) if stored_damaged else set()

@@ -414,7 +414,7 @@ def test_the_worst_comes_first_and_nothing_is_left_out():
     assert found.text == "ALARM, partly protected: lost in /h/.hermes: skills 9 → 0"
     assert steps(found) == (
         "`safekept snapshot restore x`",
-        f"Once you have seen to it: `safekept status --acknowledge {alarm.id}`",
+        f"If it is meant to be so: `safekept status --acknowledge {alarm.id}`",
     )
 
 

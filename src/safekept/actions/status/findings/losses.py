@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from safekept.core.finding import PARTLY, Finding
+from safekept.core.finding import MEANT, PARTLY, Finding
 from safekept.core.next_step import NextStep, Step
 from safekept.home.health import Shrinkage
 
+from ...alarms.meant import loss_name
 from ..home_now import DamagedDatabase
 
 #: Findings that a later snapshot of the same home says anew.
@@ -40,17 +41,24 @@ def damaged_when_stored(home: str, paths: Sequence[str], named: Sequence[str]) -
 
 
 def lost_since(
-    home: str, falls: Iterable[Shrinkage], snapshot: str, paths: Iterable[str], named: Sequence[str]
+    home: str, falls: Sequence[Shrinkage], snapshot: str, paths: Iterable[str], named: Sequence[str]
 ) -> Finding:
     """Fewer than the newest snapshot counted, and nobody took a snapshot of that yet."""
     text = f"lost in {home}: {', '.join(fall.text for fall in falls)}"
     places = tuple(dict.fromkeys(paths))
     words = (snapshot, *places, *named, "--yes")
     fix: tuple[Step, ...] = (NextStep("snapshot restore", words, before="Bring it back:"),)
-    again = NextStep("snapshot", tuple(named), before="Or, if it is meant to be so, store it like this:")
-    evidence = (f"snapshot {snapshot} has it",)
+    name = loss_name(home, falls)
     return Finding(
-        "lost-since", PARTLY, text, evidence, (*fix, again), home=home, alarm=True, path=PATHS.join(places)
+        "lost-since",
+        PARTLY,
+        text,
+        (f"snapshot {snapshot} has it",),
+        (*fix, NextStep("status", ("--acknowledge", name), before=MEANT)),
+        home=home,
+        alarm=True,
+        declinable=name,
+        path=PATHS.join(places),
     )
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.ages import iso_time, seconds_text
-from safekept.core.finding import NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
+from safekept.core.finding import MEANT, NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
 from safekept.core.next_step import NextStep, Step, read_step
 from safekept.core.objects.address import is_address
 from safekept.core.spelling import shell_word
@@ -26,7 +26,8 @@ def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
         # Of a loss they are commands; of a drill they are sentences, with commands in them.
         back = tuple(read_step(f"`{step}`" if alarm.kind == LOSS else step) for step in alarm.restore)
         back = back or _done_now(alarm)
-        over = NextStep("status", ("--acknowledge", alarm.id), before="Once you have seen to it:")
+        done = MEANT if alarm.kind == LOSS else "Once you have seen to it:"
+        over = NextStep("status", ("--acknowledge", alarm.id), before=done)
         text = f"lost in {alarm.home}: {alarm.text}" if alarm.kind == LOSS and alarm.home else alarm.text
         kept = f"; snapshot {alarm.pinned[:8]} has it, pinned" if alarm.pinned else ""
         seen = (f"seen at {iso_time(alarm.time)}{kept}",)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.core.finding import RUNGS, reached
+from safekept.core.finding import MEANT, RUNGS, reached
 from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text
@@ -101,7 +101,7 @@ def _show_finding(screen: Screen, one: Finding) -> None:
         plain.fact("Fix" if number == 0 else "", path_text(step) if isinstance(step, str) else step)
     if one.declinable and one.counts:
         declined = ("--acknowledge", one.declinable)
-        command = NextStep("status", declined, before="Or, if you mean to leave it so:")
+        command = NextStep("status", declined, before=MEANT)
         if not any(isinstance(step, NextStep) and "--acknowledge" in step.arguments for step in one.fix):
             plain.fact("", command)
 

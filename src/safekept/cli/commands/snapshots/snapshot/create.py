@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safekept.actions.snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
+from safekept.core.finding import MEANT
 from safekept.core.next_step import NextStep, read_step
 from safekept.core.trash import GRACE
 from safekept.home.scan import Selection
@@ -229,7 +230,7 @@ def show_alarm(console: Console, result: SnapshotResult) -> None:
         console.item(f"Snapshot {alarm.pinned[:8]} still has it, and is pinned for 30 days")
     for command in alarm.restore:
         console.item(read_step(f"Bring it back: `{command}`"))
-    console.item(NextStep("status", ("--acknowledge",), before="If it is meant to be so:"))
+    console.item(NextStep("status", ("--acknowledge", alarm.id), before=MEANT))
 
 
 def databases_text(result: SnapshotResult) -> str:
