@@ -134,7 +134,8 @@ def test_launchd_is_asked_in_the_domain_of_the_user_or_of_the_system():
 
 def test_lines_of_cron_are_quoted_for_the_shell_and_for_cron():
     odd = Call(("/a b/safekept", "x'y"), environment={"A": "50% $HOME"}, home="/h")
-    begin, nightly, look, end = cron.lines(odd)
+    begin, nightly, why, look, end = cron.lines(odd)
+    assert why.startswith("# ") and "every hour" in why and why.endswith("where nothing is due")
     assert begin.startswith("# safekept: begin. ")
     assert nightly == """30 3 * * * env A='50\\% $HOME' '/a b/safekept' 'x'"'"'y'"""
     assert look.startswith(f"{odd.minute_of_run} * * * * env ")
@@ -187,6 +188,15 @@ def test_lines_that_lost_their_marks_are_replaced_and_a_persons_own_line_is_not(
     assert cron.has_lines(bare) and cron.own_lines(bare) == bare.splitlines()
     ours = "\n".join(cron.lines(CALL)) + "\n"
     assert cron.joined(TABLE + bare, ours) == TABLE + ours
+
+
+def test_the_start_in_every_hour_is_explained_where_it_stands():
+    at = systemd.timer(CALL).splitlines()
+    assert "every hour" in at[at.index("OnCalendar=*-*-* *:00:00") - 1]
+    ((_, text),) = cron.system_file(ADA, "/etc/cron.d").items()
+    found = text.splitlines()
+    hourly = next(number for number, line in enumerate(found) if " * * * * " in line)
+    assert "every hour" in found[hourly - 1]
 
 
 def test_every_file_is_marked_as_ours():

@@ -17,6 +17,8 @@ from ..tasks import Cadence
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"
+#: What a host is asked for in every hour, for whoever reads its file.
+HOURLY = "Once in every hour: catches up after sleep or a failure, and does nothing where nothing is due"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 

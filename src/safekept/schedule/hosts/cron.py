@@ -10,9 +10,10 @@ import os
 import re
 import shlex
 
-from .call import MARK, Call
+from .call import HOURLY, MARK, Call
 
 _BEGIN, _END = "# safekept: begin. ", "# safekept: end"
+_WHY = f"# {HOURLY}"
 #: How every line of ours ends.
 CALLED = " schedule run --quiet"
 #: A line as only we write it: whatever copies a table without its comments leaves it without its marks.
@@ -25,8 +26,8 @@ def lines(call: Call, *, names_user: bool = False) -> list[str]:
     settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(call.environment.items())]
     # cron ends a command at `%`, wherever it stands; a backslash keeps it.
     command = " ".join(["env", *settings, *map(shlex.quote, call.command)]).replace("%", "\\%")
-    moments = [f"{minute} {hour} * * *" for hour, minute in call.times] + [f"{call.minute_of_run} * * * *"]
-    return [f"{_BEGIN}{MARK}", *(f"{moment} {who}{command}" for moment in moments), _END]
+    at = [f"{minute} {hour} * * * {who}{command}" for hour, minute in call.times]
+    return [f"{_BEGIN}{MARK}", *at, _WHY, f"{call.minute_of_run} * * * * {who}{command}", _END]
 
 
 def system_file(call: Call, directory: str) -> dict[str, str]:
@@ -58,7 +59,8 @@ def without_lines(table: str) -> str:
         if _END in rest:
             number += rest.index(_END) + 1
             continue
-        kept += [line for line in found[number + 1 :] if not line.rstrip("\n").endswith(CALLED)]
+        rest = [line for line in found[number + 1 :] if line.rstrip("\n") != _WHY]
+        kept += [line for line in rest if not line.rstrip("\n").endswith(CALLED)]
         break
     return "".join(kept)
 

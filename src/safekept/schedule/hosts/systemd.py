@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from .call import MARK, Call
+from .call import HOURLY, MARK, Call
 
 #: How far the starts of many machines are spread.
 SPREAD = "15min"
@@ -60,7 +60,9 @@ def timer(call: Call) -> str:
         f"Description=safekept: wake up to look after {_specifier(call.home)}",
         "",
         "[Timer]",
-        *(f"OnCalendar={moment}" for moment in calendar(call)),
+        *(f"OnCalendar={moment}" for moment in calendar(call)[:-1]),
+        f"# {HOURLY}.",
+        f"OnCalendar={calendar(call)[-1]}",
         "# A start that was slept through is made up for.",
         "Persistent=true",
         f"RandomizedDelaySec={SPREAD}",

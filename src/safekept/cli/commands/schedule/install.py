@@ -37,7 +37,7 @@ _PLACES = (
     "XDG_CACHE_HOME",
 )
 #: Programs that a run may call; where they are must be in its PATH.
-_PROGRAMS = ("git", "ssh", "gpg", "rclone", "restic")
+_PROGRAMS = ("git", "ssh", "gpg", "rclone", "restic", "hermes")
 
 
 class ProgramOfAnother(SafekeptError):
