@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
+from safekept.core.objects.ssh_host import ssh_host
 from safekept.core.this_machine import disks_of, in_memory, is_this_machine
 
 from ..base.context import UserContext
@@ -30,7 +31,8 @@ def not_elsewhere(context: UserContext, setting: DestinationSetting, *, away: bo
         return _of_directory(context, setting, away)
     here = "is this very machine"
     if setting.url.startswith("sftp://"):
-        return here if is_this_machine(_host(setting.url)) else ""
+        config = setting.options.get("ssh_config", "")
+        return here if is_this_machine(ssh_host(setting.url, config, context.caller.environment)) else ""
     if setting.url.startswith("s3://"):
         endpoint = setting.options.get("endpoint", "") or _variable(context, "AWS_ENDPOINT_URL_S3")
         endpoint = endpoint or _variable(context, "AWS_ENDPOINT_URL")

@@ -83,7 +83,7 @@ def _sftp(url: str, environment: Mapping[str, str], options: Options) -> ObjectS
     from .sftp.connections import Host
     from .sftp.place import SftpObjects
 
-    user, host, port, path = _parts(url)
+    user, host, port, path = address_parts(url)
     # ssh takes what begins with a dash for an option.
     if not host or host.startswith("-") or user.startswith("-"):
         raise _bad(url, "it names no host")
@@ -107,7 +107,7 @@ def _s3(url: str, environment: Mapping[str, str], options: Options) -> ObjectSto
     from .s3.client import s3_access
     from .s3.place import S3Objects
 
-    user, bucket, port, path = _parts(url)
+    user, bucket, port, path = address_parts(url)
     if not bucket or user or port:
         raise _bad(url, "write `s3://bucket/prefix`; keys and servers are options, not parts of the address")
     if any(part in (".", "..") for part in path.split("/")):
@@ -153,7 +153,7 @@ def _patient(place: ObjectStore, options: Options, limited: bool = False) -> Obj
     return PatientObjects(place, RetryPatience(options.patience), Rate(0 if limited else options.rate_limit))
 
 
-def _parts(url: str) -> tuple[str, str, int, str]:
+def address_parts(url: str) -> tuple[str, str, int, str]:
     """User, host, port and path; a password is refused. The host keeps its case: it may be an alias."""
     rest = url.partition("://")[2]
     if "?" in rest or "#" in rest:
