@@ -417,3 +417,24 @@ def test_every_module_that_a_comment_names_is_there():
             ours = [one for one in words if one not in NOT_OURS]
             missing += [f"{path}: {one}" for one in ours if not any(k.endswith(f"/{one}") for k in known)]
     assert missing == []
+
+
+def test_the_picture_of_the_demo_has_every_sentence_that_the_demo_says():
+    """It is drawn by `workshop/picture.py`, from a run of the demo."""
+    import html
+
+    with open(os.path.join(CHECKOUT, "docs", "demo.svg"), encoding="utf-8") as file:
+        texts = re.findall(r"<text[^>]*>(.*?)</text>", file.read(), re.DOTALL)
+    picture = " ".join(html.unescape(" ".join(texts)).split())
+    with open(os.path.join(CHECKOUT, "src", "safekept", "cli", "commands", "demo", "demo.py")) as file:
+        tree = ast.parse(file.read())
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and (getattr(node.func, "id", "") or getattr(node.func, "attr", "")) in ("say", "_say")
+    ]
+    found = (part.value for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant))
+    sentences = {" ".join(str(one).split()) for one in found if len(str(one)) > 20}
+    assert len(sentences) > 8
+    assert [one for one in sorted(sentences) if one not in picture] == []
