@@ -64,3 +64,14 @@ def test_what_a_child_that_has_ended_was_not_let_is_given_back_too():
         for each in (*rivals, process):
             each.kill()
             each.communicate()
+
+
+def test_a_slow_reader_gets_all_of_a_large_input():
+    """More than a pipe holds, to a program that begins to read after more than one look at it."""
+    process = started("import sys, time; time.sleep(0.7); print(len(sys.stdin.buffer.read()))")
+    try:
+        out, _ = communicate(process, b"x" * 3_000_000, 60)
+        assert out == b"3000000\n"
+    finally:
+        process.kill()
+        process.communicate()

@@ -8,8 +8,10 @@ pipe or a disk, counts in full.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import threading
 import time
 
 #: Seconds between two looks.
@@ -53,16 +55,29 @@ def communicate(process: subprocess.Popen[bytes], data: bytes, seconds: float) -
     It is looked at again and again: what a process waited is forgotten by the kernel when it ends.
     """
     began = time.monotonic()
-    first: bytes | None = data
+    _feed(process, data)
     left = seconds
     waited: dict[int, float] = {}
     while True:
         try:
-            return process.communicate(first, timeout=min(left, _LOOK))
+            return process.communicate(timeout=min(left, _LOOK))
         except subprocess.TimeoutExpired:
-            first = None
             for one in session(process.pid):
                 waited[one] = max(waited.get(one, 0.0), kept_waiting(one))
             left = seconds - (time.monotonic() - began - sum(waited.values()))
             if left < 0.05:
                 raise
+
+
+def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
+    """Write its input beside: `communicate` forgets what is left of it when its time is over."""
+    stdin, process.stdin = process.stdin, None
+    assert stdin is not None
+
+    def write() -> None:
+        with contextlib.suppress(OSError):  # it ended, and reads no more
+            stdin.write(data)
+        with contextlib.suppress(OSError):
+            stdin.close()
+
+    threading.Thread(target=write, daemon=True).start()
