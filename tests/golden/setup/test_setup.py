@@ -324,7 +324,7 @@ def test_a_hermes_of_somebody_else_is_wrapped_only_before_it_on_the_path(new):
     remove_wrapper(context)
     assert os.listdir(new.own) == []
     context = throwaway(new.place, environment=before).changed(user_home=new.user)
-    assert "not yours to change" in look_at_wrapper(context).reason
+    assert "lies outside your home directory" in look_at_wrapper(context).reason
     with pytest.raises(SafekeptError) as error:
         guard_updates(context, ("/nowhere/safekept",))
     assert "`safekept guard -- hermes update`" in str(error.value.advice())

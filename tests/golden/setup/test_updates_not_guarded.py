@@ -37,9 +37,8 @@ def test_it_is_said_with_the_command_that_mends_it_and_that_command_does(new):
     path = f"{new.programs}:/usr/bin:/bin"
     said = set_up(new, PATH=path, SHELL="/bin/sh")
     flat = " ".join(said.stdout.split())
-    assert f"Updates `hermes update` takes no snapshot first: {new.programs}/hermes is not" in flat, (
-        said.stdout
-    )
+    theirs = f"{new.programs}/hermes lies outside your home directory"
+    assert f"Updates `hermes update` takes no snapshot first: {theirs}" in flat, said.stdout
     assert "~/.local/bin does not come before it on your PATH" in flat, said.stdout
     assert "`safekept guard -- hermes update`" in flat and "`safekept setup`" in flat, said.stdout
     mend = re.search(r"`(echo [^`]*)`", said.stdout)[1]
@@ -53,6 +52,12 @@ def test_it_is_said_with_the_command_that_mends_it_and_that_command_does(new):
     again = set_up(new, PATH=later)
     assert "`hermes update` takes a snapshot first and looks for losses after" in again.stdout, again.stdout
     assert os.access(os.path.join(new.own, "hermes"), os.X_OK)
+
+
+def test_a_command_of_somebody_else_is_called_that(new, monkeypatch):
+    monkeypatch.setattr("safekept.integrations.hermes.update_wrapper._may_change", lambda path: False)
+    said = new.run("setup", "--dry-run", PATH=f"{new.programs}:/usr/bin:/bin").stdout
+    assert f"{new.programs}/hermes is not yours to change" in " ".join(said.split()), said
 
 
 @pytest.mark.parametrize(("shell", "file"), [("/bin/bash", ".bashrc"), ("/usr/bin/zsh", ".zshrc")])

@@ -60,7 +60,9 @@ def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
     if _below(found, context.places.user_home) and _may_change(found):
         program = os.path.join(os.path.dirname(found), os.readlink(found)) if os.path.islink(found) else aside
         return UpdateWrapper(found, os.path.normpath(program), aside, left=left)
-    path, theirs = os.path.join(own, NAME), f"{found} is not yours to change"
+    path = os.path.join(own, NAME)
+    whose = "lies outside your home directory" if _may_change(found) else "is not yours to change"
+    theirs = f"{found} {whose}"
     if not _comes_first(own, os.path.dirname(found), search):
         reason = f"{theirs}, and {own} does not come before it on your PATH"
         return UpdateWrapper("", found, reason=reason, mend=_path_first(context))
