@@ -51,9 +51,13 @@ def keys_of(machine):
 def test_the_printed_command_revokes_it_and_then_nothing_is_said(old):
     machine, key = old
     new = rebuilt(machine, "eve", os.path.join(machine.place, "usb"), "--passphrase-file", machine.secret)
+    before = new.run("status").stdout + new.run("vault", "key", "list").stdout
+    assert not REVOKE.search(before), "a kit of the old machine may be all that the person has"
+    assert new.run("vault", "kit", "--stored").returncode == 0  # with this machine's key
     status, listed = new.run("status"), new.run("vault", "key", "list").stdout
     assert REVOKE.findall(status.stdout) == [key] and REVOKE.findall(listed) == [key], status.stdout + listed
     told = " ".join(status.stdout.split())
+    assert "An older kit opens nothing then: throw it away" in told
     assert "1 key of a machine before this one" in told and "generated key" not in told, status.stdout
     document = json.loads(new.run("status", "--json").stdout)
     assert [one["id"][:8] for one in document["vault"]["old_keys"]] == [key]
@@ -86,15 +90,21 @@ DAY = 86_400.0
 @pytest.mark.parametrize(
     ("keys", "since", "kit", "old"),
     [
-        ([listed("a", 1), listed("b", 2), listed("c", 9, current=True)], 8, None, "ab"),
-        ([listed("a", 1), listed("b", 2), listed("c", 9, current=True)], 8, "a", "b"),
+        ([listed("a", 1), listed("b", 2), listed("c", 9, current=True)], 8, "c", "ab"),
+        ([listed("a", 1), listed("b", 2), listed("c", 9, current=True)], 8, None, ""),  # a kit on paper?
+        (
+            [listed("a", 1), listed("b", 2), listed("c", 9, current=True)],
+            8,
+            "a",
+            "",
+        ),  # the one that is stored
         ([listed("a", 1), listed("c", 9, current=True)], 8, "", ""),  # a kit, and nobody knows its key
-        ([listed("a", 1), listed("c", 9, current=True)], None, None, ""),  # never rebuilt
-        ([listed("a", 1), listed("c", 5, current=True)], 8, None, ""),  # it had a vault of its own then
-        ([listed("a", 1), listed("b", 12), listed("c", 9, current=True)], 8, None, "a"),  # a host that joined
-        ([listed("a", 1, kind=RECOVERY_PASSPHRASE), listed("c", 9, current=True)], 8, None, ""),
-        ([listed("a", 1), listed("c", 9, current=True, kind=RECOVERY_PASSPHRASE)], 8, None, ""),
-        ([ListedKey("a" * 64, GENERATED, "torn", "", False), listed("c", 9, current=True)], 8, None, ""),
+        ([listed("a", 1), listed("c", 9, current=True)], None, "c", ""),  # never rebuilt
+        ([listed("a", 1), listed("c", 5, current=True)], 8, "c", ""),  # it had a vault of its own then
+        ([listed("a", 1), listed("b", 12), listed("c", 9, current=True)], 8, "c", "a"),  # a host that joined
+        ([listed("a", 1, kind=RECOVERY_PASSPHRASE), listed("c", 9, current=True)], 8, "c", ""),
+        ([listed("a", 1), listed("c", 9, current=True, kind=RECOVERY_PASSPHRASE)], 8, "c", ""),
+        ([ListedKey("a" * 64, GENERATED, "torn", "", False), listed("c", 9, current=True)], 8, "c", ""),
     ],
 )
 def test_only_generated_keys_from_before_the_rebuild_count(keys, since, kit, old):

@@ -16,6 +16,7 @@ def revoke_step(old: Sequence[ListedKey]) -> NextStep:
     many = count_text(len(old), "key of a machine", "keys of machines")
     whose = path_text(", ".join(dict.fromkeys(key.person for key in old)))
     more = f", then {', '.join(key.id[:8] for key in others)}" if others else ""
+    more += ". An older kit opens nothing then: throw it away"
     return NextStep(
         "vault key remove",
         (first.id[:8],),

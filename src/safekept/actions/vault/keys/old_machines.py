@@ -1,6 +1,8 @@
 """Keys of machines that this one was rebuilt from. They still open the vault, whoever has those machines now.
 
-Nothing is taken away by itself: the old machine may still be in use, and a kit on paper may hold its key.
+Nothing is taken away by itself: the old machine may still be in use, and a kit on paper may hold its key. So
+none is named before a kit with the key of this machine is kept elsewhere: until then the old paper may be all
+that a person has.
 """
 
 from __future__ import annotations
@@ -18,19 +20,15 @@ def keys_of_old_machines(
 ) -> tuple[ListedKey, ...]:
     """Which of them may go, oldest first.
 
-    `rebuilt`: when this machine was, 0 for never. The key that a stored kit holds is still needed; where
-    nobody knows which one that is, any of them may be.
+    `rebuilt`: when this machine was, 0 for never. `stored`: the kit that a person keeps elsewhere.
     """
     own = next((key for key in keys if key.current), None)
     if not rebuilt or own is None or own.kind != GENERATED or _created(own) < rebuilt:
         return ()
-    if stored is not None and not stored.key:
+    if stored is None or stored.key != own.id:
         return ()
-    needed = stored.key if stored is not None else ""
     return tuple(
-        key
-        for key in keys
-        if key.kind == GENERATED and not key.current and key.id != needed and 0 < _created(key) < rebuilt
+        key for key in keys if key.kind == GENERATED and not key.current and 0 < _created(key) < rebuilt
     )
 
 

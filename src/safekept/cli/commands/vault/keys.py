@@ -10,6 +10,7 @@ from safekept.actions.base.context import UserContext
 from safekept.actions.status.recent import recent
 from safekept.actions.status.vault_status import old_keys
 from safekept.actions.vault.keys.keys import (
+    GENERATED,
     add_passphrase,
     export_key,
     key_to_remove,
@@ -118,6 +119,8 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
                     kept="No key was removed",
                     next_steps=(NextStep("vault key remove", (key.id[:8], "--yes"), before="Agree to it:"),),
                 )
+            if key.kind == GENERATED:
+                console.line(f"A kit that was written with this key ({key.id[:8]}) opens nothing afterwards")
             if not console.ask(f"Remove the key {path_text(named)}?"):
                 raise click.Abort
         remove_key(context, repository, key.id)
