@@ -31,7 +31,7 @@ QUESTIONS = {
         ("setup",),
         "Passphrase (not shown)",
         True,
-        "nothing was set up, and no answer was kept",
+        "nothing was changed, and no answer was kept",
     ),
 }
 

@@ -314,7 +314,7 @@ def test_a_passphrase_that_is_made_is_shown_only_once_it_opens_the_vault(tmp_pat
         terminal.until("Place [nowhere yet]")
         assert not MADE.search(terminal.seen), terminal.seen
         assert terminal.interrupt() == 130
-    assert "nothing was set up, and no answer was kept" in terminal.seen
+    assert "nothing was changed, and no answer was kept" in terminal.seen
     # So that the snapshot waits, and is not over before Ctrl-C comes.
     locked = sqlite3.connect(os.path.join(machine.home, "state.db"), isolation_level=None)
     locked.execute("pragma locking_mode=exclusive")

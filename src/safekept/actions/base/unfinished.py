@@ -136,7 +136,10 @@ def _parse(found: Mapping[str, object]) -> Unfinished | None:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(_WORDS.get(name, f"the home {name}") for name in dict.fromkeys(names))
+    listed = dict.fromkeys(names)
+    if "history" in listed:  # the vault came with it
+        listed.pop("vault", None)
+    return ", ".join(_WORDS.get(name, f"the home {name}") for name in listed)
 
 
 def _path(context: UserContext) -> str:

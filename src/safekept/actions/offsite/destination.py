@@ -78,7 +78,9 @@ def checked_url(url: str) -> str:
         return f"file:{url}"
     shown = without_secret(url)
     if not url.startswith(SCHEMES):
-        raise ValueError(f"`{shown}` is no place that safekept knows: {', '.join(SCHEMES)}, or a path")
+        raise ValueError(
+            f"`{shown}` is no place that safekept knows: {', '.join(SCHEMES)}, or a path from `/` on"
+        )
     if shown != url:
         raise ValueError(
             f"`{shown}` holds a password; keys and passwords come from the environment, a profile, "

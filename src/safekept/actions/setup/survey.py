@@ -142,6 +142,7 @@ def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHo
             next_steps=(
                 "Start your agent once, so that it makes its home; then run this again",
                 NextStep("setup", ("--home", "PATH"), before="Or name the directory:"),
+                NextStep("rebuild", ("KIT",), before="If it was on a machine that is gone, bring it back:"),
             ),
             looked=paths,
         )

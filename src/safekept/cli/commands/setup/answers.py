@@ -23,7 +23,7 @@ from ..offsite.destinations import name_for
 _SAME_DISK = " --same-disk"
 _INDENT = 8
 #: Whoever leaves at a question: answers are saved and acted on once all of them are there.
-_KEPT = "nothing was set up, and no answer was kept"
+_KEPT = "nothing was changed, and no answer was kept"
 NOWHERE, NO = "nowhere yet", "no"
 #: `user@host:path`, as scp takes it.
 _SCP = re.compile(r"([\w.-]+@[\w.-]+):(?!//)(.*)", re.DOTALL)
