@@ -185,7 +185,7 @@ def in_bash(user, *words):
     )
     command = [program("bash"), "--norc", "-c", script, "bash", *words]
     done = subprocess.run(
-        command, env=user["environment"], cwd=user["project"], capture_output=True, text=True, timeout=60
+        command, env=user["environment"], cwd=user["project"], capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split("\n")[:-1]
@@ -211,7 +211,7 @@ def test_fish_completes_commands_options_and_ids(user):
             cwd=user["project"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert (done.returncode, done.stderr) == (0, "")
         return [found.split("\t")[0] for found in done.stdout.splitlines()]
@@ -292,7 +292,7 @@ def test_the_prompt_of_the_guide_speaks_only_when_something_is_wrong(user, shell
             },
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.stderr == ""
         return done.stdout

@@ -364,7 +364,7 @@ def test_many_at_once_all_keep_their_own(user, launcher_environment, say):
     ]
     ids = []
     for process in running:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         ids.append(out.strip())
     assert len(set(ids)) == len(names)

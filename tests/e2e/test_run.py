@@ -25,7 +25,7 @@ from support.users.contexts import throwaway
 
 SAFEKEPT = (sys.executable, "-I", "-m", "safekept")
 #: Longer than any machine needs; a test that waits so long has failed.
-DEADLINE = 120.0
+DEADLINE = 300.0
 
 
 def until(what: Callable[[], object], named: str) -> None:

@@ -193,7 +193,7 @@ def test_json_is_never_mixed_with_a_question(tmp_path, launcher_environment):
             stdin=child,
             stderr=child,
             stdout=subprocess.PIPE,
-            timeout=60,
+            timeout=300,
         )
     finally:
         os.close(parent)
@@ -231,7 +231,7 @@ def test_ctrl_c_during_progress_gives_the_cursor_back(tmp_path, launcher_environ
                 sent = True
     os.close(parent)
     locked.close()
-    assert process.wait(60) == 130
+    assert process.wait(300) == 130
     assert sent and b"\x1b[?25l" in screen
     assert screen.rfind(b"\x1b[?25h") > screen.rfind(b"\x1b[?25l"), "the cursor stayed hidden"
     assert b"Interrupted; no half-written archive is left" in screen

@@ -126,7 +126,7 @@ def test_a_journal_that_is_a_pipe_holds_nobody_up(here, home, words):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode in (0, 1, 3, 4), done.stderr
     assert "Traceback" not in done.stderr
@@ -185,7 +185,7 @@ def test_a_lock_that_goes_with_its_holder_is_never_held_twice(tmp_path):
         "import os, sys\n"
         "from safekept.core.locks import process_lock\n"
         "for _ in range(60):\n"
-        "    with process_lock(sys.argv[1], 'test', 60.0, remove=True):\n"
+        "    with process_lock(sys.argv[1], 'test', 600.0, remove=True):\n"
         "        os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL | os.O_WRONLY))\n"
         "        os.unlink(sys.argv[2])\n"
     )
@@ -194,7 +194,7 @@ def test_a_lock_that_goes_with_its_holder_is_never_held_twice(tmp_path):
         for _ in range(4)
     ]
     for process in running:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
     assert not os.path.exists(lock)
     with process_lock(lock, "test", remove=True), pytest.raises(AlreadyRunning):

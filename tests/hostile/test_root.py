@@ -136,7 +136,7 @@ def plant(machine: World, area: str, lines: list[dict[str, object]], name: str =
     machine.give_all(area, "mallory")
 
 
-def everything(machine: World, *ways: str, patience: float = 90) -> list[int]:
+def everything(machine: World, *ways: str, patience: float = 300) -> list[int]:
     """What root does with mallory's home; whatever comes of it, it comes in time."""
     return [
         machine.system("mallory", *WAYS[way], patience=patience).returncode for way in ways or tuple(WAYS)
@@ -240,7 +240,7 @@ def test_odd_things_in_the_area_neither_harm_nor_stop_root(world: World, what: s
     if kind != "hard link":
         world.give(f"{AREA}/{what}", "mallory")
     before = guarded(world)
-    everything(world, "snapshot", "restore", patience=60)
+    everything(world, "snapshot", "restore")
     assert {path: facts for path, facts in guarded(world).items() if not path.startswith(AREA)} == {
         path: facts for path, facts in before.items() if not path.startswith(AREA)
     }

@@ -60,7 +60,7 @@ def test_no_output_of_roots_is_led_elsewhere_or_kept_waiting(world: World, trap)
     before = world.seen("/srv", but_of="mallory")
     try:
         for what, words in OUTPUTS.items():
-            done = world.safekept(*(word.replace("OUT", f"{place}/out") for word in words), patience=30)
+            done = world.safekept(*(word.replace("OUT", f"{place}/out") for word in words))
             assert done.returncode != 0 and any(code in done.stderr for code in REFUSED), (
                 what,
                 done.stdout,

@@ -61,7 +61,7 @@ def writer(vault, *front):
             if front and "unshare" in said:
                 missing_part(f"a PID namespace of its own: {said.strip()}")
             raise AssertionError(f"{first}{said}")
-        yield lambda: process.communicate("go on\n", timeout=60)[0].split(" ", 2)
+        yield lambda: process.communicate("go on\n", timeout=300)[0].split(" ", 2)
     finally:
         process.kill()
         process.communicate()
@@ -108,7 +108,7 @@ def test_a_pruner_in_a_container_honours_a_lock_from_outside(vault):
     paths = [f"{CHECKOUT}/{name}" for name in ("src", "tests", "tests/hostile")]
     with writer(vault) as go_on:
         command = [*CONTAINER, sys.executable, "-c", code, vault.storage.path, *paths]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if "unshare" in done.stderr:
             missing_part(f"a PID namespace of its own: {done.stderr.strip()}")
         assert done.stdout == "honoured\n", done.stderr

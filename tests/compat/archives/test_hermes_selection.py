@@ -80,7 +80,7 @@ def members(hermes: str, user: str) -> set[str]:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     with zipfile.ZipFile(output) as archive:
@@ -109,7 +109,7 @@ def test_the_quick_set_holds_all_that_hermes_quick_snapshots_hold(hermes: str, u
     environment = {"PATH": os.environ["PATH"], "HOME": user, "HERMES_HOME": f"{user}/.hermes"}
     known = set(os.listdir(f"{user}/.hermes/state-snapshots"))
     subprocess.run(
-        [hermes, "backup", "--quick"], env=environment, check=True, capture_output=True, timeout=120
+        [hermes, "backup", "--quick"], env=environment, check=True, capture_output=True, timeout=300
     )
     (made,) = set(os.listdir(f"{user}/.hermes/state-snapshots")) - known
     root = f"{user}/.hermes/state-snapshots/{made}"
@@ -142,7 +142,7 @@ def test_our_census_counts_what_hermes_counts(hermes: str, hermes_python: str, u
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-2:] == [str(counted["memories"]), str(counted["cron_jobs"])]

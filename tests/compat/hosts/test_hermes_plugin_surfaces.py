@@ -115,7 +115,7 @@ def event(server: subprocess.Popen[bytes], kind: str) -> None:
 
 
 def heard(server: subprocess.Popen[bytes]) -> dict:
-    line = server.stdout.readline() if select.select([server.stdout], [], [], 120)[0] else b""
+    line = server.stdout.readline() if select.select([server.stdout], [], [], 300)[0] else b""
     assert line, "the TUI's server does not answer"
     return json.loads(line)
 

@@ -746,7 +746,7 @@ def test_a_call_that_is_cancelled_ends_whole(ground, monkeypatch):
 
     def slow(outcome: object) -> object:
         began.set()
-        go_on.wait(60)
+        go_on.wait(300)
         ended.set()
         return real(outcome)  # type: ignore[arg-type]
 
@@ -778,7 +778,7 @@ def test_long_work_says_how_far_it_is(ground, mode, monkeypatch):
 
     def slow(caller: Caller, *arguments: object) -> ToolAnswer:
         caller.listener(Event("store", 3, 40, "files"))
-        assert heard.wait(60), "nothing was told while the work went on"
+        assert heard.wait(300), "nothing was told while the work went on"
         return ToolAnswer(["done"])
 
     async def listen(done: float, total: float | None, message: str | None) -> None:
@@ -802,7 +802,7 @@ def test_a_call_that_is_given_up_while_it_waits_is_not_begun(ground, monkeypatch
     def slow(caller: Caller, directory: str, *arguments: object) -> ToolAnswer:
         ran.append(directory)
         began.set()
-        go_on.wait(60)
+        go_on.wait(300)
         return ToolAnswer(["done"])
 
     async def play(agent: Agent) -> None:
@@ -889,7 +889,7 @@ def talk(
     words, said = [program.command, *program.args], b"".join(line + b"\n" for line in lines)
     if until is None:
         return subprocess.run(
-            words, input=said, capture_output=True, cwd=program.cwd, env=program.env, timeout=120
+            words, input=said, capture_output=True, cwd=program.cwd, env=program.env, timeout=300
         )
     with (
         tempfile.TemporaryFile() as errors,
@@ -912,7 +912,7 @@ def talk(
                 break
         process.stdin.close()
         heard.append(process.stdout.read())
-        code = process.wait(120)
+        code = process.wait(300)
         errors.seek(0)
         return subprocess.CompletedProcess(words, code, b"".join(heard), errors.read())
 
@@ -977,7 +977,7 @@ def test_a_signal_ends_the_server_while_the_client_is_there(ground, number):
         server.stdin.flush()
         assert b'"result"' in server.stdout.readline()
         server.send_signal(number)
-        assert server.wait(60) == 128 + number
+        assert server.wait(300) == 128 + number
         assert b"Traceback" not in server.stderr.read()
 
 
@@ -1013,7 +1013,7 @@ def test_a_client_that_goes_in_the_middle_leaves_no_half_rollback(ground):
         say(message(3, "tools/call", name="roll_back", arguments={"confirm": token}))
         server.stdin.close()
         server.stdout.read()
-        assert server.wait(60) == 0
+        assert server.wait(300) == 0
     assert ground.tree() in (before, after), "all of it, or nothing"
 
 
@@ -1035,7 +1035,7 @@ def test_without_the_sdk_it_says_what_to_install(ground):
         "import sys\nsys.modules['mcp'] = None\nfrom safekept.cli.main import run\nsys.exit(run(['mcp']))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, env=program.env, timeout=60, text=True
+        [sys.executable, "-c", script], capture_output=True, env=program.env, timeout=300, text=True
     )
     assert done.returncode == 1
     assert done.stdout == ""
@@ -1050,7 +1050,7 @@ def test_a_person_who_starts_it_is_told_what_it_is(ground):
     with Terminal(*words, environment=environment) as terminal:
         terminal.until("an agent's host starts it and speaks to it. Ctrl-C ends it.")
         terminal.hang_up()
-        terminal.process.wait(60)
+        terminal.process.wait(300)
 
 
 def test_a_root_that_is_not_there_is_said(ground):
@@ -1062,5 +1062,5 @@ def test_a_root_that_is_not_there_is_said(ground):
 
 def test_no_other_command_pays_for_the_sdk(ground):
     script = "import sys\nimport safekept.cli.main, safekept.integrations\nsys.exit('mcp' in sys.modules)\n"
-    done = subprocess.run([sys.executable, "-c", script], env=ground.program().env, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], env=ground.program().env, timeout=300)
     assert done.returncode == 0

@@ -114,7 +114,7 @@ def test_restic_reads_the_copy_where_it_is(vault_here, kind, request, tmp_path, 
     restic, environment = restic_on(place, kind, vault_directory(place), here, tmp_path, sftp_server)
 
     def run(*words):
-        done = subprocess.run([*restic, *words], env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*restic, *words], env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

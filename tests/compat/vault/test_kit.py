@@ -63,7 +63,7 @@ def run(commands: list[str], restic: str, directory: str, **more: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

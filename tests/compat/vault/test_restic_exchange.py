@@ -650,7 +650,7 @@ def test_restic_backs_up_while_we_save_forget_and_prune(restic, place, secret, t
                         plan = plan_prune(vault, now_ns=time.time_ns() + 10**9, grace=0)
                         carry_out(vault, plan, lock)
             finally:
-                output, _ = child.communicate(timeout=120)
+                output, _ = child.communicate(timeout=300)
             if child.returncode == 0:  # otherwise it said that we held the lock, and stored nothing
                 backups += 1
                 summary = json.loads(output.splitlines()[-1])

@@ -142,7 +142,7 @@ def storm(tmp_path, workers: int, projects: int, seconds: float) -> None:
         words = [sys.executable, WORKER, role, store, place, str(number), str(seconds), log]
         running.append(subprocess.Popen(words, env=environment, stderr=subprocess.PIPE))
     for number, process in enumerate(running):
-        _, said = process.communicate(timeout=seconds + 240)
+        _, said = process.communicate(timeout=seconds + 600)
         assert process.returncode in (0, -9), (number, said.decode()[-2000:])
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(store, "maintenance-started"))

@@ -113,7 +113,7 @@ for turn in range(rounds):
     with Store.open(directory) as store:
         named = [name] if chance.random() < 0.5 else None
         done = take(store, project, reason=f"{{number}}/{{turn}}", named=named,
-                    settings=TakeSettings(durable=False, lock_wait=120))
+                    settings=TakeSettings(durable=False, lock_wait=600))
         point = done.checkpoint or done.latest
         with open(name, "rb") as file:
             assert store.read(store.state(point)[os.path.relpath(name, project)].oid) == file.read()

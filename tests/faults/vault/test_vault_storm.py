@@ -120,7 +120,7 @@ def crowd(path, writers, seconds):
     account = Account()
     try:
         for child in children:
-            output, _ = child.communicate(timeout=seconds + 240)
+            output, _ = child.communicate(timeout=seconds + 600)
             account.read(output)
         assert [child.returncode for child in children] == [0] * len(children)
     finally:

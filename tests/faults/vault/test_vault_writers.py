@@ -35,7 +35,7 @@ path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with Repository.open(LocalStorage(path), SECRET) as vault:
     print("ready", flush=True)
     for number in range(seed, seed + count):
-        with vault.lock(wait=60) as lock:
+        with vault.lock(wait=600) as lock:
             snapshot = save_files(vault, some_files(number), lock=lock)
         print(snapshot.id, number, flush=True)
 """
@@ -98,7 +98,7 @@ def test_several_processes_may_save_at_once(tmp_path):
     path = str(tmp_path / "vault")
     new_vault(LocalStorage(path)).close()
     children = [start(path, seed * 100, 4) for seed in range(3)]
-    outputs = [child.communicate(timeout=120)[0] for child in children]
+    outputs = [child.communicate(timeout=300)[0] for child in children]
     assert [child.returncode for child in children] == [0, 0, 0]
     stored = [item for output in outputs for item in reported(output)]
     assert len(stored) == 12

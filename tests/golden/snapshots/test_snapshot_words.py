@@ -243,7 +243,7 @@ def at_a_terminal(words, environment, typed: str) -> tuple[int, str]:
             shown += os.read(controller, 1024)
         wait_for_hidden_input(controller)
         os.write(controller, typed.encode() + b"\n")
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
         return process.returncode, shown.decode() + output.decode()
     finally:
         os.close(controller)

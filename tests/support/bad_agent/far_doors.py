@@ -139,7 +139,7 @@ class ThroughMcp(InOnePlace):
 
     def close(self) -> None:
         super().close()
-        self.server.communicate(timeout=60)
+        self.server.communicate(timeout=300)
 
 
 _AGENT = """
@@ -156,7 +156,7 @@ def points():
 
 for number, name in enumerate(sys.argv[4:]):
     if number:
-        ends = time.monotonic() + 120
+        ends = time.monotonic() + 300
         while points() <= seen and time.monotonic() < ends:
             time.sleep(0.1)
     seen = points()
@@ -248,4 +248,4 @@ class ThroughPython(InOnePlace):
 
     def close(self) -> None:
         super().close()
-        self.program.communicate(timeout=60)
+        self.program.communicate(timeout=300)

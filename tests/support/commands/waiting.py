@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 #: Long enough for the slowest machine; nothing is decided by it.
-PATIENT = 100.0
+PATIENT = 300.0
 
 
 def wait_until(true: Callable[[], object], named: str = "it", seconds: float = PATIENT) -> None:

@@ -92,11 +92,11 @@ class WarmCommands:
             bufsize=0,  # nothing may wait in a buffer, where `select` does not see it
             env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         )
-        assert self._line(60.0) == "ready"
+        assert self._line(300.0) == "ready"
         return self
 
     def __call__(
-        self, words: list[str], environment: dict[str, str], directory: str, seconds: float = 60.0
+        self, words: list[str], environment: dict[str, str], directory: str, seconds: float = 300.0
     ) -> Said:
         call = {"words": words, "environment": environment, "directory": directory}
         assert self._parent.stdin is not None

@@ -48,7 +48,7 @@ class Holder:
         self.process.wait()
 
     def close(self) -> None:
-        self.process.communicate(timeout=100)
+        self.process.communicate(timeout=300)
 
 
 @contextlib.contextmanager

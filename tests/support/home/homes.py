@@ -427,7 +427,7 @@ class LiveWriter:
             data = file.read(16)
         return int(struct.unpack("<qd", data)[0]) if len(data) == 16 else 0
 
-    def wait_for(self, turns: int, seconds: float = 100.0) -> None:
+    def wait_for(self, turns: int, seconds: float = 300.0) -> None:
         """Return once that many more turns than now (or than none, at the start) are committed."""
         goal = self.committed() + turns
         deadline = time.monotonic() + seconds
@@ -441,7 +441,7 @@ class LiveWriter:
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            output, _ = process.communicate(timeout=60)  # closes its standard input, which ends it
+            output, _ = process.communicate(timeout=300)  # closes its standard input, which ends it
             assert process.returncode == 0, "the live writer failed"
             self.latencies = json.loads(output)["latencies"]
 

@@ -22,7 +22,7 @@ CHECKPOINTS = ("PASSIVE", "FULL", "RESTART", "TRUNCATE")
 
 
 def connect(path: str, options: dict[str, object]) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=100)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=300)
     connection.execute(f"pragma journal_mode={options['journal']}")
     connection.execute(f"pragma wal_autocheckpoint={options['autocheckpoint']}")
     connection.execute("pragma synchronous=normal")

@@ -187,7 +187,7 @@ class HermesProcess:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps([verb, words, given]).encode() + b"\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], 120)
+        ready, _, _ = select.select([self.process.stdout], [], [], 300)
         line = self.process.stdout.readline() if ready else b""
         assert line, f"Hermes does not answer:\n{self.said()[-3000:]}"
         answer = json.loads(line)
@@ -241,5 +241,5 @@ def run_hermes(hermes: str, user: User, *words: str) -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=300,
     )

@@ -279,7 +279,7 @@ class FaultProxy:
 
     def _ask(self, request: Request, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         """The real server's answer. The Host header stays: it is signed."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._backend, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self._backend, timeout=300)
         try:
             connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
             for name, value in request.headers.items():

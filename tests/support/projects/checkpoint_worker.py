@@ -43,7 +43,7 @@ def taker(store: str, project: str, seed: int, seconds: float, log: str) -> None
                 file.write(text)
             with Store.open(store) as opened:
                 named = [mine] if number % 3 else None
-                settings = TakeSettings(lock_wait=60.0, durable=False)
+                settings = TakeSettings(lock_wait=600.0, durable=False)
                 point = take(
                     opened, project, kind="manual", reason=text[:40], named=named, settings=settings
                 ).checkpoint

@@ -118,7 +118,7 @@ class World:
         user: str = "",
         environment: Mapping[str, str] | None = None,
         check: bool = False,
-        patience: float = 120,
+        patience: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program on the machine, as root or as that user."""
         return subprocess.run(
@@ -144,14 +144,14 @@ class World:
             cwd="/",
         )
 
-    def safekept(self, *words: str, environment: Mapping[str, str] | None = None, patience: float = 120):
+    def safekept(self, *words: str, environment: Mapping[str, str] | None = None, patience: float = 300):
         """safekept as root, whose own places are below /srv/root."""
         own = {"HOME": "/srv/root", "SAFEKEPT_HELPER": "0", **(environment or {})}
         source = os.path.join(CHECKOUT, "src")
         start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from safekept.__main__ import main; main()"
         return self.run(sys.executable, "-I", "-c", start, source, *words, environment=own, patience=patience)
 
-    def system(self, user: str, *words: str, patience: float = 120):
+    def system(self, user: str, *words: str, patience: float = 300):
         """safekept as root, for the home of that user, with the stores of the system."""
         return self.safekept(*words, environment={"SAFEKEPT_SYSTEM_USER": user}, patience=patience)
 

@@ -29,14 +29,14 @@ def say(*words: object) -> None:
 
 
 def save(vault: Repository, seed: int) -> str:
-    with vault.lock(wait=60) as lock:
+    with vault.lock(wait=600) as lock:
         made = save_files(vault, some_files(seed), lock=lock, tags=("kind:quick",))
     say("stored", made.id, seed)
     return made.id
 
 
 def forget_one(vault: Repository, name: str) -> None:
-    with vault.lock(exclusive=True, wait=60) as lock:
+    with vault.lock(exclusive=True, wait=600) as lock:
         found = [one for one in list_snapshots(vault)[0] if public_id(one) == name]
         say("forgetting", name)
         forget(vault, found, lock, now_ns=time.time_ns())
@@ -44,11 +44,11 @@ def forget_one(vault: Repository, name: str) -> None:
 
 
 def pin_one(vault: Repository, name: str) -> None:
-    with vault.lock(exclusive=True, wait=60) as lock:
+    with vault.lock(exclusive=True, wait=600) as lock:
         pin(vault, [one for one in list_snapshots(vault)[0] if public_id(one) == name], lock)
 
 
-def prune(vault: Repository, wait: float = 60) -> None:
+def prune(vault: Repository, wait: float = 600) -> None:
     with vault.lock(exclusive=True, wait=wait) as lock:
         result = carry_out(vault, plan_prune(vault, now_ns=time.time_ns() + 10**9, grace=0), lock)
     say("pruned", result.packs_deleted)

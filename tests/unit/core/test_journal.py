@@ -15,7 +15,7 @@ WRITER = """
 import sys
 from safekept.core import journal as journal_module
 from safekept.core.journal import Journal, Record
-journal_module.PATIENCE = 100.0
+journal_module.PATIENCE = 300.0
 journal = Journal(sys.argv[1])
 for number in range(50):
     journal.append(Record(f"{sys.argv[2]}-{number}", "backup", "done", facts={"filler": "x" * 3000}))

@@ -100,7 +100,7 @@ sys.stdout.write("\\n" + json.dumps(answers))
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout.splitlines()[-1])

@@ -272,7 +272,7 @@ def test_two_pushes_at_once_end_in_one_whole_copy(vault):
 
     workers = [Worker(work, "push") for _ in range(2)]
     for worker in workers:
-        assert worker.wait(60)
+        assert worker.wait(300)
         assert worker.error is None
     prove_sound(objects, vault)
 

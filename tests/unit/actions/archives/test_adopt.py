@@ -238,7 +238,7 @@ def test_what_hermes_itself_wrote_is_adopted(here, place, hermes):
         ["--quick", "--label", "two words"],
         ["-o", os.path.join(place.home, "backups", "mine.zip")],
     ):
-        done = subprocess.run([hermes, "backup", *words], env=environment, capture_output=True, timeout=120)
+        done = subprocess.run([hermes, "backup", *words], env=environment, capture_output=True, timeout=300)
         assert done.returncode == 0, done.stdout
     adoption = adopt(here, place)
     assert [one.state for one in adoption.copies] == [TAKEN, TAKEN], adoption.copies

@@ -380,16 +380,16 @@ def test_two_pushes_of_one_machine_to_one_place_are_one_at_a_time(here, in_memor
     class Waiting(MemoryObjects):
         def write(self, name, content, *, replace=False):
             arrived.set()
-            assert go_on.wait(60)
+            assert go_on.wait(300)
             super().write(name, content, replace=replace)
 
     in_memory(Waiting())
     worker = Worker(lambda: push(here, PushRequest("disk")), "push")
-    assert arrived.wait(60)
+    assert arrived.wait(300)
     with pytest.raises(AlreadyRunning):
         push(here, PushRequest("disk"))
     go_on.set()
-    assert worker.wait(60)
+    assert worker.wait(300)
     assert worker.error is None
 
 

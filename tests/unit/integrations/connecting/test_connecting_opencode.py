@@ -63,7 +63,7 @@ def told(tmp_path, javascript: str, user, script: str) -> tuple[list[dict], dict
     copy.write_bytes(read(path) or b"")
     driver = tmp_path / "driver.mjs"
     driver.write_text(DRIVER)
-    done = subprocess.run([javascript, driver, copy], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([javascript, driver, copy], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     log = tmp_path / "log"
     lines = log.read_text().splitlines() if log.exists() else []
@@ -114,7 +114,7 @@ def test_a_safekept_that_is_gone_does_not_stop_a_tool(tmp_path, javascript, user
     copy, driver = tmp_path / "safekept.mjs", tmp_path / "driver.mjs"
     copy.write_bytes(read(path) or b"")
     driver.write_text(DRIVER)
-    done = subprocess.run([javascript, driver, copy], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([javascript, driver, copy], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
