@@ -265,3 +265,26 @@ def test_the_vault_of_a_disk_that_survived_is_no_destination(late, tmp_path, mon
     shown = say("rebuild", kit, "--dry-run")
     assert shown.code == 0, shown.err
     assert f"From {vault}" in " ".join(shown.out.split()) and "copies go to" not in shown.out
+
+
+def test_the_kit_that_was_given_is_never_written_over_and_the_screen_says_which_to_keep(
+    late, tmp_path, monkeypatch
+):
+    say, (kit, _) = spoken(monkeypatch, str(tmp_path / "bare")), late
+    with open(kit, encoding="utf-8") as file:
+        page = file.read()
+    vault = page.split("\nVault id  ")[1][:8]
+    given = tmp_path / "bare" / f"safekept-kit-{vault}.txt"
+    given.write_text(page)
+    done = say("rebuild", str(given), "--yes")
+    assert done.code in (0, 3), done.err
+    assert given.read_text() == page
+    new = tmp_path / "bare" / f"safekept-kit-{vault}-2.txt"
+    told = " ".join(done.out.split())
+    assert f"copy ~/{new.name}, and keep it elsewhere" in told
+    assert f"~/{given.name} was not written by this machine and stays as it is; keep the new one" in told
+    first = new.read_text()
+    again = say("vault", "kit")  # a kit of this machine is written again where it lies
+    assert again.code == 0 and given.read_text() == page and str(new) in again.out
+    assert not (tmp_path / "bare" / f"safekept-kit-{vault}-3.txt").exists()
+    assert f"file:{tmp_path}/usb" in first and f"file:{tmp_path}/usb" in new.read_text()

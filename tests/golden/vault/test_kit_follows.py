@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from safekept.actions.vault.opening import open_vault
 from support.commands.in_process import spoken
 from support.projects.checkpoints import put
 from support.users.states import made
@@ -191,3 +192,24 @@ def test_status_stops_asking_once_the_kit_is_stored_and_names_both_files(state, 
     assert say("vault", "kit", "--stored").code == 0
     told = " ".join(say("status").out.split())
     assert "Stored elsewhere?" not in told and "a kit that is stored elsewhere" in told
+
+
+def test_a_kit_of_this_machine_is_replaced_also_after_one_was_written_elsewhere(state, say, tmp_path):
+    assert say("vault", "kit").code == 0
+    assert say("vault", "kit", "-o", str(tmp_path / "other")).code == 0
+    assert say("vault", "kit").code == 0
+    assert kit(state)  # one, and no second beside it
+
+
+def test_a_kit_that_this_machine_did_not_write_is_kept_beside_the_new_one(state, say, tmp_path):
+    assert say("vault", "kit", "-o", str(tmp_path / "other")).code == 0
+    with open_vault(state.context) as repository:
+        usual = os.path.join(state.user, f"safekept-kit-{repository.id[:8]}")
+    for suffix in (".txt", ".html"):
+        shutil.copy(tmp_path / f"other{suffix}", usual + suffix)
+        before = read(usual + suffix)
+        said = say("vault", "kit")
+        assert said.code == 0, said.err
+        assert read(usual + suffix) == before
+        assert f"{usual}-2.txt" in said.out and "was not written by this machine" in said.out
+        os.remove(usual + suffix)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from safekept.actions.setup.steps import SetupStep
 from safekept.actions.setup.survey import Survey
+from safekept.actions.vault.keys.kit_name import kept_beside
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
@@ -143,6 +144,9 @@ def show_end(
         page = screen.path(kit.removesuffix(".txt") + ".html")
         text = f"Print {page} or copy {screen.path(kit)}, and keep it elsewhere"
         screen.fact("Your part", f"{text}: each of the two files holds the key, and opens everything")
+        if older := kept_beside(kit):
+            text = "was not written by this machine and stays as it is; keep the new one"
+            screen.fact("", f"{screen.path(older)} {text}")
     if any(step.name == "connect" and step.good for step in steps):
         screen.fact("" if kit else "Your part", "Restart your agents: they load safekept when they start")
     if generated:

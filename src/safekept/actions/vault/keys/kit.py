@@ -36,6 +36,7 @@ from ...base.record import record
 from ...offsite.destination import VAULT, DestinationSetting
 from ..opening import open_vault, vault_exists
 from .key_file import secret_from_file
+from .kit_name import usual_stem
 from .kit_page import rebuild_commands
 from .kit_record import KitRecord, KitStatus, key_ids, kit_status, note_written, places_now, written_kit
 
@@ -246,14 +247,15 @@ def _searching(
 def write_kit(context: UserContext, repository: Repository, output: str = "") -> tuple[str, str]:
     """Write the page as text and as HTML to print; their paths. Only a kit of before is replaced.
 
-    `output` is a directory, or a name without suffix; empty: the user's home directory.
+    `output` is a directory, or a name without suffix; empty: the user's home directory. In a directory a kit
+    that this machine did not write is kept, and the new one goes beside it.
     """
     from .kit_page import as_html, as_text
 
     kit = make_kit(context, repository)
     output = output or context.places.user_home
     if os.path.isdir(output):
-        output = os.path.join(output, f"safekept-kit-{repository.id[:8]}")
+        output = usual_stem(context, output, repository.id, is_kit)
     stem = output.removesuffix(".txt").removesuffix(".html")
     pages = {f"{stem}.txt": as_text(kit), f"{stem}.html": as_html(kit)}
     try:

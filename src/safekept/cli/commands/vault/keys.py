@@ -19,6 +19,7 @@ from safekept.actions.vault.keys.keys import (
     write_exported_key,
 )
 from safekept.actions.vault.keys.kit import refresh_kit, write_kit
+from safekept.actions.vault.keys.kit_name import kept_beside
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import ConsentNeeded
@@ -199,7 +200,8 @@ def kit_command(output: str, stored: bool, as_json: bool) -> int:
     """Write the page that opens the vault on a bare machine: with `safekept rebuild`, or with plain restic.
 
     Two files with the same content, for you only: a text, and HTML to print. They say where the
-    vault is, hold its key, and give the commands. Only an older kit is replaced.
+    vault is, hold its key, and give the commands. Only an older kit is replaced; one that another
+    machine wrote is kept, and the new one goes beside it.
     Keep a copy away from this machine, and say so with --stored.
     """
     if stored and output:
@@ -213,6 +215,8 @@ def kit_command(output: str, stored: bool, as_json: bool) -> int:
     console.heading(f"Wrote the kit of the vault {path_text(context.places.vault)}")
     console.fact("Text", path_text(text))
     console.fact("To print", path_text(html))
+    if older := kept_beside(text):
+        console.fact("Kept", path_text(f"{older}, which was not written by this machine; keep the new one"))
     console.line("It holds the key: keep it away from this machine, where only you can reach it")
     console.line(NextStep("vault kit", ("--stored",), before="When it is there, say so:"))
     return 0
