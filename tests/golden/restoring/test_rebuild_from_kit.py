@@ -257,6 +257,61 @@ def test_the_place_that_all_came_from_is_a_destination_again(late, tmp_path, mon
     assert [(one["name"], one["url"]) for one in saved] == [("usb", f"file:{tmp_path}/usb")]
 
 
+@pytest.fixture
+def three(tmp_path, monkeypatch):
+    """The last snapshot knows of `disk`; `nas` and `far/nas` were added after it. Then it burnt. Its kit."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    state = made("fresh", tmp_path)
+    names = {"disk": "disk", "nas": "nas", "away": "far/nas"}
+    disk, *rest = [
+        DestinationSetting(name, f"file:{tmp_path}/{path}", same_disk=True) for name, path in names.items()
+    ]
+    take(state.context.changed(destinations=(disk,)), state.home)
+    here = state.context.changed(destinations=(disk, *rest))
+    for name in names:
+        assert push(here, PushRequest(name)).complete
+    with open_vault(here) as repository:
+        text, _ = write_kit(here, repository, str(tmp_path / "kit"))
+    shutil.rmtree(state.user)
+    (tmp_path / "bare").mkdir()
+    return text
+
+
+def destinations_now(tmp_path) -> list[tuple[str, str]]:
+    with open(tmp_path / "bare" / ".config" / "safekept" / "config.toml", "rb") as file:
+        return [(one["name"], one["url"]) for one in tomllib.load(file)["destination"]]
+
+
+def test_every_place_on_the_kit_is_a_destination_again(three, tmp_path, monkeypatch):
+    say = spoken(monkeypatch, str(tmp_path / "bare"))
+    done = say("rebuild", three, "--yes")
+    assert done.code in (0, 3), done.err
+    told = " ".join(done.out.split())
+    assert "copies go to disk, nas, nas-2 again" in told and "Not again" not in told
+    assert "Copied to nas," in told and "Copied to nas-2," in told
+    urls = [(name, f"file:{tmp_path}/{path}") for name, path in (("disk", "disk"), ("nas", "nas"))]
+    assert destinations_now(tmp_path) == [*urls, ("nas-2", f"file:{tmp_path}/far/nas")]
+    findings = json.loads(say("doctor", "--json").out)["findings"]
+    assert [one for one in findings if one["code"] == "kit-outdated"] == []
+
+
+def test_a_place_on_the_kit_that_is_away_is_named_with_the_command_and_that_works(
+    three, tmp_path, monkeypatch
+):
+    say = spoken(monkeypatch, str(tmp_path / "bare"))
+    os.rename(tmp_path / "far", tmp_path / "unplugged")
+    shown = say("rebuild", three, "--dry-run")
+    done = say("rebuild", three, "--yes")
+    assert done.code in (0, 3), done.err
+    url = f"file:{tmp_path}/far/nas"
+    for told in (" ".join(shown.out.split()), " ".join(done.out.split()).split("Copied to")[0]):
+        assert "copies go to disk, nas again" in told
+        assert f"no copies go to {url}, which the kit names too." in told
+        assert f"`safekept destinations add {url}`" in told
+    assert " ".join(done.out.split()).count("Not again") == 2, "in the plan, and in what was done"
+    assert [name for name, _ in destinations_now(tmp_path)] == ["disk", "nas"]
+
+
 def test_the_vault_of_a_disk_that_survived_is_no_destination(late, tmp_path, monkeypatch):
     say, (kit, vault) = spoken(monkeypatch, str(tmp_path / "bare")), late
     os.makedirs(os.path.dirname(vault))

@@ -7,36 +7,35 @@ of this machine, and the schedule is installed. A machine whose own vault holds 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.actions.offsite.destination import DestinationSetting, table_of
+from safekept.actions.offsite.destination import table_of
 from safekept.actions.offsite.destination_changes import note_added
-from safekept.actions.offsite.elsewhere import directory_of, on_a_disk_of_this_machine
 from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
 from safekept.actions.setup.unused_vault import is_unused, put_aside
-from safekept.actions.vault.keys.kit_page import VARIABLES
 from safekept.core.errors import SafekeptError
-from safekept.core.objects.address import is_address
 from safekept.settings import Settings, load_settings
 from safekept.settings.file import add_destination, set_value
 
 from ...console import Console, path_text, size_text
 from ...options import context_from
-from ..offsite.destinations import name_for
+from ...screen import Screen
 from ..setup.answers import Answers
 from ..setup.protecting import Ended, Protecting, looked
+from .places_again import not_again, with_places
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.base.unfinished import Unfinished
+    from safekept.actions.restoring.kit_places import KitPlace
     from safekept.actions.restoring.rebuild import PreparedRebuild
     from safekept.actions.vault.keys.kit import ReadKit
 
 
-def _record_of(prepared: PreparedRebuild) -> MachineRecord:
+def _record_of(prepared: PreparedRebuild, places: Sequence[KitPlace]) -> MachineRecord:
     """How the machine was set up that is gone; empty where this one is not to follow it."""
     if prepared.origin.kind != "snapshot" or prepared.context is not prepared.own:
         return MachineRecord()  # an archive knows nothing of it; root rebuilds the home, not the user's life
@@ -47,28 +46,7 @@ def _record_of(prepared: PreparedRebuild) -> MachineRecord:
         return MachineRecord()
     if usual != prepared.ground.home:
         return MachineRecord()  # a home in an unusual place is looked at first, as a rule
-    return _with_place(prepared, read_machine_record(prepared.subject.manifest))
-
-
-def _with_place(prepared: PreparedRebuild, record: MachineRecord) -> MachineRecord:
-    """With the place on the kit that all came from: it may have been added after the last snapshot."""
-    request = prepared.request
-    url, _, name = prepared.origin.place.rpartition("/")
-    if not request.named or not is_address(url) or not name or name != request.vault_id[:16]:
-        return record  # no kit, or the vault of a machine itself and no copy in a destination
-    if url in [one.url.rstrip("/") for one in record.destinations]:
-        return record
-    own, names = prepared.own, {one.name for one in record.destinations}
-    chosen = word = name_for(url)
-    if chosen in names:
-        chosen = f"{word}-{len(names) + 1}"
-    given = own.caller.environment if url.startswith("s3://") else {}
-    options = {option: given.get(variable, "") for option, variable in VARIABLES.items()}
-    setting = DestinationSetting(chosen, url, options={key: value for key, value in options.items() if value})
-    if setting.is_file:  # it was a destination before: that it lies on this disk is no reason to refuse it
-        near = on_a_disk_of_this_machine(own, directory_of(setting))
-        setting = replace(setting, same_disk=bool(near))
-    return replace(record, destinations=(*record.destinations, setting))
+    return with_places(prepared, read_machine_record(prepared.subject.manifest), places)
 
 
 def parts_of(record: MachineRecord) -> list[str]:
@@ -78,9 +56,12 @@ def parts_of(record: MachineRecord) -> list[str]:
     return ["history", *parts, *(("schedule",) if record.schedule else ())]
 
 
-def then(console: Console, prepared: PreparedRebuild) -> MachineRecord:
-    """What follows the rebuild: said in the plan, and returned; empty where nothing does."""
-    record = _record_of(prepared)
+def then(console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace] = ()) -> MachineRecord:
+    """What follows the rebuild: said in the plan, and returned; empty where nothing does.
+
+    `places`: those on the kit, where one was given.
+    """
+    record = _record_of(prepared, places)
     if not record:
         return record
     if not may_bring(prepared.own, prepared.origin.place):
@@ -96,6 +77,8 @@ def then(console: Console, prepared: PreparedRebuild) -> MachineRecord:
     if record.schedule:
         parts.append(f"every night at {record.schedule}")
     console.fact("Then", path_text("; ".join(parts)))
+    for step in not_again(prepared, record, places):
+        console.fact("Not again", step)
     size = bytes_to_bring(prepared.own, prepared.origin.place)
     if size:
         for_home = 0 if prepared.already else prepared.needed
@@ -113,10 +96,11 @@ def protect_again(
     begun: Unfinished,
     *,
     kit: ReadKit | None,
+    places: Sequence[KitPlace] = (),
 ) -> Ended:
     """Do all of that. The home is in place: whatever fails here is listed and takes nothing of it back.
 
-    `opening` is who rebuilds, with what opened the vault.
+    `opening` is who rebuilds, with what opened the vault; `places` are those on the kit.
     """
     own = context_from(settings, can_ask=console.can_ask())
     began = time.monotonic()
@@ -149,6 +133,8 @@ def protect_again(
         context = context_from(settings, can_ask=console.can_ask())
     work = Protecting(console, settings, context, found, machine, begun)
     work.tell(brought)
+    for step in not_again(prepared, record, places):
+        Screen(console, settings.user_home).fact("Not again", step)
     at = record.schedule if record.schedule and not found.scheduled and machine.can_schedule else ""
     ended = work.carry_out(Answers(reconnect=bool(record.connected), at=at))
     steps = ended.document["steps"]

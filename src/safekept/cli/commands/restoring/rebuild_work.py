@@ -66,11 +66,11 @@ class RebuildWork:
         """
         from safekept.actions.restoring.kit_places import look_at_places, newest_of
 
+        self._places = look_at_places(lambda: self._opening, request, kit.places, self.console.listener())
+        self.console.finish()
         begun = read_unfinished(self._context)
         if begun is not None and begun.arguments == self._again and begun.place in kit.places:
             return replace(request, place=begun.place, named=path)
-        self._places = look_at_places(lambda: self._opening, request, kit.places, self.console.listener())
-        self.console.finish()
         chosen = newest_of(self._places, path, with_key=bool(kit.key))
         return replace(request, place=chosen.place, named=path)
 
@@ -104,7 +104,7 @@ class RebuildWork:
                     show_doubt(console, doubt, _again(console, prepared, "--snapshot", doubt.sound.short))
                 show_rebuild_plan(console, prepared, () if self._done else self._places)
             if self._record is None:
-                self._record = MachineRecord() if home_only else then(console, prepared)
+                self._record = MachineRecord() if home_only else then(console, prepared, self._places)
             if self._dry_run:
                 self._done.append((prepared, rebuild_document(prepared), True))
                 return
@@ -191,6 +191,7 @@ class RebuildWork:
             ended = protect_again(
                 *(self.console, self.settings, prepared, self._opening, self._record, self._begun),
                 kit=kit,
+                places=self._places,
             )
         else:
             finished(self._context)
