@@ -14,7 +14,7 @@ from safekept.core.processes.process import process_space
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.places import CHECKOUT
-from support.restoring.drills import flip, place_of_file, put
+from support.restoring.drills import drilled, flip, place_of_file, put
 from support.users.contexts import throwaway
 from support.vault.snapshots import take
 
@@ -98,14 +98,15 @@ def test_a_drill_that_failed_names_what_and_what_to_do(say, here, home):
     done = say("drill", "latest", "--home", home)
     assert done.code == 1
     lines = plain(done.out, here, home).splitlines()
-    assert lines[0] == "NOT proven: 2 of 14 checks failed for snapshot ID, taken AGE ago, of HOME"
+    assert lines[0] == "NOT proven: 2 checks failed for snapshot ID, taken AGE ago, of HOME"
     why = "damaged in the vault: the authentication tag does not match (pack PACK)"
     assert f"  files        FAILED        31  1 of 31 files: `memories/MEMORY.md`: {why}" in lines
     assert f"  memories     FAILED         2  1 of 2 files: `memories/MEMORY.md`: {why}" in lines
     assert lines[-3:] == [
-        "  next  See what else is damaged: `safekept vault check --read-data`",
-        "        Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`",
-        "        Look for an older version of it: `safekept history memories/MEMORY.md`",
+        "  Next       See what else is damaged: `safekept vault check --read-data`",
+        "             Keep what is sound: `safekept vault repair`, then store the rest again: "
+        "`safekept snapshot --home HOME`, and prove it: `safekept drill --home HOME`",
+        "             Look for an older version of it: `safekept history memories/MEMORY.md --home HOME`",
     ]
 
 
@@ -234,7 +235,7 @@ def test_checkpoints_are_drilled(say, here):
     assert damaged.code == 1
     assert damaged.out.startswith("NOT proven: ")
     assert "  git fsck     FAILED " in damaged.out
-    assert "  next  See which checkpoints are touched: `safekept checkpoint status`\n" in damaged.out
+    assert "  Next       See which checkpoints are touched: `safekept checkpoint status`\n" in damaged.out
 
 
 def test_status_knows_when_it_was_last_proven(say, here):
@@ -258,3 +259,45 @@ def test_a_key_that_others_can_read_is_named_and_the_printed_commands_clear_it(s
     for words in (("doctor", "--fix"), ("snapshot",), ("drill",)):
         done = say(*words, "--home", home)
     assert done.code == 0, done.out
+
+
+def test_the_printed_way_out_of_a_failed_drill_ends_its_alarm(say, here):
+    own = os.path.join(here.places.user_home, ".hermes")
+    put(own, "gateway.json", '{"port": [80}')
+    assert say("snapshot").code == 0
+    failed = say("drill")
+    assert failed.code == 1
+    assert failed.out.startswith("NOT proven: 1 check failed for snapshot ")
+    following = failed.out[failed.out.index("\n  Next       ") :].splitlines()[1:]
+    again = "make a new one: `safekept snapshot`, and prove it: `safekept drill`"
+    assert following == [
+        "  Next       Look for an older version of it: `safekept history gateway.json`",
+        f"             {own} has not changed since, so it has the same problem. Mend it there, then {again}",
+    ]
+    why = "failed: gateway.json: "
+    for screen in ("status", "doctor"):
+        shown = " ".join(say(screen).out.split())
+        assert why in shown and "(settings)" in shown and again in shown, shown
+        assert "safekept backup" not in shown, "an archive ends no alarm about a snapshot"
+    assert re.search(r"\n  Seen       \d+ (s|min) ago\n", say("doctor").out)
+    put(own, "gateway.json", '{"port": 80}')
+    assert say("snapshot").code == 0
+    assert say("drill").code == 0
+    for screen in ("status", "doctor"):
+        assert why not in " ".join(say(screen).out.split())
+
+
+def test_setup_again_after_a_failed_proof_proves_a_new_snapshot(here):
+    from safekept.actions.setup.survey import Survey, find_homes
+
+    own = os.path.join(here.places.user_home, ".hermes")
+    put(own, "gateway.json", '{"port": [80}')
+    take(here, own)
+    homes = tuple(one for one in find_homes(here) if one.place.home == own)
+    assert Survey(homes, (), look(here)).unkept == ()
+    assert not drilled(here, home=own).receipt.ok
+    assert Survey(homes, (), look(here)).unkept == homes
+    put(own, "gateway.json", '{"port": 80}')
+    take(here, own)
+    found = Survey(homes, (), look(here))
+    assert (found.unkept, found.unproven) == ((), homes), "that one may be good, and is proven as it is"

@@ -24,9 +24,10 @@ from ..base.imported_code import imported_code
 from ..base.operations.care import DrillFacts
 from ..base.operations.stores import BackupFacts
 from ..base.record import record, recording
+from .advice import advice
 from .checks.every_check import in_order, look_at_everything
 from .checks.restored import Findings, RestoredHome, plural
-from .drill_report import RESTORE, STORE, Drilled, advice, is_damage, mark_snapshot, record_drill, tell
+from .drill_report import RESTORE, STORE, Drilled, is_damage, mark_snapshot, record_drill, tell
 from .landing import choose_small, land_in_scratch
 from .place import DrillPlace, bases, drill_place, sweep
 from .receipts import ARCHIVE, DESTINATION, FAILED, PASSED, SNAPSHOT, Receipt
@@ -107,7 +108,7 @@ class _Work:
         path = record_drill(self.context, receipt, self.facts, self.listener)
         if receipt.ok and not receipt.small and subject is not None and subject.snapshot is not None:
             mark_snapshot(self.context, subject.snapshot, self.listener)
-        steps = self.steps or advice(receipt, self.findings, subject.older if subject else "")
+        steps = self.steps or advice(self.context, receipt, self.findings, subject)
         tell(self.context, receipt, steps, self.listener)
         return Drilled(receipt, path, steps, tuple(swept))
 

@@ -12,81 +12,21 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
-from safekept.core.next_step import NextStep, Step, step_texts
+from safekept.core.next_step import Step, step_texts
 
 from ..alarms.alarms import DRILL, Alarm, end_alarms, raise_alarm
 from ..base.context import UserContext
 from ..base.operations.care import DrillFacts
 from ..base.record import record
-from .checks.census import CENSUS
-from .checks.databases import DATABASES, FULL_TEXT, KEYS, TABLES
-from .checks.essentials import MEMORIES, PERSONA, SETTINGS
-from .checks.files import FILES, METADATA, SECRETS
-from .checks.restored import Findings
-from .receipts import ARCHIVE, CHECKPOINTS, DESTINATION, SNAPSHOT, Receipt, save_receipt
+from .receipts import ARCHIVE, CHECKPOINTS, DESTINATION, Receipt, save_receipt
 
 if TYPE_CHECKING:
     from safekept.vault.format import Snapshot
 
 
-# What counts as damage, and what to do about the rows that failed: commands that run as printed.
+# The rows that are about the store and the way out of it, and what counts as damage of a store.
 
 STORE, RESTORE = "store", "restore"
-
-#: Rows about the store, in which the bytes are not what was stored.
-_OF_THE_STORE = frozenset({STORE, RESTORE, FILES, METADATA})
-#: Rows about what was stored, which may have been bad from the start.
-_OF_THE_CONTENT = (DATABASES, KEYS, FULL_TEXT, TABLES, PERSONA, MEMORIES, SETTINGS)
-
-
-def advice(receipt: Receipt, findings: Findings, older: str = "") -> tuple[Step, ...]:
-    """Next steps, the most useful first; none where nothing failed. `older`: a snapshot before this one."""
-    failed = {row.check for row in receipt.failed}
-    if not failed:
-        return ()
-    steps: list[Step] = []
-    if failed & _OF_THE_STORE:
-        steps += _FOR_THE_STORE[receipt.subject]
-    for check in _OF_THE_CONTENT:
-        found = findings.problems.get(check)
-        if check in failed and found and receipt.subject == SNAPSHOT:
-            path = found[0][0].partition(": ")[0]
-            steps.append(NextStep("history", (path,), before="Look for an older version of it:"))
-            break
-    if CENSUS in failed and receipt.subject == SNAPSHOT:
-        steps.append(NextStep("snapshot list", before="See what was counted in every one of them:"))
-    if SECRETS in failed:
-        steps += _for_open_secrets(findings, receipt.subject)
-    if receipt.subject == SNAPSHOT and older:
-        steps.append(NextStep("drill", (older,), before="Prove the one before it:"))
-    return tuple(dict.fromkeys(steps)) or (NextStep("backup", before="Make a new one and drill that:"),)
-
-
-def _for_open_secrets(findings: Findings, subject: str) -> tuple[Step, ...]:
-    """Nothing is lost; a key was stored as a file that others on that machine can read."""
-    found = findings.problems.get(SECRETS)
-    name = found[0][0].partition(": ")[0] if found else "a file with keys"
-    if subject == ARCHIVE:
-        return (NextStep("backup", before=f"Close {name} to others in the home (`chmod 600`), then:"),)
-    again = NextStep(
-        "snapshot", before="Then store it so:", after=",", then=NextStep("drill", before="and prove it:")
-    )
-    return (NextStep("doctor", ("--fix",), before=f"Others can read {name}. Close it to them:"), again)
-
-
-_FOR_THE_STORE: dict[str, tuple[Step, ...]] = {
-    SNAPSHOT: (
-        NextStep("vault check", ("--read-data",), before="See what else is damaged:"),
-        NextStep(
-            "vault repair",
-            before="Keep what is sound:",
-            after=",",
-            then=NextStep("snapshot", before="then store the rest again:"),
-        ),
-    ),
-    ARCHIVE: ("Copy the archive again from where it came from, and drill that copy",),
-    DESTINATION: (NextStep("drill", before="Prove the vault on this machine, then send it again:"),),
-}
 
 
 def is_damage(error: SafekeptError) -> bool:
@@ -152,11 +92,10 @@ def tell(context: UserContext, receipt: Receipt, steps: tuple[Step, ...], listen
         for what in (small,) if receipt.small else (about, small):
             end_alarms(context, DRILL, receipt.home, what, listener=listener)
         return
-    failed = ", ".join(row.check for row in receipt.failed)
     alarm = Alarm(
         kind=DRILL,
         home=receipt.home,
-        text=f"the drill of {called(receipt)} failed: {failed}",
+        text=f"the drill of {called(receipt)} failed: {receipt.why}",
         restore=tuple(step_texts(steps)),
         about=small if receipt.small else about,
     )

@@ -30,6 +30,8 @@ CHECKPOINTS = "checkpoints"
 VERSION = 1
 #: Receipts are small and dated; the oldest go when there are more than this.
 KEPT = 200
+#: So many characters of a cause are repeated elsewhere; the receipt has all of it.
+_LONGEST = 200
 #: The id of an operation begins with so many characters of time, to the second; the rest of it is chance.
 _SECOND = len("20260101-000000")
 
@@ -73,6 +75,26 @@ class Receipt:
     def failed(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.state == FAILED)
 
+    @property
+    def why(self) -> str:
+        """Why it failed, in a line: the first cause with the name of its check, and which others failed."""
+        if not self.failed:
+            return "" if self.ok else "no row says why"
+        first, *others = self.failed
+        cause = self._cause(first.check) or _short(first.text)
+        text = f"{cause} ({first.check})" if cause else first.check
+        return f"{text}; also {', '.join(row.check for row in others)}" if others else text
+
+    def _cause(self, check: str) -> str:
+        """The first problem of a check, as the drill found it; empty where the receipt names none."""
+        try:
+            problem, *more = self.facts["problems"][check]
+            path, reason = str(problem["path"]), str(problem["reason"])
+        except (KeyError, TypeError, ValueError):
+            return ""
+        text = f"{path}: {_short(reason)}" if path else _short(reason)
+        return f"{text}, and {len(more):,} more" if more else text
+
     def as_dict(self) -> dict[str, object]:
         return {
             "version": VERSION,
@@ -94,6 +116,12 @@ class Receipt:
             "rows": [row.as_dict() for row in self.rows],
             "facts": dict(self.facts),
         }
+
+
+def _short(text: str) -> str:
+    """What fits into a sentence: an agent may fail with a page."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def receipts_directory(context: UserContext) -> str:

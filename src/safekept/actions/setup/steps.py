@@ -224,8 +224,7 @@ def _prove(context: UserContext, home: FoundHome, listener: Listener) -> str:
     drilled = drill(context, DrillRequest(home=home.place.home, layout=home.place.layout.name), listener)
     receipt = drilled.receipt
     if not receipt.ok:
-        failed = "; ".join(f"{row.check}: {row.text}" if row.text else row.check for row in receipt.failed)
-        raise _Incomplete(f"a restore of {home.place.home} did NOT pass: {failed}", drilled.next_steps)
+        raise _Incomplete(f"a restore of {home.place.home} did NOT pass: {receipt.why}", drilled.next_steps)
     return f"{receipt.files:,} files of {home.place.home} restored and checked"
 
 

@@ -100,8 +100,12 @@ class Survey:
 
     @property
     def unkept(self) -> tuple[FoundHome, ...]:
-        """Homes without a whole snapshot."""
-        kept = {one.home for one in self.status.homes if one.whole is not None}
+        """Homes without a whole snapshot, and those whose newest one failed its drill: it fails again."""
+        kept = {
+            one.home
+            for one in self.status.homes
+            if one.whole is not None and (one.drill is None or one.drill.ok or one.drill.name != one.whole.id)
+        }
         return tuple(one for one in self.homes if one.place.home not in kept)
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import replace
 import click
 
 from safekept.actions.drill.drill_report import called
-from safekept.actions.drill.receipts import ARCHIVE, CHECKPOINTS, DESTINATION, FAILED, PASSED, Receipt
+from safekept.actions.drill.receipts import ARCHIVE, CHECKPOINTS, DESTINATION, Receipt
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step, next_document, reworded
@@ -125,15 +125,13 @@ def _show(console: Console, receipt: Receipt, path: str, steps: tuple[Step, ...]
     if path:
         console.fact("Receipt", path_text(path))
     for number, step in enumerate(steps):
-        console.line(f"  {'next' if number == 0 else '':<4}  {console.step(step)}")
+        console.fact("Next" if number == 0 else "", step)
 
 
 def _verdict(receipt: Receipt) -> str:
     what = _subject(receipt)
-    failed = len(receipt.failed)
     if not receipt.ok:
-        looked = sum(row.state in (PASSED, FAILED) for row in receipt.rows)
-        return f"NOT proven: {failed} of {count_text(looked, 'check')} failed for {what}"
+        return f"NOT proven: {count_text(len(receipt.failed), 'check')} failed for {what}"
     some = " (a small drill: the state files and a sample)" if receipt.small else ""
     if not receipt.complete:
         return f"Proven restorable, as far as it goes: {what}{some}"

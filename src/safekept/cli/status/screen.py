@@ -174,9 +174,8 @@ def _off_host(status: Status) -> str:
 def _proven(screen: Screen, home: HomeStatus, now: float) -> str:
     proof, drill = home.proof, home.drill
     if drill is not None and not drill.ok:
-        rows = ", ".join(row.check for row in drill.failed)
         before = f"; before that, {_ago(proof.started, now)}" if proof else ""
-        return f"FAILED {_ago(drill.started, now)}: {rows}{before}"
+        return f"FAILED {_ago(drill.started, now)}: {path_text(drill.why)}{before}"
     if proof is None:
         command = screen.console.command("drill", *home.named)
         return f"never: `{command}`" if home.last else "never"

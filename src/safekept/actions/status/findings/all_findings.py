@@ -50,7 +50,7 @@ def every_finding(
         homes = [home for home in homes if home.last is not None]
     return [
         *lost,
-        *of_alarms(alarms),
+        *of_alarms(alarms, now),
         *of_journal(*journal),
         *of_vault(vault, destinations),
         *(one for home in homes for one in of_home(home, alarms, stale_hours, now, vault.state != SHUT)),

@@ -161,8 +161,7 @@ def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator
     name, drill, fix = home.home, home.drill, (_command("drill", home),)
     if drill is not None and not drill.ok:
         if not any(one.kind == DRILL for one in alarms):
-            failed = ", ".join(row.check for row in drill.failed) or "no row says which"
-            text = f"the last drill of {name} failed: {failed}"
+            text = f"the last drill of {name} failed: {drill.why}"
             yield Finding("drill-failed", PARTLY, text, (), fix, home=name, alarm=True)
         return
     proof = home.proof

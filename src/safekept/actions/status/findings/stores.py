@@ -21,7 +21,7 @@ _HOUR = 3600.0
 PUSH_STALE_HOURS = 7 * 24.0
 
 
-def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
+def of_alarms(alarms: Iterable[Alarm], now: float) -> Iterator[Finding]:
     for alarm in alarms:
         # Of a loss they are commands; of a drill they are sentences, with commands in them.
         back = tuple(read_step(f"`{step}`" if alarm.kind == LOSS else step) for step in alarm.restore)
@@ -30,7 +30,7 @@ def of_alarms(alarms: Iterable[Alarm]) -> Iterator[Finding]:
         over = NextStep("status", ("--acknowledge", alarm.id), before=done)
         text = f"lost in {alarm.home}: {alarm.text}" if alarm.kind == LOSS and alarm.home else alarm.text
         kept = f"; snapshot {alarm.pinned[:8]} has it, pinned" if alarm.pinned else ""
-        seen = (f"seen at {iso_time(alarm.time)}{kept}",)
+        seen = (f"{seconds_text(max(0.0, now - alarm.time))} ago{kept}",)
         yield Finding(f"alarm-{alarm.kind}", PARTLY, text, seen, (*back, over), home=alarm.home, alarm=True)
 
 
