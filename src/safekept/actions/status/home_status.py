@@ -22,7 +22,7 @@ from ..alarms.alarms import Alarm
 from ..alarms.meant import is_meant
 from ..alarms.taken_out import taken_out
 from ..base.context import UserContext
-from ..drill.receipts import Receipt
+from ..drill.receipts import SNAPSHOT, Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
 from ..snapshots.soundness import sound_database, sound_ones
 from .changed_since import ChangedSince, changed_since
@@ -64,7 +64,7 @@ class HomeStatus:
     last: LastSnapshot | None = None  # the newest that says how the home is
     whole: LastSnapshot | None = None  # the newest that holds all that the settings select
     sound: LastSnapshot | None = None  # the newest whole one with which nothing is wrong
-    verified: LastSnapshot | None = None  # the newest whose databases were all found sound
+    verified: LastSnapshot | None = None  # the newest such with checked databases and no failed drill
     damaged: Mapping[str, str] = field(default_factory=dict)  # database -> snapshot with its last sound state
     archive: LastArchive | None = None
     failure: FailedAttempt | None = None
@@ -143,11 +143,11 @@ def home_status(
     whole = next((one for one in shown if not one.partial), None)
     if shut:
         whole = snapshot_from_journal(recent.wholes.get(home), now)
-    verified = next(
-        (one for one in listing.shown if one.state == SOUND and one.complete and not one.future), None
-    )
-    sound = next(sound_ones(listing.shown, alarms), None)
     ours = [one for one in receipts if one.home == home]
+    good = list(sound_ones(listing.shown, alarms))
+    sound = next(iter(good), None)
+    bad = _not_proven(ours)
+    verified = next((one for one in good if one.state == SOUND and one.id not in bad), None)
     manifest = _manifest(view, whole or last)
     remembered = recent.wholes.get(home) or recent.snapshots.get(home)
     if shut and remembered is not None:
@@ -179,6 +179,15 @@ def home_status(
             context, home, layout, view, whole, last, damaged, coverage, manifest, listing.shown, isolated
         ),
     )
+
+
+def _not_proven(receipts: Iterable[Receipt]) -> set[str]:
+    """The snapshots whose last drill failed; `receipts` are the newest first."""
+    last: dict[str, Receipt] = {}
+    for one in receipts:
+        if one.subject == SNAPSHOT:
+            last.setdefault(one.name, one)
+    return {name for name, one in last.items() if not one.ok}
 
 
 def _told_manifest(entry: Record) -> Mapping[str, object]:

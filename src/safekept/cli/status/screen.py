@@ -174,8 +174,9 @@ def _off_host(status: Status) -> str:
 def _proven(screen: Screen, home: HomeStatus, now: float) -> str:
     proof, drill = home.proof, home.drill
     if drill is not None and not drill.ok:
+        rows = ", ".join(row.check for row in drill.failed)  # the first line of the screen says why
         before = f"; before that, {_ago(proof.started, now)}" if proof else ""
-        return f"FAILED {_ago(drill.started, now)}: {path_text(drill.why)}{before}"
+        return f"FAILED {_ago(drill.started, now)}: {rows}{before}"
     if proof is None:
         command = screen.console.command("drill", *home.named)
         return f"never: `{command}`" if home.last else "never"

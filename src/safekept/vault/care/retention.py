@@ -37,6 +37,7 @@ from ..tags import (
     PRE_UPDATE,
     QUICK,
     SCHEDULED,
+    after_a_drill,
     forgotten_at,
     is_incomplete,
     is_partial,
@@ -109,13 +110,8 @@ def states_in_file(snapshot: Snapshot) -> Mapping[str, str]:
     ours = snapshot.extra.get("safekept")
     databases = ours.get("databases") if isinstance(ours, Mapping) else None
     if isinstance(databases, Mapping):
-        return {str(path): _after_a_drill(snapshot, str(state)) for path, state in databases.items()}
-    return {"": _after_a_drill(snapshot, state)} if (state := state_of(snapshot)) else {}
-
-
-def _after_a_drill(snapshot: Snapshot, state: str) -> str:
-    """A drill checks every database in full, so one that nobody had checked is sound if it was proven."""
-    return SOUND if state == "unverified" and proven_at(snapshot) is not None else state
+        return {str(path): after_a_drill(snapshot, str(state)) for path, state in databases.items()}
+    return {"": state} if (state := state_of(snapshot)) else {}
 
 
 def states_in(repository: Repository) -> Facts:
@@ -133,7 +129,7 @@ def states_in(repository: Repository) -> Facts:
         if not isinstance(databases, Mapping):
             return {}
         return {
-            str(path): _after_a_drill(snapshot, str(facts.get("state", "")))
+            str(path): after_a_drill(snapshot, str(facts.get("state", "")))
             for path, facts in databases.items()
             if isinstance(facts, Mapping)
         }

@@ -203,7 +203,7 @@ ALARMS = {
     "drill-failed": (
         changed(drill=drilled(False)),
         "the last drill of /h/.hermes failed: databases",
-        "`safekept drill`",
+        "Make a new one: `safekept snapshot`, and prove it: `safekept drill`",
     ),
     "home-gone": (
         changed(exists=False),

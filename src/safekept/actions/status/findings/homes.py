@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from safekept.core.ages import iso_time, seconds_text
 from safekept.core.entries import Outcome
@@ -160,6 +161,9 @@ def _of_coverage(home: HomeStatus) -> Iterator[Finding]:
 def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator[Finding]:
     name, drill, fix = home.home, home.drill, (_command("drill", home),)
     if drill is not None and not drill.ok:
+        if home.whole is not None and home.whole.id == drill.name:  # the same one would fail again
+            again = _command("drill", home, before="and prove it:")
+            fix = (replace(_command("snapshot", home, before="Make a new one:"), after=",", then=again),)
         if not any(one.kind == DRILL for one in alarms):
             text = f"the last drill of {name} failed: {drill.why}"
             yield Finding("drill-failed", PARTLY, text, (), fix, home=name, alarm=True)
