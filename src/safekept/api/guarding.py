@@ -105,7 +105,7 @@ def _bring_back(request: RestoreRequest) -> tuple[str, set[str]]:
 
 def _fill(context: UserContext, outcome: Guarded, work: ActionGuarded) -> None:
     """What the check found, in the value that the block holds."""
-    from safekept.actions.alarms.loss_watch import restore_command
+    from safekept.actions.alarms.ways_back import restore_command
     from safekept.actions.guard.check import restore_paths
 
     outcome.checked = work.health is not None

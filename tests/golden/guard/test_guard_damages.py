@@ -49,7 +49,7 @@ SAID = {
         "profiles/coder/cron/jobs.json: all 4 cron jobs are gone: ",
         "profiles/coder/memories/MEMORY.md: 5 of 6 memories are gone",
     ],
-    "deleted-profile": ["profiles/coder is gone, with "],
+    "deleted-profile": ["the profile coder is gone, with "],
     "deleted-plugins": ["hooks/notify: all 2 files are gone", "plugins/greeter: all 2 files are gone"],
     "deleted-transcripts": ["sessions: all 3 files are gone"],
     "wiped-home": ["was wiped: "],

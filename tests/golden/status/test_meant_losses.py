@@ -55,6 +55,17 @@ def test_what_nobody_stored_yet_is_meant_by_one_command_and_the_next_snapshot_ag
     assert losses(say) == [] and "meant" not in say("status").out
 
 
+def test_a_persona_that_a_person_removed_is_meant_by_one_command_and_the_next_snapshot_agrees(state, say):
+    os.unlink(os.path.join(state.home, "SOUL.md"))
+    (command,) = commands(say("status"))
+    assert commands(say("doctor")) == {command}
+    assert say(*command.split()).code == 0
+    assert losses(say) == []
+    taken = say("snapshot")
+    assert taken.code == 0 and "is gone" not in taken.out, taken.out
+    assert losses(say) == [] and "meant" not in say("status").out
+
+
 def test_an_alarm_about_a_loss_is_ended_by_the_same_words(state, say):
     forget_memories(state)
     (of_snapshot,) = commands(say("snapshot"))

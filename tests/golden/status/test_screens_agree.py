@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 
 import pytest
@@ -113,13 +115,85 @@ def test_rows_that_are_gone_are_seen_by_the_doctor_and_then_by_the_status(here, 
     assert of_status(say) == []
 
 
-def test_a_profile_that_is_gone_is_seen_at_once(here, home, say):
-    take(here, home)
-    os.rename(os.path.join(home, "profiles", "coder"), os.path.join(home, "..", "coder"))
+def test_a_profile_that_is_gone_is_one_loss_and_its_command_brings_all_of_it_back(here, home, say):
+    profile = os.path.join(home, "profiles", "coder")
+    for name in (".env", "plugins/mine/plugin.yaml"):
+        os.makedirs(os.path.dirname(os.path.join(profile, name)), exist_ok=True)
+        with open(os.path.join(profile, name), "w") as file:
+            file.write("A_KEY=1\n")
+    before = tree_of(profile)
+    short = take(here, home).id[:8]
+    shutil.rmtree(profile)
     (found,) = of_status(say)
-    assert "profiles/coder: " in found["text"]
-    os.rename(os.path.join(home, "..", "coder"), os.path.join(home, "profiles", "coder"))
-    assert of_status(say) == []
+    assert told([found]) == told(of_doctor(say))
+    assert found["text"] == f"lost in {home}: the profile coder is gone"
+    assert found["commands"][0] == f"snapshot restore {short} profiles/coder --yes"
+    assert say(*found["commands"][0].split()).code == 0
+    assert tree_of(profile) == before
+    assert of_status(say) == of_doctor(say) == []
+
+
+def test_a_profile_that_was_emptied_is_one_loss_too(here, home, say):
+    short = take(here, home).id[:8]
+    shutil.rmtree(os.path.join(home, "profiles", "coder"))
+    os.makedirs(os.path.join(home, "profiles", "coder", "logs"))
+    (found,) = of_status(say)
+    assert found["text"] == f"lost in {home}: the profile coder is gone"
+    assert found["commands"][0] == f"snapshot restore {short} profiles/coder --yes"
+    assert told([found]) == told(of_doctor(say))
+
+
+def test_a_home_that_was_emptied_is_one_loss_and_its_command_brings_all_of_it_back(here, home, say):
+    kept = {"SOUL.md", ".env", "config.yaml", "plugins/mine/plugin.yaml"}
+    for name in kept:
+        os.makedirs(os.path.dirname(os.path.join(home, name)), exist_ok=True)
+        with open(os.path.join(home, name), "w") as file:
+            file.write("a: 1\n")
+    short = take(here, home).id[:8]
+    shutil.rmtree(home)
+    os.makedirs(os.path.join(home, "logs"))
+    (found,) = of_status(say)
+    assert found["text"] == f"lost in {home}: everything is gone"
+    assert found["commands"][0] == f"snapshot restore {short} --yes"
+    assert told([found]) == told(of_doctor(say))
+    assert say(*found["commands"][0].split()).code == 0
+    assert kept <= tree_of(home)
+
+
+def tree_of(top):
+    return {
+        os.path.relpath(os.path.join(place, name), top) for place, _, names in os.walk(top) for name in names
+    }
+
+
+@pytest.mark.parametrize("where", ["", "profiles/coder/"])
+def test_a_persona_and_a_file_of_keys_that_are_gone_are_lost_and_come_back(here, home, say, where):
+    for name in ("SOUL.md", ".env"):
+        with open(os.path.join(home, where, name), "w") as file:
+            file.write("A_KEY=1\n")
+    short = take(here, home).id[:8]
+    for name in ("SOUL.md", ".env"):
+        os.unlink(os.path.join(home, where, name))
+    (found,) = of_status(say)
+    assert told([found]) == told(of_doctor(say))
+    assert "essential-missing" not in say("doctor", "--json").out, "one loss is said once"
+    whose = "profiles/coder: " if where else ""
+    assert found["text"] == f"lost in {home}: {whose}SOUL.md is gone, {whose}.env is gone"
+    assert found["commands"][0] == f"snapshot restore {short} {where}SOUL.md {where}.env --yes"
+    assert "ALARM" in say("status", "--short").out
+    assert say(*found["commands"][0].split()).code == 0
+    assert of_status(say) == of_doctor(say) == []
+
+
+def test_a_file_of_keys_that_no_snapshot_has_is_no_loss(here, home, say):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(home, ".env"))
+    take(here, home)
+    assert of_status(say) == of_doctor(say) == []
+    with open(os.path.join(home, ".env"), "w") as file:
+        file.write("A_KEY=1\n")
+    os.unlink(os.path.join(home, ".env"))
+    assert of_status(say) == of_doctor(say) == []
 
 
 def test_what_moved_behind_a_link_is_not_called_lost(here, home, say):

@@ -9,7 +9,6 @@ What counts as a loss: home/health/home_loss.py. What a guarded command lost: gu
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
-from safekept.core.spelling import shell_word
-from safekept.home.health import Counts, Shrinkage, places_of, shrunk
+from safekept.home.health import Counts, Shrinkage, lost_of, shrunk
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 from ..base.context import HomeRef, UserContext
@@ -26,6 +24,7 @@ from ..base.operations.homes import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
 from .meant import is_meant
 from .taken_out import taken_out
+from .ways_back import places_kept, restore_commands
 
 if TYPE_CHECKING:
     from safekept.vault.format import Snapshot
@@ -99,16 +98,19 @@ def find_loss(
     ]
     if not falls:
         return None
-    holders = list(dict.fromkeys(baseline.holders[fall.profile, fall.name] for fall in falls))
+    lost = lost_of(falls, baseline.counts, census, every=not profile)
+    kept = [baseline.holders[fall.profile, fall.name] for fall in falls]
+    wanted = places_kept(repository, place, lost, kept, new)
+    holders = list(dict.fromkeys([*(holder for holder, _ in wanted), *kept]))
     pinned = pin_for_a_while(repository, holders, listener)
     return Alarm(
         home=place.home,
         kind=LOSS,
-        text=", ".join(fall.text for fall in falls),
-        restore=_commands(context, repository, place, baseline, falls),
+        text=lost.text,
+        restore=restore_commands(context, repository, place, wanted),
         pinned=next((one for one in holders if one in pinned), ""),
         losses=tuple(falls),
-        paths=tuple(dict.fromkeys(path for fall in falls for path in places_of(place.layout, fall))),
+        paths=lost.places(place.layout),
     )
 
 
@@ -149,31 +151,6 @@ def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listen
     except SafekeptError as error:
         listener(Event("alarm", text=f"Note: the snapshot before the loss was not pinned: {error.what}"))
     return done
-
-
-def restore_command(context: UserContext, home: str, snapshot: str, paths: Iterable[str]) -> str:
-    """A command that runs as printed and brings these paths back; no paths: the whole home."""
-    words = restore_words(context, home, snapshot, paths)
-    return set_aside_first(home) + " ".join(["safekept", *map(shell_word, words)])
-
-
-def set_aside_first(home: str) -> str:
-    """What has to be done before that command where a plain file is in the place of the home."""
-    if not os.path.isfile(home):
-        return ""
-    return f"mv {shell_word(home)} {shell_word(home + '.file')} && "
-
-
-def restore_words(context: UserContext, home: str, snapshot: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """The words of that command after the program."""
-    try:
-        # Without the variables of this shell: the command may be run in another.
-        usual = context.changed(environment={}).locate(existing=False).home
-    except SafekeptError:
-        usual = ""
-    named = [] if home == usual else ["--home", home]
-    safe = [f"./{path}" if path.startswith("-") else path for path in paths]
-    return ("snapshot", "restore", snapshot[:8], *safe, *named, "--yes")
 
 
 def _baseline(context: UserContext, repository: Repository, home: str, new: Snapshot) -> Baseline:
@@ -238,34 +215,6 @@ def _is_back(fall: Shrinkage, census: Counts) -> bool:
     return now is not None and not (
         now < fall.before and Shrinkage(fall.profile, fall.name, fall.before, now).alarming
     )
-
-
-def _commands(
-    context: UserContext,
-    repository: Repository,
-    place: HomeRef,
-    baseline: Baseline,
-    falls: list[Shrinkage],
-) -> tuple[str, ...]:
-    """For each snapshot that holds some of it, the command that brings that back."""
-    from safekept.vault.read import snapshot_source
-    from safekept.vault.snapshots import list_snapshots, public_id
-
-    snapshots = {public_id(one): one for one in list_snapshots(repository)[0]}
-    paths: dict[str, list[str]] = {}
-    for fall in falls:
-        holder = baseline.holders[fall.profile, fall.name]
-        if holder not in snapshots:
-            continue
-        source, _ = snapshot_source(repository, snapshots[holder])
-        for path in places_of(place.layout, fall):
-            try:
-                there = source.node(path) is not None
-            except SafekeptError:
-                there = False
-            if there and path not in paths.setdefault(holder, []):
-                paths[holder].append(path)
-    return tuple(restore_command(context, place.home, holder, some) for holder, some in paths.items() if some)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

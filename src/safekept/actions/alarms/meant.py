@@ -19,7 +19,7 @@ LOST_SINCE = "lost-since"
 
 def loss_name(home: str, falls: Iterable[Shrinkage]) -> str:
     """`lost-since:/home/ada/.hermes:default/memories=12-0`."""
-    counts = (f"{quote(one.profile)}/{quote(one.name)}={one.before}-{one.after}" for one in falls)
+    counts = (f"{quote(one.profile)}/{quote(one.name, safe='')}={one.before}-{one.after}" for one in falls)
     return f"{LOST_SINCE}:{home}:{','.join(counts)}"
 
 

@@ -17,7 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.finding import Finding
 from safekept.core.next_step import Step
 from safekept.core.sqlite.capture import CaptureOptions
-from safekept.home.health import Examination, HomeLoss, Recorded, Since, count_now, judge, places_of
+from safekept.home.health import Examination, HomeLoss, Recorded, Since, count_now, judge, lost_of
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
@@ -75,14 +75,14 @@ def _lost(
         return
     settings = count_now(home.home, layout, home.now.census, quick=False)
     after = {profile: {**settings[profile], **rows.get(profile, {})} for profile in settings}
-    known = {(fall.profile, fall.name) for fall in home.now.falls}
+    known = {(fall.profile, fall.name) for fall in home.now.lost.falls}
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
     since = home.whole.time if home.whole is not None else 0.0
     falls = [one for one in falls if not taken_out(case.context, home.home, layout, one, since)]
     falls = [one for one in falls if not is_meant(case.context, home.home, one, since)]
-    paths = [path for fall in falls for path in places_of(layout, fall)]
     if falls:
-        yield lost_since(home.home, falls, home.now.snapshot, paths, home.named)
+        lost = lost_of(falls, home.now.census, after)
+        yield lost_since(home.home, lost, home.now.snapshot, lost.places(layout), home.named)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from safekept.core.finding import MEANT, NOTE, Finding
 from safekept.core.next_step import NextStep, Step
+from safekept.home.health import places_of
 
+from ..alarms.meant import meant_losses
 from .case import Case
 
 
@@ -21,13 +23,16 @@ def look_at_essentials(case: Case) -> Iterator[Finding]:
         base = os.path.join(home.home, layout.profiles) if layout is not None and layout.profiles else ""
         if layout is None or not home.exists or not os.path.isdir(base):
             continue
+        # What a snapshot had is a loss, which is said elsewhere, or was meant.
+        falls = [*home.now.lost.falls, *(fall for fall, _ in meant_losses(case.context, home.home))]
+        said = {place for fall in falls for place in places_of(layout, fall)}
         for name in sorted(os.listdir(base)):
             place = os.path.join(base, name)
             if not any(os.path.lexists(os.path.join(place, proof)) for proof in layout.profile_proof):
                 continue
             for pattern in layout.essential_patterns:
                 path = os.path.join(place, pattern.text.strip("/"))
-                if not os.path.lexists(path):
+                if not os.path.lexists(path) and os.path.relpath(path, home.home) not in said:
                     yield _finding(case, home.home, path)
 
 

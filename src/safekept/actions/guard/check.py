@@ -18,7 +18,8 @@ from safekept.home.census import LARGEST
 from safekept.home.health import HomeLoss, Recorded, examine
 
 from ..alarms.alarms import LOSS, Alarm, end_losses, raise_alarm
-from ..alarms.loss_watch import pin_for_a_while, restore_command
+from ..alarms.loss_watch import pin_for_a_while
+from ..alarms.ways_back import restore_command
 from ..base.context import UserContext
 from ..base.scratch import copies_directory
 from ..snapshots.create import SnapshotResult

@@ -10,7 +10,7 @@ from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
-from safekept.home.health import shrunk
+from safekept.home.health import lost_of, shrunk
 from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
 
@@ -189,9 +189,8 @@ def _losses(kept: HomeInVault, repository: Repository) -> list[str]:
     for one in before if now else ():
         then = _census(repository, one)
         narrow = one.kind != usual[0].kind
-        for fall in shrunk(then, now, whole=not narrow):
-            if fall.alarming:
-                found.setdefault(fall.text)
+        falls = [fall for fall in shrunk(then, now, whole=not narrow) if fall.alarming]
+        found |= dict.fromkeys(lost_of(falls, then, now, every=not narrow).texts)
     return list(found)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safekept.core.files.small import read_document
-from safekept.home.health import Counts, Shrinkage, count_now, no_databases, shrunk
+from safekept.home.health import Counts, Lost, Shrinkage, count_now, lost_of, no_databases, shrunk
 from safekept.home.layout import Layout
 
 from ..base.context import UserContext
@@ -35,9 +35,9 @@ class HomeNow:
     """What is wrong with a home as it is."""
 
     databases: tuple[DamagedDatabase, ...] = ()
-    falls: tuple[Shrinkage, ...] = ()  # counts that fell since the newest whole snapshot, beyond the ordinary
+    lost: Lost = field(default_factory=Lost)  # since the newest whole snapshot, beyond the ordinary
     snapshot: str = ""  # the short id of that one
-    restore: tuple[str, ...] = ()  # what of it brings them back
+    restore: tuple[str, ...] = ()  # what of it brings that back; nothing: the whole home
     census: Counts = field(default_factory=dict)  # what that snapshot counted
 
 
@@ -47,20 +47,28 @@ def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shri
 
 
 def look_now(
-    home: str, layout: Layout, databases: Iterable[str], census: Counts, *, isolated: bool = False
-) -> tuple[dict[str, str], tuple[Shrinkage, ...]]:
-    """Files that are no databases any more, and counts that fell; nothing in a home of somebody else's."""
+    home: str,
+    layout: Layout,
+    databases: Iterable[str],
+    census: Counts,
+    excused: Callable[[Shrinkage], bool],
+    *,
+    isolated: bool = False,
+) -> tuple[dict[str, str], Lost]:
+    """Files that are no databases any more, and what is lost; nothing in a home of somebody else's.
+
+    `excused`: whether a fall is no loss.
+    """
     try:
         owner = os.stat(home).st_uid
     except OSError:
-        return {}, ()
+        return {}, Lost()
     if os.geteuid() == 0 and owner != 0:
-        return {}, ()  # root opens nothing in other people's homes by itself
+        return {}, Lost()  # root opens nothing in other people's homes by itself
     known = [path for path in databases if layout.database(path)]
-    return (
-        no_databases(home, layout, known, isolated=isolated),
-        falls_of(census, count_now(home, layout, census)),
-    )
+    after = count_now(home, layout, census)
+    falls = [one for one in falls_of(census, after) if not excused(one)]
+    return no_databases(home, layout, known, isolated=isolated), lost_of(falls, census, after)
 
 
 def restored_since(context: UserContext, home: str, when: float) -> Callable[[str], bool]:

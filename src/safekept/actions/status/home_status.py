@@ -12,7 +12,7 @@ from safekept.core.ages import iso_time
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
-from safekept.home.health import Shrinkage, places_of
+from safekept.home.health import Lost, Shrinkage
 from safekept.home.layout import Layout
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
@@ -219,13 +219,13 @@ def _now(
         return HomeNow()
     census = census_in(manifest) if whole is not None else {}
     states = _states(shown, whole or last, coverage)
-    noise, falls = look_now(home, layout, {**states, **stored_damaged}, census, isolated=isolated)
     since = (whole or last).time
-    falls = tuple(
-        one
-        for one in falls
-        if not taken_out(context, home, layout, one, since) and not is_meant(context, home, one, since)
-    )
+
+    def excused(one: Shrinkage) -> bool:
+        return taken_out(context, home, layout, one, since) or is_meant(context, home, one, since)
+
+    databases = {**states, **stored_damaged}
+    noise, lost = look_now(home, layout, databases, census, excused, isolated=isolated)
     reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
     back = restored_since(context, home, last.time) if stored_damaged else (lambda path: False)
     sound = sound_to_the_doctor(context, home, last.time) if stored_damaged else set()
@@ -241,7 +241,7 @@ def _now(
         for path in dict.fromkeys((*stored_damaged, *noise))
     ]
     holder = (whole or last).short
-    return HomeNow(tuple(found), falls, holder, _places_back(view, layout, whole, falls), census)
+    return HomeNow(tuple(found), lost, holder, _places_back(view, layout, whole, lost), census)
 
 
 def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | None) -> Mapping[str, str]:
@@ -252,20 +252,18 @@ def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | 
     return coverage.databases or {} if coverage else {}
 
 
-def _places_back(
-    view: VaultView, layout: Layout, whole: LastSnapshot | None, falls: Sequence[Shrinkage]
-) -> tuple[str, ...]:
-    """What brings back what fell: those of its places that the snapshot has."""
-    paths = list(dict.fromkeys(path for fall in falls for path in places_of(layout, fall)))
+def _places_back(view: VaultView, layout: Layout, whole: LastSnapshot | None, lost: Lost) -> tuple[str, ...]:
+    """What brings back what is lost: those of its places that the snapshot has."""
+    paths = lost.places(layout)
     snapshot = next((one for one in view.snapshots if whole is not None and public_id(one) == whole.id), None)
     if not paths or view.repository is None or snapshot is None:
-        return tuple(paths)
+        return paths
     from safekept.vault.read import snapshot_source
 
     with contextlib.suppress(SafekeptError, OSError):
         source, _ = snapshot_source(view.repository, snapshot)
         return tuple(path for path in paths if source.node(path) is not None)
-    return tuple(paths)
+    return paths
 
 
 def _changed(

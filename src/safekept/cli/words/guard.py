@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from safekept.actions.alarms.loss_watch import restore_words, set_aside_first
+from safekept.actions.alarms.ways_back import restore_words, set_aside_first
 from safekept.actions.base.context import UserContext
 from safekept.actions.guard.guard_types import Guarded, GuardRequest
 from safekept.actions.guard.pre_update import DONE, FAILED, OPTED_OUT, Protection

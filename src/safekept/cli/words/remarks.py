@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from safekept.core.entries import Outcome, Remark
+from safekept.home.layout import is_file
 
 from ..console import Console, count_text, path_text, size_text
 
@@ -19,7 +20,11 @@ def census_lines(census: Mapping[str, object]) -> list[str]:
     for profile, counts in census.items():
         if not isinstance(counts, dict) or not counts:
             continue
-        shown = {name: count for name, count in counts.items() if count != 0 and name not in _DETAILS}
+        shown = {
+            name: count
+            for name, count in counts.items()
+            if count != 0 and name not in _DETAILS and not is_file(name)
+        }
         parts = [_counted(name.replace("_", " "), count) for name, count in shown.items()]
         lines.append(
             ("" if profile == "default" else f"{profile}: ") + (", ".join(parts) or "nothing to count yet")

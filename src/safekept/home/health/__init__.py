@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .health import Health, examine
     from .home_loss import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
     from .live_counts import count_now, no_databases
+    from .lost import Lost, lost_of
     from .recorded import Directory, Recorded, Since, beside, owner_of
 
 __getattr__ = doors(
@@ -18,6 +19,7 @@ __getattr__ = doors(
         "health": "Health examine",
         "home_loss": "Counts Examination HomeLoss Shrinkage places_of shrunk",
         "live_counts": "count_now no_databases",
+        "lost": "Lost lost_of",
         "recorded": "Directory Recorded Since beside owner_of",
     },
 )

@@ -70,13 +70,14 @@ def _look(examination: Examination, path: str, counts: list[Count]) -> None:
     if after is None or after == before:
         return
     losses = tuple(fall for count in counts for fall in _falls(examination, path, count, before, after))
+    losses += examination.file_gone(path) if gone else ()
     for count in counts:
         # Sections of the settings, then their number: one finding for one file.
         if path not in examination.reported:
             _compare(examination, path, count, before, after, gone, losses)
     if path not in examination.reported and _is_empty(after) and not _is_empty(before):
         how = "is gone" if gone else _empty_words(after)
-        examination.found(HomeLoss("emptied", path, f"{path} {how}", restore_paths=(path,)))
+        examination.found(HomeLoss("emptied", path, f"{path} {how}", restore_paths=(path,), losses=losses))
 
 
 def _live(examination: Examination, path: str) -> bytes | None:

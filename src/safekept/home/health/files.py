@@ -104,11 +104,19 @@ def _gone(examination: Examination, gone: list[str]) -> None:
     if len(singles) > _SINGLY:
         text = f"{len(singles):,} files are gone: {some(singles)}"
         examination.found(
-            HomeLoss("gone", singles[0], text, restore_paths=_together(examination, singles)), *singles
+            HomeLoss(
+                "gone",
+                singles[0],
+                text,
+                restore_paths=_together(examination, singles),
+                losses=tuple(fall for path in singles for fall in examination.file_gone(path)),
+            ),
+            *singles,
         )
         singles = []
     for path in singles:
-        examination.found(HomeLoss("gone", path, f"{path} is gone", restore_paths=(path,)))
+        losses = examination.file_gone(path)
+        examination.found(HomeLoss("gone", path, f"{path} is gone", restore_paths=(path,), losses=losses))
     for worth, paths in sorted(groups.items()):
         _mass(examination, worth, paths)
 

@@ -113,7 +113,7 @@ def _profiles(examination: Examination) -> None:
             continue
         counts = examination.recorded.census.get(profile, {})
         losses = tuple(Shrinkage(profile, name, count, 0) for name, count in counts.items() if count)
-        text = f"{profile} is gone, with {number:,} files"
+        text = f"the profile {profile.rpartition('/')[2]} is gone, with {number:,} files"
         examination.found(
             HomeLoss("gone", profile, text, restore_paths=(profile,), losses=losses),
             *(path for path in seen.gone if profile_of(path) == profile),

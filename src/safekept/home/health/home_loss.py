@@ -10,7 +10,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.sqlite.capture import CaptureOptions
 
 from ..layout.layout import Layout
-from ..layout.rules import Count
+from ..layout.rules import Count, is_file
 
 if TYPE_CHECKING:
     from .recorded import Recorded, Since
@@ -33,7 +33,7 @@ class Shrinkage:
     """One class of one profile that holds less than it did."""
 
     profile: str  # "default" or `profiles/coder`
-    name: str  # "sessions", "cron_jobs", …
+    name: str  # "sessions", "cron_jobs", …; or one file: "SOUL.md"
     before: int
     after: int
 
@@ -45,8 +45,10 @@ class Shrinkage:
 
     @property
     def text(self) -> str:
-        """`cron jobs 19 → 1`, with the profile in front where it is not the main one."""
+        """`cron jobs 19 → 1`, with the profile in front where it is not the main one; `SOUL.md is gone`."""
         whose = "" if self.profile == "default" else f"{self.profile}: "
+        if is_file(self.name):
+            return f"{whose}{self.name} is gone"
         return f"{whose}{self.name.replace('_', ' ')} {self.before:,} → {self.after:,}"
 
     def as_dict(self) -> dict[str, object]:
@@ -158,6 +160,11 @@ class Examination:
         if total is None or after >= before:
             return ()
         return (Shrinkage(profile, name, total, max(0, total - before + after)),)
+
+    def file_gone(self, path: str) -> tuple[Shrinkage, ...]:
+        """The same for a file that is gone, where the census has it by its own name."""
+        profile = self.layout.profile_of(path)
+        return self.shrinkage(path, path if profile == "default" else path[len(profile) + 1 :], 1, 0)
 
 
 Look = Callable[[Examination], None]

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .layout import Layout, check_home, find_home, load_layouts, recognise
     from .patterns import BadPattern, Matcher, Pattern, parse_pattern
     from .places import HomeNotDirectory
-    from .rules import Count
+    from .rules import Count, is_file
 
 __getattr__ = doors(
     __name__,
@@ -16,6 +16,6 @@ __getattr__ = doors(
         "layout": "Layout check_home find_home load_layouts recognise",
         "patterns": "BadPattern Matcher Pattern parse_pattern",
         "places": "HomeNotDirectory",
-        "rules": "Count",
+        "rules": "Count is_file",
     },
 )

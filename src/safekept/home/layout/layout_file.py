@@ -17,7 +17,7 @@ from safekept.core.files.small import read_regular
 from safekept.core.sqlite.lean import Recipe
 
 from .patterns import Pattern, parse_pattern
-from .rules import COUNT_KINDS, Count, External, Proven, Rule
+from .rules import COUNT_KINDS, FILE, Count, External, Proven, Rule, is_file
 
 WORTHS = ("identity", "memory", "skills", "history", "secrets", "settings")
 
@@ -136,7 +136,7 @@ def read_layout(path: str) -> dict[str, Any]:
     fields["code_hint"], fields["code_path"] = hints.string("code"), hints.string("code_path")
     fields["service_hint"] = hints.string("service")
     fields["profile_service_hint"] = hints.string("profile_service")
-    fields["counts"] = _counts(top.table("census"))
+    fields["counts"] = (*_counts(top.table("census")), *_lasting(top))
     for table in (markers, runs, worth, profiles, hints, top):
         table.done()
     return fields
@@ -255,6 +255,17 @@ def _profiles(table: Table) -> dict[str, Any]:
     }
 
 
+def _lasting(top: Table) -> tuple[Count, ...]:
+    """Single files that stay once they are there, each as a class of its own by its path."""
+    found = []
+    for pattern in top.patterns("lasting"):
+        path = "/".join(part for part in pattern.parts if isinstance(part, str))
+        if pattern.directory or len(path.split("/")) < len(pattern.parts) or not is_file(path):
+            raise top.fail("lasting", "names files, such as `/SOUL.md`: no `*`, and a dot in each name")
+        found.append(Count(path, (pattern,), FILE))
+    return tuple(found)
+
+
 def _counts(census: Table) -> tuple[Count, ...]:
     counts = []
     for name in census.values:
@@ -269,6 +280,8 @@ def _counts(census: Table) -> tuple[Count, ...]:
             watch=table.strings("watch"),
             restore=table.flag("restore"),
         )
+        if is_file(name):
+            raise census.fail(name, "has a dot in it, as only names of files have; see `lasting`")
         if not count.patterns:
             raise table.fail("paths", "is missing")
         if count.kind not in COUNT_KINDS:

@@ -84,3 +84,10 @@ COUNT_KINDS = (
     "yaml",  # single values in a YAML file
     "yaml-sections",  # keys at its top
 )
+#: One file that stays once it is there, counted by its path; not written in a layout, see `lasting` there.
+FILE = "file"
+
+
+def is_file(name: str) -> bool:
+    """Whether a class of the census is one file, by its path: those have a dot, and no other class has."""
+    return "." in name

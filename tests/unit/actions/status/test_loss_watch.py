@@ -143,13 +143,56 @@ def test_a_quick_snapshot_in_between_excuses_nothing_that_it_does_not_hold(here,
 
 
 def test_a_profile_that_is_gone_is_a_loss_and_one_that_was_not_asked_for_is_not(here, home):
-    take(here, home)
+    before = take(here, home)
     assert take(here, home, selection=Selection(profile="coder")).alarm is None
     shutil.rmtree(os.path.join(home, "profiles", "coder"))
+    os.unlink(os.path.join(home, "cron", "jobs.json"))
     alarm = take(here, home).alarm
     assert alarm is not None
-    assert "profiles/coder: sessions 4 → 0" in alarm.text
+    assert alarm.text == "cron jobs 4 → 0, the profile coder is gone"
+    assert alarm.paths == ("cron/jobs.json", "profiles/coder")
+    back = f"safekept snapshot restore {before.id[:8]} profiles/coder cron/jobs.json --yes"
+    assert alarm.restore[0] == back, "the whole directory, from a snapshot that has the whole home"
+    assert alarm.pinned == before.id
     assert take(here, home).alarm is None, "it stays gone"
+
+
+def test_a_home_that_was_emptied_is_one_loss(here, home):
+    before = take(here, home)
+    shutil.rmtree(home)
+    for name in ("logs", "cron"):
+        os.makedirs(os.path.join(home, name))
+    with open(os.path.join(home, "logs", "agent.log"), "w") as file:
+        file.write("started\n")
+    alarm = take(here, home).alarm
+    assert alarm is not None
+    assert (alarm.text, alarm.paths) == ("everything is gone", ())
+    assert alarm.restore == (f"safekept snapshot restore {before.id[:8]} --yes",)
+
+
+def test_a_persona_and_a_file_of_keys_that_are_gone_are_a_loss_until_they_are_back(here, home):
+    with open(os.path.join(home, ".env"), "w") as file:
+        file.write("A_KEY=1\n")
+    before = take(here, home)
+    assert take(here, home, selection=Selection(secrets=False)).alarm is None, "left out is not lost"
+    os.rename(os.path.join(home, "SOUL.md"), os.path.join(home, "..", "SOUL.md"))
+    os.rename(os.path.join(home, ".env"), os.path.join(home, "..", "env"))
+    alarm = take(here, home).alarm
+    assert alarm is not None and alarm.text == "SOUL.md is gone, .env is gone"
+    assert any(before.id[:8] in one and ".env" in one for one in alarm.restore), alarm.restore
+    assert take(here, home).alarm is None, "the same loss is told once"
+    os.rename(os.path.join(home, "..", "SOUL.md"), os.path.join(home, "SOUL.md"))
+    os.rename(os.path.join(home, "..", "env"), os.path.join(home, ".env"))
+    assert take(here, home).alarm is None
+    assert open_alarms(here) == ()
+
+
+def test_a_persona_that_became_a_link_is_not_called_lost(here, home):
+    take(here, home)
+    away = os.path.join(home, "..", "notes.md")
+    os.rename(os.path.join(home, "SOUL.md"), away)
+    os.symlink(away, os.path.join(home, "SOUL.md"))
+    assert take(here, home).alarm is None
 
 
 def test_a_snapshot_taken_only_to_undo_something_neither_raises_nor_excuses(here, home):

@@ -15,7 +15,7 @@ from safekept.core.sqlite import is_database
 from safekept.core.sqlite.check import count as ask
 from safekept.core.sqlite.format import connect
 from safekept.home.census import LARGEST, Census
-from safekept.home.layout import Count
+from safekept.home.layout import Count, is_file
 
 from ..receipts import LEFT_OUT, UNKNOWN
 from .restored import Findings, Problems, RestoredHome, plural
@@ -39,6 +39,8 @@ def prove_census(restored: RestoredHome, findings: Findings) -> None:
     for profile, counts in sorted(recorded.items()):
         where = "" if profile == "default" else f" of {profile}"
         for name, then in counts.items():
+            if is_file(name):
+                continue  # files are proven by rows of their own
             found = now.get(profile, {}).get(name)
             if _not_restored(restored, profile, name):
                 continue

@@ -142,8 +142,8 @@ def _of_now(home: HomeStatus) -> Iterator[Finding]:
             yield database_damaged(home.home, one, home.named, (_command("doctor", home),))
     if mended := [one.path for one in databases if one.mended]:
         yield damaged_when_stored(home.home, mended, home.named)
-    if home.now.falls:
-        yield lost_since(home.home, home.now.falls, home.now.snapshot, home.now.restore, home.named)
+    if home.now.lost.falls:
+        yield lost_since(home.home, home.now.lost, home.now.snapshot, home.now.restore, home.named)
 
 
 def _of_coverage(home: HomeStatus) -> Iterator[Finding]:

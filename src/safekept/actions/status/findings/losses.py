@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from safekept.core.finding import MEANT, PARTLY, Finding
 from safekept.core.next_step import NextStep, Step
-from safekept.home.health import Shrinkage
+from safekept.home.health import Lost
 
 from ...alarms.meant import loss_name
 from ..home_now import DamagedDatabase
@@ -40,15 +40,13 @@ def damaged_when_stored(home: str, paths: Sequence[str], named: Sequence[str]) -
     return Finding("damaged-when-stored", PARTLY, text, (), (fix,), home=home, path=PATHS.join(paths))
 
 
-def lost_since(
-    home: str, falls: Sequence[Shrinkage], snapshot: str, paths: Iterable[str], named: Sequence[str]
-) -> Finding:
+def lost_since(home: str, lost: Lost, snapshot: str, paths: Iterable[str], named: Sequence[str]) -> Finding:
     """Fewer than the newest snapshot counted, and nobody took a snapshot of that yet."""
-    text = f"lost in {home}: {', '.join(fall.text for fall in falls)}"
+    text = f"lost in {home}: {lost.text}"
     places = tuple(dict.fromkeys(paths))
     words = (snapshot, *places, *named, "--yes")
     fix: tuple[Step, ...] = (NextStep("snapshot restore", words, before="Bring it back:"),)
-    name = loss_name(home, falls)
+    name = loss_name(home, lost.falls)
     return Finding(
         "lost-since",
         PARTLY,

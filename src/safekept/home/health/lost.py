@@ -1,0 +1,71 @@
+"""What a home has lost; a profile or a home that is gone altogether is one loss, with one place.
+
+The counted classes are only a part of what a profile holds: nobody counts its plugins, for example. So what
+brings back a profile that is gone is its directory, never a list of what was counted in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..layout.layout import Layout
+from .home_loss import Counts, Shrinkage, places_of
+
+#: A profile that had so many classes, and now holds nothing of any, is gone, though a directory is left.
+_CLASSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What fell, and which of it is gone altogether."""
+
+    falls: tuple[Shrinkage, ...] = ()
+    profiles: tuple[str, ...] = ()  # `profiles/coder`: nothing of it is left
+    whole: bool = False  # nothing of the whole home is left
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Each loss in words: `cron jobs 19 → 1`, `the profile coder is gone`."""
+        if self.whole:
+            return ("everything is gone",)
+        gone = (f"the profile {profile.rpartition('/')[2]} is gone" for profile in self.profiles)
+        return (*(fall.text for fall in self.falls if self.place_of(fall) is None), *gone)
+
+    @property
+    def text(self) -> str:
+        return ", ".join(self.texts)
+
+    def place_of(self, fall: Shrinkage) -> str | None:
+        """What is gone with it: a profile, or "" for the home; None where only this is."""
+        if self.whole:
+            return ""
+        return fall.profile if fall.profile in self.profiles else None
+
+    def places(self, layout: Layout) -> tuple[str, ...]:
+        """What brings it back, each place once; nothing: the whole home."""
+        if self.whole:
+            return ()
+        alone = [fall for fall in self.falls if self.place_of(fall) is None]
+        return tuple(
+            dict.fromkeys([*(path for fall in alone for path in places_of(layout, fall)), *self.profiles])
+        )
+
+
+def lost_of(falls: Iterable[Shrinkage], before: Counts, after: Counts, *, every: bool = True) -> Lost:
+    """What fell, by the counts before and after. `every`: `after` has all profiles that are there."""
+    fell = tuple(falls)
+    gone = {profile for profile in before if _is_gone(profile, before, after, every)}
+    had = {profile for profile, counts in before.items() if any(counts.values())}
+    if fell and "default" in gone and had <= gone:
+        return Lost(fell, whole=True)
+    named = dict.fromkeys(fall.profile for fall in fell)
+    return Lost(fell, tuple(one for one in named if one in gone and one != "default"))
+
+
+def _is_gone(profile: str, before: Counts, after: Counts, every: bool) -> bool:
+    now = after.get(profile)
+    if now is None:
+        return every and profile != "default"
+    had = [name for name, count in before[profile].items() if count]
+    return len(had) >= _CLASSES and all(now.get(name) == 0 for name in had)
