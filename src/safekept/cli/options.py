@@ -245,10 +245,13 @@ def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, 
     return holding(context, home)
 
 
-def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) -> Callable[[], Secret]:
+def asking_for_vault_secret(
+    vault: str, key_file: str, *, bare: bool = False, why: str = ""
+) -> Callable[[], Secret]:
     """Asks for the passphrase of a vault: the first time it says why, and what else could be done.
 
-    `bare`: a rebuild, whose vault the key file of this machine has nothing to do with.
+    `bare`: a rebuild, whose vault the key file of this machine has nothing to do with. `why`: its kit did
+    not open it.
     """
     explained = False
 
@@ -260,7 +263,7 @@ def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) ->
 
         Console.finish()
         if not explained:
-            _explain_vault_secret(vault, key_file, bare)
+            _explain_vault_secret(vault, key_file, bare, why)
         explained = True
         text = prompt("Key or passphrase of the vault", hidden=True, kept=AT_WORK)
         return secret_from_text(text, "What was typed")
@@ -268,7 +271,7 @@ def asking_for_vault_secret(vault: str, key_file: str, *, bare: bool = False) ->
     return ask
 
 
-def _explain_vault_secret(vault: str, key_file: str, bare: bool) -> None:
+def _explain_vault_secret(vault: str, key_file: str, bare: bool, refused: str) -> None:
     why = f"The key in `{key_file}` does not open the vault at `{vault}`"
     put = ""  # what is there may be the only key of another vault
     if not os.path.exists(key_file):
@@ -286,6 +289,8 @@ def _explain_vault_secret(vault: str, key_file: str, bare: bool) -> None:
             "  With the kit as a file, name that file in its place, or add `--key-file KIT`. "
             "Ctrl-C ends this; nothing was changed.",
         ]
+    if refused:
+        lines = [f"{refused}.", "  Type your recovery passphrase. Ctrl-C ends this; nothing was changed."]
     for line in lines:
         click.echo(at_words(path_text(line), 2, screen_width()), err=True)
 

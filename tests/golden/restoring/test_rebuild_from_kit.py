@@ -16,7 +16,7 @@ from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.cli.console import Console
 from safekept.vault.repo import keys as vault_keys
-from safekept.vault.repo.keys import Secret
+from safekept.vault.repo.keys import Secret, generate_secret
 from support.commands.in_process import spoken
 from support.users.states import DAY, aged, made, write
 from support.vault.snapshots import take
@@ -343,3 +343,91 @@ def test_the_kit_that_was_given_is_never_written_over_and_the_screen_says_which_
     assert again.code == 0 and given.read_text() == page and str(new) in again.out
     assert not (tmp_path / "bare" / f"safekept-kit-{vault}-3.txt").exists()
     assert f"file:{tmp_path}/usb" in first and f"file:{tmp_path}/usb" in new.read_text()
+
+
+@pytest.fixture
+def worthless(tmp_path, monkeypatch):
+    """A machine that is alive and has its own key; the key on its kit was taken out of the vault."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    cost = vault_keys.Cost(16384, 8, 1)
+    monkeypatch.setattr(vault_keys, "FOR_PASSPHRASE", cost)
+    monkeypatch.setattr("safekept.actions.vault.keys.keys.FOR_PASSPHRASE", cost)
+    state = made("fresh", tmp_path)
+    usb = DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True)
+    here = state.context.changed(destinations=(usb,))
+    with open_vault(here) as repository:
+        text, _ = write_kit(here, repository, str(tmp_path / "kit"))
+        fresh = generate_secret()
+        repository.add_key(fresh)
+        old = repository.key_id
+    with open(here.places.vault_key_file, "w", encoding="ascii") as file:
+        file.write(fresh.text + "\n")
+    with open_vault(here) as repository:
+        repository.remove_key(old)
+    assert push(here, PushRequest("usb")).complete
+    return state, text
+
+
+def test_a_kit_whose_key_was_taken_out_opens_nothing_although_this_machine_has_a_key(
+    worthless, tmp_path, monkeypatch
+):
+    state, kit = worthless
+    say = spoken(monkeypatch, state.user)
+    usb = f"file:{tmp_path}/usb"
+    calls = [("rebuild", kit, "--dry-run"), ("rebuild", kit, "--home-only", "--yes")]
+    for call in (*calls, ("rebuild", usb, "--key-file", kit, "--dry-run")):
+        refused = say(*call)
+        assert refused.code == 12, refused.out
+        told = " ".join(refused.err.split())
+        assert f"The key on the kit does not open the vault at `{usb}/" in told
+        assert "it was taken out of it" in told and "What opens it: the generated key" in told
+        assert "If you have a kit that was written later: `safekept rebuild KIT`" in told
+        assert "Name your kit" not in told and "it will ask" not in told and "passphrase" not in told
+
+
+def with_recovery(state, tmp_path) -> None:
+    here = state.context.changed(
+        destinations=(DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True),)
+    )
+    with open_vault(here) as repository:
+        add_passphrase(here, repository, Secret(PASSPHRASE), recovery=True)
+    assert push(here, PushRequest("usb")).complete
+
+
+def test_where_the_key_on_the_kit_was_taken_out_the_recovery_passphrase_is_asked_for(
+    worthless, tmp_path, monkeypatch, typing
+):
+    state, kit = worthless
+    with_recovery(state, tmp_path)
+    say = spoken(monkeypatch, state.user)
+    for call in (("rebuild", kit), ("rebuild", f"file:{tmp_path}/usb", "--key-file", kit)):
+        typing += ["not this one", PASSPHRASE]
+        done = say(*call, "--home-only", "--dry-run")
+        assert done.code == 0, done.err
+        assert typing == [], "it was asked for, and once more after a slip"
+        told = " ".join(done.err.split())
+        assert (
+            "The key on the kit does not open the vault" in told and "Type your recovery passphrase" in told
+        )
+        assert "--key-file KIT" not in told
+    typing += ["no"] * 9
+    refused = say("rebuild", kit, "--home-only", "--dry-run")
+    told = " ".join(refused.err.split())
+    assert refused.code == 12 and "`--passphrase-file PATH`" in told and "it will ask" not in told
+
+
+def test_a_passphrase_that_is_given_beside_a_kit_without_worth_opens_the_vault(
+    worthless, tmp_path, monkeypatch
+):
+    state, kit = worthless
+    with_recovery(state, tmp_path)
+    say, secret = spoken(monkeypatch, state.user), tmp_path / "secret"
+    secret.write_text(PASSPHRASE + "\n")
+    refused = say("rebuild", kit, "--dry-run")
+    told = " ".join(refused.err.split())
+    assert refused.code == 12 and "`--passphrase-file PATH`, or run the command at a terminal" in told
+    done = say("rebuild", kit, "--passphrase-file", str(secret), "--home-only", "--dry-run")
+    assert done.code == 0, done.err
+    own = state.context.places.vault_key_file
+    done = say("rebuild", kit, "--key-file", own, "--home-only", "--dry-run")
+    assert done.code == 0, done.err

@@ -1,8 +1,10 @@
 """The key to what a machine is rebuilt from: which one counts, and which vault of several it means.
 
-A key or passphrase that was given for this is the only one that counts: where it opens nothing, the vault of
-this machine is not taken in the place of the one that was meant. Where none was given, the key of this
-machine is tried first; of several vaults it opens perhaps its own, and then a person is asked for the other.
+A key or passphrase that was given for this is the only one that counts, and so is the one on a kit: where it
+opens nothing, the key of this machine is no stand-in for it. A kit that only seems to work because the
+machine still has its own key would fail on the day when the machine is gone. Where none was given, the key of
+this machine is tried first; of several vaults it opens perhaps its own, and then a person is asked for the
+other.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from safekept.vault.repo import Repository, Secret
 from ..base.context import UserContext
 from ..vault.keys.key_file import KeyMissing
 from ..vault.opening import open_vault, try_again
+from .kit_refused import kit_refused
 from .rebuild_request import UNCHANGED, AnotherVault, RebuildRequest, nothing_at
 
 
@@ -36,10 +39,12 @@ def opened_vaults(
     for one in _ways(context, request):
         with contextlib.ExitStack() as opened:
             found = tried.with_key(one, opened)
+            if request.key_given and one.caller.vault_secret is None and context.caller.vault_secret:
+                continue  # it only told whose vault that is
             if found and not (request.asks and tried.is_only_its_own(one, found)):
                 held.enter_context(opened.pop_all())
                 return found
-    raise tried.refusal()
+    raise tried.refusal(context)
 
 
 def _ways(context: UserContext, request: RebuildRequest) -> list[UserContext]:
@@ -52,8 +57,8 @@ def _ways(context: UserContext, request: RebuildRequest) -> list[UserContext]:
     here, given = context.changed(vault_secret=None), context.changed(vault_key_file="")
     if not request.key_given:
         return [here, given]
-    # A kit says which vault it is for: whatever opens that one is welcome.
-    return [given, here] if request.vault_id else [given]
+    # A kit says which vault it is for: the key of this machine may know another one, which is left alone.
+    return [given, here] if request.vault_id and context.places.vault_key_file else [given]
 
 
 class _Tried:
@@ -104,7 +109,7 @@ class _Tried:
         self._listener(Event("key", text=f"{text} `--key-file {named}`"))
         return True
 
-    def refusal(self) -> SafekeptError:
+    def refusal(self, context: UserContext) -> SafekeptError:
         request, refused = self._request, self._refused
         if len(self._others) == len(self._vaults):
             return AnotherVault(
@@ -120,6 +125,8 @@ class _Tried:
             refused.what = f"{several}, and no key that was given opens one of them"
             refused.args = (refused.what,)
         refused.kept = UNCHANGED
+        if request.vault_id or request.kit_key:
+            return kit_refused(context, request, self._vaults, refused)
         refused.next_steps = (
             NextStep(
                 "rebuild",

@@ -25,6 +25,7 @@ class RebuildRequest:
     named: str = ""  # what a person named to get there: a kit
     vault_id: str = ""  # of the vault that a kit is for: no other is meant
     key_given: bool = False  # a key or passphrase was named or typed for this: the key of this machine is not
+    kit_key: bool = False  # what is tried is the key on a kit
     asks: bool = False  # a person can be asked for a passphrase, and named no key
 
 

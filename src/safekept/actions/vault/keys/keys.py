@@ -17,6 +17,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
 from safekept.vault.errors import KeyInUse, NoSuchKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
+from safekept.vault.storage import FileKind
 
 from ...base.context import UserContext
 from ...base.record import record
@@ -74,6 +75,23 @@ def keys_from_outside(vault: str) -> tuple[ListedKey, ...]:
                 found.append(
                     ListedKey(key.id, _kind(key), key.created, f"{key.username}@{key.hostname}", False)
                 )
+    return tuple(found)
+
+
+def keys_at(context: UserContext, place: str) -> tuple[ListedKey, ...]:
+    """The keys of a vault anywhere, without opening it; none where they cannot be read."""
+    from ..place import storage_of
+
+    found = []
+    with (
+        contextlib.suppress(OSError, SafekeptError),
+        contextlib.closing(storage_of(context, place)) as storage,
+    ):
+        for name, _ in sorted(storage.list(FileKind.KEY)):
+            with contextlib.suppress(OSError, BadKeyFile):
+                key = KeyFile.parse(name, storage.read(FileKind.KEY, name))
+                person = f"{key.username}@{key.hostname}"
+                found.append(ListedKey(key.id, _kind(key), key.created, person, False))
     return tuple(found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +19,10 @@ from .rebuild_work import RebuildWork, words_of
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
+    from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.actions.vault.keys.kit import ReadKit
     from safekept.settings import Settings
+    from safekept.vault.errors import WrongKey
     from safekept.vault.repo import Secret
 
 
@@ -82,18 +85,19 @@ def command(
     interrupted rebuild is run again, and goes on. Exit code 3: in place, but something was missing and is
     listed.
     """
-    from safekept.actions.offsite.homes_in_vault import SeveralHomes
     from safekept.actions.restoring.rebuild_request import RebuildRequest
-    from safekept.actions.restoring.rebuild_source import homes_of_one_machine
+    from safekept.vault.errors import WrongKey
 
     if archive and snapshot:
         raise click.UsageError("--archive and --snapshot cannot both be given.")
     settings, context, console = start(as_json)
     typed: list[Secret] = []
     kit, given = _kit(place), place
+    plain = context
     if kit is not None:
         given = os.path.abspath(os.path.expanduser(place))
-        context = _from_kit(context, kit)
+        plain = context.changed(environment={**kit.variables, **context.caller.environment})
+        context = _opened_by(plain, kit) if kit.key else plain
     if kit is None or not kit.key:
         context = _with_key(settings, context, console, key_file, place, typed)
     page = kit or (_kit(key_file) if key_file else None)
@@ -109,35 +113,85 @@ def command(
         deadline=settings.number("database.deadline"),
         vault_id=page.vault_id if page is not None else "",
         key_given=bool(page is not None and page.key) or given_passphrase(settings) is not None,
+        kit_key=bool(page is not None and page.key),
         asks=page is None and not key_file and context.caller.secret_tries > 1,
     )
     again = words_of(replace(request, place=given if kit is not None else request.place))
     again += ["--key-file", os.path.abspath(os.path.expanduser(key_file))] if key_file else []
     again += ["--home-only"] if home_only else []
     work = RebuildWork(console, settings, context, typed, key_file, again, yes=yes, dry_run=dry_run)
+    carry_out = partial(_carry_out, work, kit, given, key_file=key_file, home_only=home_only)
     try:
-        if kit is not None:
-            request = work.best_of(kit, given, request)
         try:
-            for one in work.left_of(request):
-                work.one(one, home_only=home_only)
-        except SeveralHomes as error:
-            console.finish()
-            narrowed = home or layout or snapshot or host or of or archive
-            requests = [] if narrowed else homes_of_one_machine(error, request)
-            if not requests:
-                named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
-                error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
+            return carry_out(request)
+        except WrongKey as error:
+            if not request.kit_key or work.begun:
                 raise
-            for one in requests:
-                work.one(one, home_only=home_only)
-        return work.end(kit)
+            second = key_file if kit is not None else ""  # else it is that kit
+            other = _after_kit(settings, plain, console, error, second, given, typed)
+            if other is None:
+                raise
+            work.open_with(other)
+            only = not second or _kit(second) is not None
+            return carry_out(replace(request, kit_key=False, key_given=only))
     except KeyboardInterrupt as error:
         raise work.cut_off() from error
     except click.Abort as error:
         if work.begun:
             raise work.cut_off() from error
         raise
+
+
+def _carry_out(
+    work: RebuildWork,
+    kit: ReadKit | None,
+    given: str,
+    request: RebuildRequest,
+    *,
+    key_file: str,
+    home_only: bool,
+) -> int:
+    """Every home that is meant, then what protects them."""
+    from safekept.actions.offsite.homes_in_vault import SeveralHomes
+    from safekept.actions.restoring.rebuild_source import homes_of_one_machine
+
+    if kit is not None:
+        request = work.best_of(kit, given, request)
+    try:
+        for one in work.left_of(request):
+            work.one(one, home_only=home_only)
+    except SeveralHomes as error:
+        work.console.finish()
+        chosen = (request.home, request.layout, request.snapshot, request.host, request.of, request.archive)
+        requests = [] if any(chosen) else homes_of_one_machine(error, request)
+        if not requests:
+            named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
+            error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
+            raise
+        for one in requests:
+            work.one(one, home_only=home_only)
+    return work.end(kit)
+
+
+def _after_kit(
+    settings: Settings,
+    context: UserContext,
+    console: Console,
+    error: WrongKey,
+    key_file: str,
+    place: str,
+    typed: list[Secret],
+) -> UserContext | None:
+    """Who opens the vault with something else that was given, or is typed now; None where nothing is.
+
+    The key of this machine is not among it: nobody named it.
+    """
+    given = bool(key_file) or given_passphrase(settings) is not None
+    if not given and not (error.facts.get("passphrase") and console.can_ask()):
+        return None
+    context = context.changed(vault_secret=None, secret_tries=1)
+    other = _with_key(settings, context, console, key_file, place, typed, why=error.what)
+    return other if key_file or other.caller.vault_secret is not None else None
 
 
 def _as_named(place: str, given: str, key: tuple[str, ...]) -> Callable[[NextStep], NextStep]:
@@ -158,12 +212,6 @@ def _kit(place: str) -> ReadKit | None:
     return read_kit(path) if os.path.isfile(path) else None
 
 
-def _from_kit(context: UserContext, kit: ReadKit) -> UserContext:
-    """Who opens the vault with the key on it; what it says of the way there counts."""
-    context = context.changed(environment={**kit.variables, **context.caller.environment})
-    return _opened_by(context, kit) if kit.key else context
-
-
 def _opened_by(context: UserContext, kit: ReadKit) -> UserContext:
     from safekept.actions.vault.keys.passphrase import secret_from_text
 
@@ -178,10 +226,12 @@ def _with_key(
     key_file: str,
     place: str,
     typed: list[Secret],
+    *,
+    why: str = "",
 ) -> UserContext:
     """The key that was named for this, and the passphrase that was given opens a vault as well.
 
-    What a person types is put into `typed`: nobody is asked for it a second time.
+    What a person types is put into `typed`: nobody is asked for it a second time. `why`: the kit did not.
     """
     from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, secret_from_text
 
@@ -201,7 +251,7 @@ def _with_key(
         return context.changed(vault_secret=secret, secret_tries=1)
     if console.can_ask() and not settings.text("vault.passphrase_command"):
         key = context.places.vault_key_file
-        ask = asking_for_vault_secret(place, key, bare=True)
+        ask = asking_for_vault_secret(place, key, bare=True, why=why)
 
         def once() -> Secret:
             typed.append(ask())

@@ -59,6 +59,10 @@ class RebuildWork:
             self._context.changed(vault_secret=lambda: typed[-1], secret_tries=1) if typed else self._context
         )
 
+    def open_with(self, context: UserContext) -> None:
+        """Another key, after the one on the kit opened nothing."""
+        self._context = context
+
     def best_of(self, kit: ReadKit, path: str, request: RebuildRequest) -> RebuildRequest:
         """The same for the place on the kit that has the newest; all of them are shown with the plan.
 
