@@ -307,9 +307,15 @@ def test_a_place_on_the_kit_that_is_away_is_named_with_the_command_and_that_work
     for told in (" ".join(shown.out.split()), " ".join(done.out.split()).split("Copied to")[0]):
         assert "copies go to disk, nas again" in told
         assert f"no copies go to {url}, which the kit names too." in told
-        assert f"`safekept destinations add {url}`" in told
+        assert f"`safekept destinations add {url} --name nas-2`" in told  # another one is called `nas`
     assert " ".join(done.out.split()).count("Not again") == 2, "in the plan, and in what was done"
     assert [name for name, _ in destinations_now(tmp_path)] == ["disk", "nas"]
+    os.rename(tmp_path / "unplugged", tmp_path / "far")
+    for room in ("place", "elsewhere"):
+        monkeypatch.setattr(f"safekept.actions.offsite.{room}.on_a_disk_of_this_machine", lambda *_: "")
+    added = say("destinations", "add", url, "--name", "nas-2")
+    assert added.code == 0, added.err
+    assert ("nas-2", url) in destinations_now(tmp_path)
 
 
 def test_the_vault_of_a_disk_that_survived_is_no_destination(late, tmp_path, monkeypatch):

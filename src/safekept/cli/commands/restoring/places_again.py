@@ -42,11 +42,15 @@ def with_places(
 
 def not_again(prepared: PreparedRebuild, record: MachineRecord, places: Sequence[KitPlace]) -> list[NextStep]:
     """How each place on the kit becomes a destination by hand that did not by itself."""
-    steps = []
+    steps, named = [], list(record.destinations)
     for url in _unknown(prepared, record, places):
-        options = [word for item in _options(prepared, url).items() for word in ("--option", "=".join(item))]
+        named.append(DestinationSetting(_name(prepared, named, url), url))
+        options = [("--option", "=".join(item)) for item in _options(prepared, url).items()]
+        if named[-1].name != name_for(url):  # which is taken, and would be refused
+            options.append(("--name", named[-1].name))
+        words = [url, *(word for option in options for word in option)]
         before = f"no copies go to {url}, which the kit names too. When it can be reached:"
-        steps.append(NextStep("destinations add", (url, *options), before=before))
+        steps.append(NextStep("destinations add", tuple(words), before=before))
     return steps
 
 
