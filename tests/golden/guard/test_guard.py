@@ -309,6 +309,16 @@ def test_a_loss_is_an_alarm_and_restoring_as_printed_ends_it(here, home, say):
     assert open_alarms(here) == (alarm,), "and taking that back opens it again"
 
 
+def test_a_persona_and_keys_that_a_command_removed_are_not_told_a_second_time(here, home, say):
+    with open(os.path.join(home, ".env"), "w") as file:
+        file.write("A_KEY=1\n")
+    names = [os.path.join(home, name) for name in ("SOUL.md", ".env")]
+    assert say("guard", "--", "rm", *names).code == 3
+    [alarm] = open_alarms(here)
+    assert take(here, home).alarm is None, "the next snapshot does not tell it a second time"
+    assert open_alarms(here) == (alarm,)
+
+
 def test_auto_restore_brings_back_only_what_is_beyond_doubt_and_undo_takes_it_back(here, home, say):
     before = tree_facts(home, skip=ROOT)
     script = " && ".join(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 
 import pytest
 
 from safekept.actions.alarms.meant import loss_name, meant_losses
 from safekept.home.health import Shrinkage
 from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
 from support.users.states import made, write
 
 MEANT = re.compile(r"If it is meant to be so: `safekept (status --acknowledge [^`]+)`")
@@ -64,6 +66,31 @@ def test_a_persona_that_a_person_removed_is_meant_by_one_command_and_the_next_sn
     taken = say("snapshot")
     assert taken.code == 0 and "is gone" not in taken.out, taken.out
     assert losses(say) == [] and "meant" not in say("status").out
+
+
+def test_a_profile_that_a_person_removed_is_meant_by_a_short_command(state, say):
+    make_hermes_home(os.path.join(state.home, "profiles", "writer"), profiles=(), awkward=False)
+    assert say("snapshot").code == 0
+    shutil.rmtree(os.path.join(state.home, "profiles", "writer"))
+    (command,) = commands(say("status"))
+    assert command == f"status --acknowledge lost-since:{state.home}:profiles/writer=gone"
+    assert say(*command.split()).code == 0
+    assert losses(say) == []
+    forget_memories(state)
+    assert all("memories" in one and "writer" not in one for one in losses(say)) and losses(say)
+    taken = say("snapshot").out
+    assert "Fewer than before: memories" in taken and "writer" not in taken.split("Fewer")[1], taken
+
+
+def test_what_was_meant_once_and_came_back_is_a_loss_the_next_time(state, say):
+    for again in (False, True):
+        write(state, "SOUL.md", "I am the agent\n")
+        assert say("snapshot").code == 0
+        os.unlink(os.path.join(state.home, "SOUL.md"))
+        assert losses(say), again
+        (command,) = commands(say("status"))
+        assert say(*command.split()).code == 0
+        assert losses(say) == []
 
 
 def test_an_alarm_about_a_loss_is_ended_by_the_same_words(state, say):

@@ -13,7 +13,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import STALE, Finding, exit_code, in_order
 from safekept.core.next_step import PROGRAM, spelled
 
-from ..alarms.declined import declined
+from ..alarms.meant import declined_for_good
 from ..base.context import UserContext
 from ..status.findings.doctor_memory import remember
 from ..status.status import Status, look
@@ -101,7 +101,7 @@ def examine(
         except (SafekeptError, OSError) as error:
             case.remarks.append(f"{name} could not be looked at: {error}")
     remember(context, own, now)
-    left = declined(context)
+    left = declined_for_good(context)
     findings = [one for one in findings if not one.declinable or one.declinable not in left]
     findings = in_order(findings)
     remarks = tuple(dict.fromkeys(case.remarks))

@@ -20,7 +20,7 @@ from safekept.core.next_step import PROGRAM, spelled
 from safekept.vault.tags import forgotten_at, layout_of
 
 from ..alarms.alarms import Alarm, open_alarms
-from ..alarms.declined import declined
+from ..alarms.meant import declined_for_good
 from ..base.context import UserContext
 from ..base.own_places import known_homes
 from ..base.unfinished import read_unfinished
@@ -199,7 +199,7 @@ def look(
         stale_hours,
         judge(
             findings,
-            declined=declined(context),
+            declined=declined_for_good(context),
             age=age,
             copy=(copy[0], now - copy[1]) if copy else None,
             begun=begun,

@@ -21,7 +21,7 @@ class Lost:
     """What fell, and which of it is gone altogether."""
 
     falls: tuple[Shrinkage, ...] = ()
-    profiles: tuple[str, ...] = ()  # `profiles/coder`: nothing of it is left
+    profiles: tuple[str, ...] = ()  # `profiles/coder`: nothing of it is left; with `whole`, all there were
     whole: bool = False  # nothing of the whole home is left
 
     @property
@@ -55,11 +55,11 @@ class Lost:
 def lost_of(falls: Iterable[Shrinkage], before: Counts, after: Counts, *, every: bool = True) -> Lost:
     """What fell, by the counts before and after. `every`: `after` has all profiles that are there."""
     fell = tuple(falls)
+    named = dict.fromkeys(fall.profile for fall in fell)
     gone = {profile for profile in before if _is_gone(profile, before, after, every)}
     had = {profile for profile, counts in before.items() if any(counts.values())}
     if fell and "default" in gone and had <= gone:
-        return Lost(fell, whole=True)
-    named = dict.fromkeys(fall.profile for fall in fell)
+        return Lost(fell, tuple(named), whole=True)
     return Lost(fell, tuple(one for one in named if one in gone and one != "default"))
 
 

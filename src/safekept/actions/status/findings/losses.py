@@ -46,7 +46,7 @@ def lost_since(home: str, lost: Lost, snapshot: str, paths: Iterable[str], named
     places = tuple(dict.fromkeys(paths))
     words = (snapshot, *places, *named, "--yes")
     fix: tuple[Step, ...] = (NextStep("snapshot restore", words, before="Bring it back:"),)
-    name = loss_name(home, lost.falls)
+    name = loss_name(home, lost.falls, lost.profiles)
     return Finding(
         "lost-since",
         PARTLY,
