@@ -19,7 +19,7 @@ _GONE = "gone"
 
 
 def loss_name(home: str, falls: Iterable[Shrinkage], gone: Collection[str] = ()) -> str:
-    """`lost-since:/home/ada/.hermes:default/memories=12-0`; of a profile in `gone` only `profiles/coder=gone`."""
+    """`lost-since:/home/ada/.hermes:default/memories=12-0`; of a profile in `gone`: `profiles/coder=gone`."""
     whole = [f"{quote(profile)}={_GONE}" for profile in gone]
     counts = (
         f"{quote(one.profile)}/{quote(one.name, safe='')}={one.before}-{one.after}"
