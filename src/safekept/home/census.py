@@ -18,7 +18,7 @@ from safekept.core.agents import compose, leaves, members
 from safekept.core.entries import DatabaseFacts
 
 from .layout.layout import Layout
-from .layout.rules import FILE, Count
+from .layout.rules import Count
 
 #: A document beyond this is not counted: no real one comes near, and parsing it would cost memory.
 LARGEST = 8 << 20
@@ -78,7 +78,7 @@ class Census:
             for count in counts:
                 tally = self._tallies(profile)[count.name]
                 tally.counted += 1
-                if count.kind in ("files", FILE):
+                if count.by_name:
                     tally.total += 1
                 elif data is None or count.kind == "query":
                     tally.broken = True
@@ -93,7 +93,7 @@ class Census:
             for count in counts:
                 tally = self._tallies(profile)[count.name]
                 tally.counted += 1
-                if count.kind in ("files", FILE):
+                if count.by_name:
                     tally.total += 1
                 elif count.kind == "query":
                     tally.captures.append(facts)

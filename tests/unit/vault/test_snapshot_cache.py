@@ -14,6 +14,7 @@ from contextlib import closing
 import pytest
 
 from safekept.core.entries import Entry
+from safekept.home.scan import opener
 from safekept.home.scan.opener import Opener
 from safekept.vault.storage import FileKind
 from safekept.vault.write import memory as memory_module
@@ -252,14 +253,14 @@ def test_a_change_of_the_same_size_with_its_time_put_back_is_stored(here, home, 
 def test_a_change_between_the_look_and_the_read_is_seen_by_the_next_snapshot(
     here, home, trusting, monkeypatch
 ):
-    real = Opener.plain
+    real = opener.open_plain
 
-    def late(self, relative, inode):
+    def late(base, relative, *rest):
         if relative == "SOUL.md":
             plant(home, {"SOUL.md": "be fast\n"})
-        return real(self, relative, inode)
+        return real(base, relative, *rest)
 
-    monkeypatch.setattr(Opener, "plain", late)
+    monkeypatch.setattr(opener, "open_plain", late)
     take(here, home)
     monkeypatch.undo()
     assert stored_files(here, take(here, home).snapshot)["SOUL.md"] == b"be fast\n"

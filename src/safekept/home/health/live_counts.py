@@ -16,7 +16,7 @@ from safekept.core.sqlite.format import HEADER
 
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher
-from ..layout.rules import FILE, Count
+from ..layout.rules import Count
 from .home_loss import Counts, literal_places
 
 #: So many names below one place are looked at.
@@ -94,7 +94,7 @@ def _counted(home: str, base: str, count: Count, matcher: Matcher, quick: bool) 
     total = 0
     try:
         for path, facts in _files(home, base, count, matcher):
-            if count.kind in ("files", FILE):
+            if count.by_name:
                 total += 1
             elif count.kind == "query":
                 return None

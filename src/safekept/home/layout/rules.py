@@ -75,6 +75,11 @@ class Count:
     watch: tuple[str, ...] = ()  # fields of its items that only their owner changes: the prompt of a job
     restore: bool = False  # where nothing of it is left, that is a loss beyond doubt
 
+    @property
+    def by_name(self) -> bool:
+        """Whether a file counts by being there: nothing of it has to be read."""
+        return self.kind in ("files", FILE)
+
 
 COUNT_KINDS = (
     "query",  # the answer of a query, in the same committed state that is captured

@@ -102,7 +102,7 @@ class Opener:
         self, profile: str, counts: tuple[Count, ...], expected: bool, facts: DatabaseFacts | None
     ) -> bool:
         """A counted file that is as it was before and is not read; False where counting needs its bytes."""
-        if expected or any(count.kind != "files" for count in counts):
+        if expected or not all(count.by_name for count in counts):
             return False
         self.census.plain(profile, counts, None)
         return True
