@@ -272,7 +272,8 @@ def test_the_printed_way_out_of_a_failed_drill_ends_its_alarm(say, here):
     again = "make a new one: `safekept snapshot`, and prove it: `safekept drill`"
     assert following == [
         "  Next       Look for an older version of it: `safekept history gateway.json`",
-        f"             {own} has not changed since, so it has the same problem. Mend it there, then {again}",
+        f"             {own} had not changed by the drill, so it had the same problem. "
+        f"Mend it there, then {again}",
     ]
     why = "failed: gateway.json: "
     for screen in ("status", "doctor"):

@@ -67,7 +67,7 @@ def _for_a_snapshot(
     elif not failed & _OF_THE_STORE:
         before = "Make a new one:"
         if subject is not None and is_still_so(subject):
-            same = f"{receipt.home} has not changed since, so it has the same problem."
+            same = f"{receipt.home} had not changed by the drill, so it had the same problem."
             before = f"{same} Mend it there, then make a new one:"
         steps.append(_anew(context, before))
     if subject is not None and subject.older:
