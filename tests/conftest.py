@@ -185,6 +185,11 @@ def unzip() -> str:
 
 
 @pytest.fixture(scope="session")
+def ssh() -> str:
+    return program("ssh")
+
+
+@pytest.fixture(scope="session")
 def zstd() -> str:
     return program("zstd")
 

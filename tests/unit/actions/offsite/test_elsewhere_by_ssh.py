@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
@@ -11,7 +10,7 @@ from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.elsewhere import not_elsewhere
 from support.users.contexts import throwaway
 
-pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+pytestmark = pytest.mark.usefixtures("ssh")
 
 HERE = "is this very machine"
 
