@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import sqlite3
@@ -366,6 +367,31 @@ def test_without_room_a_rollback_database_is_read_under_the_lock_and_that_is_sai
     with contextlib.closing(sqlite3.connect(home / "x.db", timeout=0)) as writer:
         writer.execute("DELETE FROM item")  # and the lock is gone
         writer.commit()
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_where_the_scratch_refuses_a_copy_the_database_is_read_where_it_lies(
+    home, tmp_path, mode, monkeypatch
+):
+    """So a broken scratch costs nothing, and only writers who had to wait for it are worth a word."""
+    make(home / "x.db", mode=mode)
+    opened = os.open
+
+    def refusing(path, *arguments, **options):
+        if str(path).startswith(str(tmp_path / "s")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return opened(path, *arguments, **options)
+
+    before = snapshot(home)
+    monkeypatch.setattr(os, "open", refusing)
+    taken = Taken(home / "x.db", tmp_path / "s")
+    monkeypatch.undo()
+    assert snapshot(home) == before
+    assert taken.bytes == before[b"x.db"][4]
+    assert (taken.facts.state, taken.facts.counts["rows"]) == ("sound", ROWS)
+    waited = "stored whole, but its writers had to wait while it was read: no copy can be made in"
+    refusal = f"{waited} {tmp_path / 's'}: Input/output error"
+    assert [remark.reason for remark in taken.remarks] == ([refusal] if mode == "delete" else [])
 
 
 @pytest.mark.parametrize("isolated", [False, True])

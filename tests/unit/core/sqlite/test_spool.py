@@ -8,7 +8,7 @@ import os
 import pytest
 
 from safekept.core.sqlite.hold import spool as spool_module
-from safekept.core.sqlite.hold.spool import NoSpoolRoom, Spool
+from safekept.core.sqlite.hold.spool import NoSpool, Spool
 
 
 @pytest.mark.parametrize("before", [0, 100, 700_000, 3_000_000])
@@ -56,7 +56,7 @@ def test_a_full_disk_is_no_room_and_leaves_nothing(tmp_path, monkeypatch):
     (tmp_path / "source").write_bytes(b"x" * 1000)
     monkeypatch.setattr(os, "copy_file_range", full)
     spool = Spool(str(tmp_path), 1000)
-    with open(tmp_path / "source", "rb") as source, pytest.raises(NoSpoolRoom) as refused:
+    with open(tmp_path / "source", "rb") as source, pytest.raises(NoSpool) as refused:
         spool.fill(source.fileno(), 1000)
     spool.close()
     assert str(refused.value) == f"no room in {tmp_path} for a copy of 1000 bytes"
@@ -65,8 +65,15 @@ def test_a_full_disk_is_no_room_and_leaves_nothing(tmp_path, monkeypatch):
 
 def test_no_room_is_known_before_a_byte_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(spool_module, "free_bytes", lambda directory: spool_module.MARGIN + 999)
-    with pytest.raises(NoSpoolRoom):
+    with pytest.raises(NoSpool):
         Spool(str(tmp_path), 1000)
-    with pytest.raises(NoSpoolRoom):
+    with pytest.raises(NoSpool):
         Spool(str(tmp_path / "absent"), 1000)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_scratch_that_refuses_is_not_called_full(tmp_path):
+    """Somebody who reads "no room" frees room, and nothing gets better."""
+    with pytest.raises(NoSpool) as refused:
+        Spool(str(tmp_path / "absent"), 1000)
+    assert str(refused.value) == f"no copy can be made in {tmp_path / 'absent'}: No such file or directory"

@@ -23,7 +23,7 @@ from . import locks
 from .live import Live, NotLive
 from .locks import Patience
 from .pinned import Pinned, Raw, Spooled
-from .spool import NoSpoolRoom, Spool
+from .spool import NoSpool, Spool
 from .through_sqlite import HeldThroughSqlite
 from .unopened import InPlace, UnopenedDatabase, log_size, old_enough, quiet_for, settled
 
@@ -173,7 +173,7 @@ class _Source:
                 raise
         except DatabaseDamaged as error:
             return self._raw(str(error.facts["detail"]))
-        except NoSpoolRoom as error:
+        except NoSpool as error:
             reason = f"its log must be folded in, and there is {error}"
             raise EntryLost(Remark(self.name, Outcome.UNREADABLE, reason)) from error
         self.descriptors.close()
@@ -187,14 +187,14 @@ class _Source:
         before = settled(self.descriptors.main)
         try:
             spool = Spool(self.scratch, before.st_size)
-        except NoSpoolRoom:
+        except NoSpool:
             return UnopenedDatabase(self.name, self.descriptors, page_size)
         try:
             spool.fill(self.descriptors.main, before.st_size)
             if _mark(os.fstat(self.descriptors.main)) != _mark(before):
                 raise NotLive
             copy = Spooled(self.name, spool, page_size, before.st_mtime_ns, "at-rest")
-        except NoSpoolRoom:
+        except NoSpool:
             spool.close()
             return UnopenedDatabase(self.name, self.descriptors, page_size)
         except BaseException:
@@ -208,7 +208,7 @@ class _Source:
         status = os.fstat(self.descriptors.main)
         try:
             spool = Spool(self.scratch, status.st_size)
-        except NoSpoolRoom as error:
+        except NoSpool as error:
             return self._under_lock(page_size, error)
         try:
             if status.st_size > COPY_UNDER_LOCK:
@@ -217,7 +217,7 @@ class _Source:
                 spool.fill(self.descriptors.main, status.st_size)
             self._unshare()
             copy = Spooled(self.name, spool, page_size, status.st_mtime_ns, "pages")
-        except NoSpoolRoom as error:
+        except NoSpool as error:
             spool.close()
             return self._under_lock(page_size, error)
         except BaseException:
@@ -244,7 +244,7 @@ class _Source:
             spool.match(main, now.st_size)
         return now
 
-    def _under_lock(self, page_size: int, error: NoSpoolRoom) -> Pinned:
+    def _under_lock(self, page_size: int, error: NoSpool) -> Pinned:
         if not self.locked:
             self._share()
         held = InPlace(self.name, self.descriptors, page_size, "pages")

@@ -25,31 +25,33 @@ _COPY_UNABLE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class NoSpoolRoom(Exception):
-    """The scratch directory cannot take a copy."""
+class NoSpool(Exception):
+    """The scratch directory cannot take a copy: there is no room, or `error` came up."""
 
-    def __init__(self, directory: str, needed: int) -> None:
-        super().__init__(f"no room in {directory} for a copy of {needed} bytes")
-        self.directory, self.needed = directory, needed
+    def __init__(self, directory: str, needed: int, error: OSError | None = None) -> None:
+        if error is None or error.errno in _FULL:
+            super().__init__(f"no room in {directory} for a copy of {needed} bytes")
+        else:
+            super().__init__(f"no copy can be made in {directory}: {error.strerror or error}")
 
 
 def _as_no_room(error: OSError, directory: str, needed: int) -> Exception:
-    return NoSpoolRoom(directory, needed) if error.errno in _FULL else error
+    return NoSpool(directory, needed, error) if error.errno in _FULL else error
 
 
 class Spool:
     """One file (and, while SQLite recovers it, its sidecars) in the scratch directory."""
 
     def __init__(self, directory: str, needed: int) -> None:
-        """Make an empty one. Raises NoSpoolRoom where `needed` bytes would not fit."""
+        """Make an empty one. Raises NoSpool where `needed` bytes would not fit, or none can be made."""
         try:
             if free_bytes(directory) < needed + MARGIN:
-                raise NoSpoolRoom(directory, needed)
+                raise NoSpool(directory, needed)
             self.path = temporary_name(directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self.descriptor = os.open(self.path, flags, 0o600)
         except OSError as error:
-            raise NoSpoolRoom(directory, needed) from error
+            raise NoSpool(directory, needed, error) from error
         self.directory, self.needed = directory, needed
 
     def fill(self, source: int, length: int) -> None:

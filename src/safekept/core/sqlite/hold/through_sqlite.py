@@ -18,7 +18,7 @@ from ..descriptors import Descriptors
 from ..format import BUSY, CORRUPT, LOCKED, NOTADB, connect, error_code
 from .locks import Patience
 from .pinned import Pinned, Spooled
-from .spool import NoSpoolRoom, Spool
+from .spool import NoSpool, Spool
 
 if TYPE_CHECKING:
     import sqlite3
@@ -56,7 +56,7 @@ def through_backup(pinned: Pinned, scratch: str, deadline: float, listener: List
 
     try:
         spool = Spool(scratch, pinned.size)
-    except NoSpoolRoom as error:
+    except NoSpool as error:
         raise pinned.lost(Outcome.UNREADABLE, str(error)) from error
     try:
         with contextlib.closing(connect(spool.path, "mode=rw")) as target:
