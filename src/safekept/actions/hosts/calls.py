@@ -1,8 +1,8 @@
 """What each host last asked for and what came of it: how `status` knows whether a connected host protects.
 
 One small file for each host, replaced at every call and never synced: the checkpoints themselves are what
-must not be lost. Of many calls at one moment the last one to write is remembered, and the count may miss
-the others.
+must not be lost. Who records a call has the directory to itself meanwhile, as the plugin inside Hermes has:
+else a call that was kept would undo the word of one beside it that was not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import re
 import time
 from dataclasses import dataclass, field
 
+from safekept.core.files import private_directory
 from safekept.core.files.small import read_fields, write_document
+from safekept.core.locks import in_turn
 
 from ..base.context import UserContext
 
@@ -69,9 +71,16 @@ def record_host_call(
     if not _NAME.match(host) or host in _NOT_HOSTS:
         return
     now = when or time.time()
-    before = _read(data_directory, host)
-    after = HostCalls(
-        host,
+    with contextlib.suppress(OSError):
+        private_directory(integrations_directory(data_directory))
+        with in_turn(integrations_directory(data_directory)):
+            after = _after(_read(data_directory, host), now, kept, failure, unkept)
+            write_document(_path(data_directory, host), after.as_dict(), durable=False)
+
+
+def _after(before: HostCalls, now: float, kept: bool, failure: str, unkept: str) -> HostCalls:
+    return HostCalls(
+        before.host,
         last_call=max(now, before.last_call),
         # A clock that was set back must not make a success of yesterday outlast a failure of now.
         last_checkpoint=now if kept else min(now, before.last_checkpoint),
@@ -80,8 +89,6 @@ def record_host_call(
         unkept=unkept[:_LONGEST] or before.unkept,
         unkept_at=now if unkept else before.unkept_at,
     )
-    with contextlib.suppress(OSError):
-        write_document(_path(data_directory, host), after.as_dict(), durable=False)
 
 
 def read_host_calls(context: UserContext) -> tuple[HostCalls, ...]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from safekept.actions.hosts import calls
 from safekept.actions.hosts import sessions as host_sessions
 from safekept.actions.hosts.calls import HostCalls, read_host_calls, record_host_call
 from safekept.actions.hosts.sessions import (
@@ -18,6 +22,9 @@ from safekept.actions.hosts.sessions import (
     switched_off,
     worked_in,
 )
+from safekept.integrations.hermes.plugin import record
+from safekept.integrations.hermes.plugin.record import remember_failure
+from support.commands.waiting import PATIENT
 from support.users.contexts import throwaway
 
 
@@ -38,6 +45,35 @@ def test_calls_are_counted_and_the_last_success_and_failure_kept(context):
     assert codex.failing and not hermes.failing
     record_host_call(data, "codex", kept=True, when=40.0)
     assert not read_host_calls(context)[0].failing
+
+
+def test_what_was_not_kept_outlasts_calls_at_the_same_time(context, monkeypatch):
+    """The helper and the plugin inside Hermes write the same record, each in a process of its own."""
+    monkeypatch.setattr(calls, "in_turn", functools.partial(calls.in_turn, wait=PATIENT))
+    monkeypatch.setattr(record, "_in_turn", functools.partial(record._in_turn, wait=PATIENT))
+    data, rounds = context.places.data_directory, 60
+    with ThreadPoolExecutor(4) as threads:
+        told = [threads.submit(remember_failure, data, "not foreseen")]
+        for number in range(rounds):
+            told.append(threads.submit(record_host_call, data, "hermes", kept=True))
+            told.append(threads.submit(remember_failure, data, f"not foreseen {number}"))
+        for one in told:
+            one.result()
+    [hermes] = read_host_calls(context)
+    assert hermes.calls == 2 * rounds + 1
+    assert str(hermes.last_failure["what"]).startswith("not foreseen")
+
+
+def test_a_stopped_process_keeps_no_call_waiting_for_long(context):
+    data = context.places.data_directory
+    record_host_call(data, "codex", kept=True, when=10.0)
+    holder = os.open(os.path.join(data, "integrations"), os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        record_host_call(data, "codex", kept=False, failure="no room", when=20.0)
+    finally:
+        os.close(holder)
+    assert read_host_calls(context)[0].last_failure == {"time": 20.0, "what": "no room"}
 
 
 @pytest.mark.parametrize("host", ["", "../escape", "A", "a/b", "connections", "x" * 40, "a\0b"])

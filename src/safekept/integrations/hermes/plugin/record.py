@@ -1,16 +1,18 @@
 """Writes down that a call was not protected, where `safekept status` looks for it.
 
 The helper does so itself for every call it hears of; this is for those that it never heard of. The file is
-the same, and is written the same way: whole, under its name, for its owner only.
+the same, and is written the same way: in turn, whole, under its name, for its owner only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from .link import client
@@ -29,7 +31,32 @@ def remember_failure(data: str, what: str) -> bool:
 def _remember(data: str, what: str) -> bool:
     place = os.path.join(data, "integrations")
     client.private_directory(place)
-    path = os.path.join(place, "hermes.json")
+    with _in_turn(place):
+        _write(os.path.join(place, "hermes.json"), what)
+    return True
+
+
+@contextlib.contextmanager
+def _in_turn(place: str, wait: float = 2.0) -> Iterator[None]:
+    """Nobody else changes a record there meanwhile; whoever waits too long for its turn goes on all the same.
+
+    The same as `in_turn` of safekept, of which nothing can be imported here.
+    """
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        ends = time.monotonic() + wait
+        while time.monotonic() < ends:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.002)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, what: str) -> None:
     document: dict[str, Any] = {}
     try:
         with open(path, encoding="utf-8") as file:
@@ -55,4 +82,3 @@ def _remember(data: str, what: str) -> bool:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    return True
