@@ -76,12 +76,14 @@ def count_again(restored: RestoredHome) -> Counts:
         profile = layout.profile_of(path)
         census.expect(profile, counts)
         if restored.there(path):  # what is lost stays expected and uncounted: unknown
-            _count(census, profile, counts, restored.full(path))
+            _count(census, profile, counts, restored, path)
     return census.result()
 
 
-def _count(census: Census, profile: str, counts: tuple[Count, ...], full: str) -> None:
-    with open(full, "rb") as file:
+def _count(
+    census: Census, profile: str, counts: tuple[Count, ...], restored: RestoredHome, path: str
+) -> None:
+    with restored.open(path) as file:
         head = file.read(16)
         small = os.fstat(file.fileno()).st_size <= LARGEST
         data = head + file.read() if small and not is_database(head) else None
@@ -89,7 +91,7 @@ def _count(census: Census, profile: str, counts: tuple[Count, ...], full: str) -
         census.plain(profile, counts, data)
         return
     answers: dict[str, int | None] = {}
-    with contextlib.closing(connect(full, "mode=ro")) as connection:
+    with contextlib.closing(connect(restored.full(path), "mode=ro")) as connection:
         for count in counts:
             if count.kind == "query":
                 answers[count.name] = ask(connection, count.query)

@@ -53,16 +53,15 @@ def prove_databases(restored: RestoredHome, findings: Findings, listener: Listen
     for path in restored.files():
         if not restored.there(path):
             continue
-        full = restored.full(path)
-        with open(full, "rb", buffering=0) as file:
+        with restored.open(path) as file:
             head = file.read(16)
         if is_database(head):
             listener(Event("check", seen.databases, unit="databases", path=path))
             seen.databases += 1
-            _look(restored, path, full, seen, listener)
+            _look(restored, path, restored.full(path), seen, listener)
         elif restored.layout.database(path):
             seen.databases += 1
-            seen.damaged.append((path, _no_database(full)))
+            seen.damaged.append((path, _no_database(restored, path)))
     if not seen.databases:
         for check in (DATABASES, KEYS, FULL_TEXT, TABLES):
             findings.nothing(check, restored)
@@ -70,11 +69,11 @@ def prove_databases(restored: RestoredHome, findings: Findings, listener: Listen
     _rows(seen, findings, sum(restored.layout.database(path) for path in restored.lost))
 
 
-def _no_database(full: str) -> str:
-    size = os.path.getsize(full)
+def _no_database(restored: RestoredHome, path: str) -> str:
+    size = os.path.getsize(restored.full(path))
     if not size:
         return "should be a database and is empty"
-    with open(full, "rb") as file:
+    with restored.open(path) as file:
         zeros = not file.read(1 << 20).strip(b"\0")
     return f"should be a database and is {size:,} bytes of {'zeros' if zeros else 'something else'}"
 

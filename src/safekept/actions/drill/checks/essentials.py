@@ -120,7 +120,7 @@ def _excluded(restored: RestoredHome) -> Matcher:
 def _read(restored: RestoredHome, path: str) -> tuple[str, bool]:
     """What is wrong with one file, if anything, and whether that is sure."""
     try:
-        with open(restored.full(path), "rb") as file:
+        with restored.open(path) as file:
             if os.fstat(file.fileno()).st_size > _LARGEST:
                 return "", True
             data = file.read()

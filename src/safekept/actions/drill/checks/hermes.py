@@ -19,6 +19,8 @@ from typing import Any
 
 from safekept.core.agents import compose, members
 from safekept.core.events import Event, Listener
+from safekept.core.files import quick_write
+from safekept.core.files.small import read_regular
 from safekept.core.sqlite.check import count as ask
 from safekept.core.sqlite.format import connect
 
@@ -198,10 +200,9 @@ def _give(restored: RestoredHome, prefix: str, place: str, stays: bool) -> _Give
         with contextlib.closing(connect(database, "mode=ro")) as connection:
             given.messages = ask(connection, "SELECT count(*) FROM messages")
     if prefix + "config.yaml" in restored.items and restored.there(prefix + "config.yaml"):
-        with open(restored.full(prefix + "config.yaml"), "rb") as file:
-            text = file.read().decode("utf-8", "surrogateescape")
-        with open(os.path.join(home, "config.yaml"), "wb") as file:
-            file.write(blanked(text).encode("utf-8", "surrogateescape"))
+        data = read_regular(restored.full(prefix + "config.yaml"), follow=False)
+        text = data.decode("utf-8", "surrogateescape")
+        quick_write(os.path.join(home, "config.yaml"), blanked(text).encode("utf-8", "surrogateescape"))
         try:
             given.settings = list(members(compose(blanked(text))) or {})
         except ValueError:

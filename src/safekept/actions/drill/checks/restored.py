@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from safekept.core.entries import Entry, Kind
+from safekept.core.files.small import open_regular
 from safekept.home.landing import Item, Root
 from safekept.home.layout import Layout
 
@@ -49,8 +51,17 @@ class RestoredHome:
         return [path for path, item in self.items.items() if item.kind is Kind.FILE]
 
     def there(self, path: str) -> bool:
-        """Whether a file came back."""
-        return path not in self.lost and os.path.isfile(self.full(path))
+        """Whether a file came back. A link is none: what it leads to was never stored, and may be root's."""
+        if path in self.lost:
+            return False
+        try:
+            return stat.S_ISREG(os.lstat(self.full(path)).st_mode)
+        except OSError:
+            return False
+
+    def open(self, path: str) -> BinaryIO:
+        """A file that came back, for reading. OSError for a link, too."""
+        return os.fdopen(open_regular(self.full(path), follow=False), "rb")
 
     def in_the_dark(self, path: str) -> bool:
         """Whether a path would lie in a directory that cannot be read, so that nobody knows of it."""
