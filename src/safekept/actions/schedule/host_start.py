@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from safekept.schedule.hosts import cron
 
@@ -71,23 +72,39 @@ def _host_says(found: Installed, machine: Machine) -> Answer:
     return _ARMED
 
 
+def ends_at_logout(context: UserContext, found: Installed | None, machine: Machine | None = None) -> bool:
+    """Whether the timer is one of a user whose systemd ends with the last session, as logind itself says."""
+    if found is None or found.host != SYSTEMD or found.user:
+        return False
+    machine = machine or Machine(context.caller.environment, context.places.user_home, "")
+    code, text = machine.run(("loginctl", "show-user", str(os.getuid()), "--property=Linger"), "")
+    return code == 0 and text.strip() == "Linger=no"
+
+
 def _cron_runs(machine: Machine) -> bool:
-    """By its own file, and where it leaves none, by the names of processes."""
-    if any(os.path.exists(machine.at(path)) for path in _CRON_RUNS):
+    """By its own file, and where that is old or not there, by the names of processes."""
+    if any(_name_of(machine, number) in _CRON_NAMES for number in _cron_numbers(machine)):
         return True
-    place = machine.at("/proc")
-    try:
-        numbers = [name for name in os.listdir(place) if name.isdigit()]
-    except OSError:
-        return True  # nobody can say
-    for number in numbers:
-        try:
-            with open(os.path.join(place, number, "comm"), encoding="utf-8", errors="replace") as file:
-                if file.read().strip() in _CRON_NAMES - {"busybox"}:
-                    return True
-        except OSError:
-            continue
-    return False
+    if not _name_of(machine, "1"):
+        return True  # processes of others are hidden here, or there is no list: nobody can say
+    names = (_name_of(machine, number) for number in os.listdir(machine.at("/proc")) if number.isdigit())
+    return any(name in _CRON_NAMES - {"busybox"} for name in names)
+
+
+def _cron_numbers(machine: Machine) -> Iterator[str]:
+    """The process that each file of cron's names; it outlives the process where that was killed."""
+    for path in _CRON_RUNS:
+        with contextlib.suppress(OSError), open(machine.at(path), encoding="ascii", errors="replace") as file:
+            if (number := file.read(32).strip()).isdigit():
+                yield number
+
+
+def _name_of(machine: Machine, number: str) -> str:
+    """What a process is called; "" where there is none, or nobody may know."""
+    path = os.path.join(machine.at("/proc"), number, "comm")
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+    return ""
 
 
 def _of_cron(line: str) -> list[str]:

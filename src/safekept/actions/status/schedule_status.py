@@ -24,6 +24,7 @@ class ScheduleStatus:
     trouble: str = ""  # why the host will not start it, in a sentence
     evidence: tuple[str, ...] = ()
     missed: float = 0.0  # seconds for which this machine was awake and the host did not start it
+    until_logout: bool = False  # the host starts it only while this user is logged in
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -54,11 +55,12 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
     run, upcoming = last_run(context), 0.0
     with contextlib.suppress(SafekeptError, ValueError):
         upcoming = next_run(context, now)
-    trouble, evidence = "", tuple[str, ...]()
+    trouble, evidence, until_logout = "", tuple[str, ...](), False
     if ask:
-        from ..schedule.host_start import why_host_will_not_start
+        from ..schedule.host_start import ends_at_logout, why_host_will_not_start
 
         trouble, evidence = why_host_will_not_start(context, found)
+        until_logout = not trouble and ends_at_logout(context, found)
     since = max(state.looked, found.time if found is not None else 0.0)
     return ScheduleStatus(
         state.looked,
@@ -69,4 +71,5 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
         trouble,
         evidence,
         awake_since(since, now, state.slept),
+        until_logout,
     )

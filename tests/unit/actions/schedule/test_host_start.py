@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
 
 import pytest
 
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.host_commands import HostRefused
-from safekept.actions.schedule.host_start import why_host_will_not_start
+from safekept.actions.schedule.host_start import ends_at_logout, why_host_will_not_start
 from safekept.actions.schedule.install import CRON, SYSTEMD, install, installed
 from safekept.actions.status.findings.work import of_schedule
 from safekept.actions.status.schedule_status import ScheduleStatus
@@ -21,12 +23,15 @@ class Host(Machine):
 
     table = ""
     active = True
+    lingers = (0, "Linger=yes\n")
 
     def run(self, words, given=""):
         if words[0] == "crontab":
             if words[1] == "-":
                 Host.table = given
             return (0, Host.table) if Host.table or words[1] != "-l" else (1, "no crontab for ada\n")
+        if words[0] == "loginctl":
+            return Host.lingers
         if "is-active" in words:
             return (0, "active\n") if Host.active else (3, "inactive\n")
         return 0, ""
@@ -34,11 +39,17 @@ class Host(Machine):
 
 @pytest.fixture
 def here(tmp_path):
-    Host.table, Host.active = "", True
+    Host.table, Host.active, Host.lingers = "", True, (0, "Linger=yes\n")
     (tmp_path / "root" / "run").mkdir(parents=True)
-    (tmp_path / "root" / "run" / "crond.pid").write_text("1")
-    (tmp_path / "root" / "proc").mkdir()
+    (tmp_path / "root" / "run" / "crond.pid").write_text("77\n")
+    for number, name in (("1", "systemd"), ("77", "cron")):
+        process(tmp_path / "root", number, name)
     return throwaway(tmp_path)
+
+
+def process(root, number, name):
+    (root / "proc" / number).mkdir(parents=True, exist_ok=True)
+    (root / "proc" / number / "comm").write_text(f"{name}\n")
 
 
 @pytest.fixture
@@ -82,10 +93,10 @@ def test_lines_that_somebody_took_out_of_the_crontab_are_missed(here, machine, p
     )
 
 
-def test_cron_that_does_not_run_is_said(here, machine, program, monkeypatch):
+def test_cron_that_does_not_run_is_said(here, machine, program, monkeypatch, tmp_path):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     found = put(here, machine, CRON, program)
-    os.unlink(machine.at("/run/crond.pid"))
+    shutil.rmtree(machine.at("/proc/77"))
     why, evidence = why_host_will_not_start(here, found, machine)
     assert why == "cron is not running, so nothing happens by itself"
     (finding,) = of_schedule(ScheduleStatus(installed=CRON, trouble=why, evidence=evidence), (), 0.0)
@@ -93,11 +104,54 @@ def test_cron_that_does_not_run_is_said(here, machine, program, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     (finding,) = of_schedule(ScheduleStatus(installed=CRON, trouble=why, evidence=evidence), (), 0.0)
     assert finding.fix == ("Start cron: `sudo service cron start`",), "root needs none, others do"
-    process = os.path.join(machine.at("/proc"), "77")
-    os.mkdir(process)
-    with open(os.path.join(process, "comm"), "w") as file:
-        file.write("cron\n")
+    process(tmp_path / "root", "77", "bash")
+    assert why_host_will_not_start(here, found, machine)[0] == why, "the number belongs to another one by now"
+    process(tmp_path / "root", "78", "cron")
+    assert why_host_will_not_start(here, found, machine) == ("", ()), "by its name, where the file is old"
+
+
+def test_where_processes_of_others_are_hidden_nothing_is_said_of_cron(here, machine, program):
+    found = put(here, machine, CRON, program)
+    os.unlink(machine.at("/run/crond.pid"))
+    shutil.rmtree(machine.at("/proc/77"))
+    os.unlink(machine.at("/proc/1/comm"))
     assert why_host_will_not_start(here, found, machine) == ("", ())
+    shutil.rmtree(machine.at("/proc"))
+    assert why_host_will_not_start(here, found, machine) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("said", "ends"),
+    [
+        ((0, "Linger=no\n"), True),
+        ((0, "Linger=yes\n"), False),
+        ((1, "Failed to connect to bus: No such file or directory\n"), False),
+        ((127, "loginctl is not installed"), False),
+        ((0, ""), False),
+    ],
+)
+def test_a_timer_that_ends_with_the_session_is_told_where_logind_says_so(here, machine, program, said, ends):
+    found = put(here, machine, SYSTEMD, program)
+    Host.lingers = said
+    assert why_host_will_not_start(here, found, machine) == ("", ())
+    assert ends_at_logout(here, found, machine) is ends
+    assert not ends_at_logout(here, dataclasses.replace(found, user="ada"), machine), (
+        "root's own runs at any time"
+    )
+    Host.table = ""
+    assert not ends_at_logout(here, put(here, machine, CRON, program), machine), "cron needs nobody"
+
+
+def test_what_ends_at_logout_is_not_green_until_somebody_means_it():
+    (one,) = of_schedule(ScheduleStatus(installed=SYSTEMD, until_logout=True), (), 0.0)
+    assert (one.code, one.level, one.declinable) == (
+        "schedule-until-logout",
+        "partly",
+        "schedule-until-logout",
+    )
+    assert one.fix == ("Let it run at any time: `loginctl enable-linger`",)
+    both = ScheduleStatus(installed=SYSTEMD, until_logout=True, missed=9 * 3600.0)
+    assert [one.code for one in of_schedule(both, (), 0.0)] == ["schedule-until-logout", "schedule-silent"]
 
 
 def test_lines_that_crontab_did_not_replace_are_not_called_installed(here, machine, program, monkeypatch):

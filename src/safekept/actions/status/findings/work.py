@@ -48,7 +48,18 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
         if schedule.trouble.startswith(CRON_STOPPED):  # what is installed is right
             again = f"Start cron: `{by_root('service cron start')}`"
         yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
-    elif schedule.missed > MISSED:
+    elif schedule.until_logout:
+        yield Finding(
+            "schedule-until-logout",
+            PARTLY,
+            "the schedule ends when you log out: nothing takes snapshots by itself until you come back",
+            ("`loginctl` says that your services do not linger",),
+            ("Let it run at any time: `loginctl enable-linger`",),
+            declinable="schedule-until-logout",
+        )
+    if schedule.trouble:
+        return
+    if schedule.missed > MISSED:
         hourly = "the host is asked to look in every hour"
         seen = (f"it looked last at {iso_time(schedule.looked)}; {hourly}",)
         fix = (
